@@ -1,0 +1,200 @@
+//! Validation errors that name a field, and their exact texts.
+//!
+//! The texts are those of apimachinery's `field.Error` (1.36): they reach
+//! people through `kubectl`, and tools match on them.
+
+use serde_json::Value;
+use std::fmt;
+
+/// What is wrong with a field. `reason()` is the cause's `reason` in a Status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum FieldErrorKind {
+    NotFound,
+    Required,
+    Duplicate,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    TooLong,
+    TooMany,
+    Internal,
+    TypeInvalid,
+}
+
+impl FieldErrorKind {
+    /// The `reason` of a Status cause.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// One thing wrong with one field. `Display` gives `spec.a: Required value: why`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldError {
+    /// What is wrong.
+    pub kind: FieldErrorKind,
+    /// The path, `spec.containers[0].image`; `<nil>` where the error belongs to no field.
+    pub field: String,
+    /// The offending value as Go prints it; absent where the kind shows none.
+    pub value: Option<String>,
+    /// Why, for people; may be empty.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// A value that is not allowed here. Strings are quoted, everything else is printed as JSON.
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        Self::with_value(FieldErrorKind::Invalid, field, Some(go_value(value)), detail)
+    }
+
+    /// A value of the wrong JSON type (custom resources).
+    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        Self::with_value(FieldErrorKind::TypeInvalid, field, Some(go_value(value)), detail)
+    }
+
+    /// A field that must be present.
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::with_value(FieldErrorKind::Required, field, None, detail)
+    }
+
+    /// A field that must not be set, or not be changed.
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::with_value(FieldErrorKind::Forbidden, field, None, detail)
+    }
+
+    /// A value that stands twice in a set.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::with_value(FieldErrorKind::Duplicate, field, Some(go_value(value)), "")
+    }
+
+    /// A reference to something that does not exist.
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::with_value(FieldErrorKind::NotFound, field, Some(go_value(value)), "")
+    }
+
+    /// A value outside an enumeration; the supported ones are printed quoted, in the order given.
+    pub fn not_supported<S: AsRef<str>>(field: impl Into<String>, value: &Value, supported: &[S]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|s| go_quote(s.as_ref())).collect();
+        let detail = if quoted.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", quoted.join(", "))
+        };
+        Self::with_value(FieldErrorKind::NotSupported, field, Some(go_value(value)), detail)
+    }
+
+    /// A string or object of more than `max` bytes.
+    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        Self::with_value(
+            FieldErrorKind::TooLong,
+            field,
+            None,
+            format!("may not be more than {max} {unit}"),
+        )
+    }
+
+    /// A list of more than `max` items.
+    pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
+        let unit = if max == 1 { "item" } else { "items" };
+        Self::with_value(
+            FieldErrorKind::TooMany,
+            field,
+            Some(actual.to_string()),
+            format!("must have at most {max} {unit}"),
+        )
+    }
+
+    /// The general form; `value` is printed as it stands.
+    pub fn with_value(
+        kind: FieldErrorKind,
+        field: impl Into<String>,
+        value: Option<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            field: field.into(),
+            value,
+            detail: detail.into(),
+        }
+    }
+
+    /// The text without the field: a Status cause's `message`.
+    pub fn body(&self) -> String {
+        let mut out = self.kind.text().to_owned();
+        if let Some(value) = &self.value {
+            out.push_str(": ");
+            out.push_str(value);
+        }
+        if !self.detail.is_empty() {
+            out.push_str(": ");
+            out.push_str(&self.detail);
+        }
+        out
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+/// A value as Go's `field.Error` prints it: strings quoted, the rest as JSON.
+pub fn go_value(value: &Value) -> String {
+    match value {
+        Value::String(s) => go_quote(s),
+        other => other.to_string(),
+    }
+}
+
+/// Go's `%q`.
+pub fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{b}' => out.push_str("\\v"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,144 @@
+//! Which resources exist and how each behaves.
+//!
+//! A [`Resource`] is one group, version and plural. What sets its kind apart
+//! from any other is data: its schema, and a [`Strategy`] of plain values and
+//! pure functions. Built-in strategies are a table in `builtin`; custom
+//! resources share one.
+
+use crate::field::FieldError;
+use serde_json::Value;
+use std::sync::Arc;
+
+use crate::status::GroupResource;
+
+/// One served group, version and plural.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, `v1`.
+    pub version: String,
+    /// `deployments`.
+    pub plural: String,
+    /// `deployment`.
+    pub singular: String,
+    /// `Deployment`.
+    pub kind: String,
+    /// `DeploymentList`.
+    pub list_kind: String,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// `deploy`.
+    pub short_names: Vec<String>,
+    /// `all`.
+    pub categories: Vec<String>,
+    /// What may be done with it, as discovery says.
+    pub verbs: Vec<String>,
+    /// Where the schema comes from.
+    pub schema: SchemaSource,
+    /// `status`, `scale`, ... as discovery lists them.
+    pub subresources: Vec<Subresource>,
+    /// How the kind behaves.
+    pub strategy: &'static Strategy,
+}
+
+impl Resource {
+    /// The group and plural.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.plural)
+    }
+
+    /// `v1` or `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// Where a resource's schema comes from.
+#[derive(Debug, Clone)]
+pub enum SchemaSource {
+    /// A definition of the built-in table, by its full name.
+    Builtin(&'static str),
+    /// A custom resource's version.
+    Custom(Arc<crate::crd::CustomVersion>),
+}
+
+/// A subresource as discovery lists it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subresource {
+    /// `status`.
+    pub name: String,
+    /// The group, version and kind of its body where they differ from the parent's.
+    pub kind: (String, String, String),
+    /// What may be done with it.
+    pub verbs: Vec<String>,
+}
+
+/// When `metadata.generation` exists and rises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// The kind has none.
+    None,
+    /// 1 on create, +1 when `spec` changes.
+    Spec,
+    /// 1 on create, +1 when `spec` or the annotations change (Deployment).
+    SpecAndAnnotations,
+    /// 1 on create, +1 when anything outside `metadata` and, with a status subresource, `status` changes.
+    AllButMetadata,
+}
+
+/// How a kind behaves where kinds differ. All functions are pure.
+///
+/// Objects are in normal form (decoded by the schema) when they arrive here.
+#[derive(Debug, Clone)]
+pub struct Strategy {
+    /// Whether a PUT may leave `resourceVersion` out.
+    pub unconditional_update: bool,
+    /// Whether a PUT to an absent name creates it (Lease does; most kinds answer 404).
+    pub create_on_update: bool,
+    /// When the generation rises.
+    pub generation: Generation,
+    /// Whether the main endpoint keeps the stored `status` and drops a created one.
+    pub has_status: bool,
+    /// Top-level and metadata fields that the `status` endpoint keeps as stored (`spec`, `metadata.labels`, ...).
+    pub status_keeps: &'static [&'static [&'static str]],
+    /// Field paths whose ownership the main endpoint does not record.
+    pub reset_fields: &'static [&'static [&'static str]],
+    /// Field paths whose ownership the `status` endpoint does not record.
+    pub status_reset_fields: &'static [&'static [&'static str]],
+    /// Whether DELETE answers with the object even when it is gone.
+    pub delete_returns_object: bool,
+    /// What a name must be.
+    pub name: NameRule,
+    /// Fills in defaults. Idempotent.
+    pub default: fn(&mut Value),
+    /// Rewrites what a create may not say, or what the kind derives (`stringData`, allocations).
+    pub prepare_create: fn(&mut Value),
+    /// The same for an update: new, stored.
+    pub prepare_update: fn(&mut Value, &Value),
+    /// What is wrong with a new object, beyond its schema.
+    pub validate: fn(&Value) -> Vec<FieldError>,
+    /// What is wrong with an update besides: new, stored. `validate` has run on the new object.
+    pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
+    /// Warnings for the client (deprecated fields, doubtful values).
+    pub warnings: fn(&Value) -> Vec<String>,
+    /// The value of each selectable field besides `metadata.name` and `metadata.namespace`.
+    pub selectable: &'static [&'static str],
+}
+
+/// What a kind demands of `metadata.name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain, at most 253 bytes. The rule for most kinds.
+    DnsSubdomain,
+    /// RFC 1123 label, at most 63 bytes (Namespace; Service since 1.34 upstream checks by feature gate).
+    DnsLabel,
+    /// RFC 1035 label (Service).
+    Dns1035Label,
+    /// A path segment: not `.`, not `..`, no `/`, no `%` (RBAC kinds).
+    PathSegment,
+}

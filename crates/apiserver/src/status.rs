@@ -1,0 +1,303 @@
+//! Failures as the API tells them: `v1.Status`.
+//!
+//! [`ApiError`] is the only error that leaves a request. Its constructors
+//! carry upstream's texts (apimachinery `pkg/api/errors`, 1.36), because
+//! clients match on them.
+
+use crate::field::FieldError;
+use serde_json::{Value, json};
+use std::fmt;
+
+/// A group and plural resource name; prints `deployments.apps`, or `configmaps` in the core group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupResource {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The plural, `deployments`.
+    pub resource: String,
+}
+
+impl GroupResource {
+    /// From its two parts.
+    pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            resource: resource.into(),
+        }
+    }
+}
+
+impl fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            f.write_str(&self.resource)
+        } else {
+            write!(f, "{}.{}", self.resource, self.group)
+        }
+    }
+}
+
+/// One entry of a Status' `details.causes`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cause {
+    /// `FieldValueInvalid`, `FieldManagerConflict`, ...
+    pub reason: String,
+    /// What is wrong.
+    pub message: String,
+    /// Where; empty for none.
+    pub field: String,
+}
+
+/// A Status' `details`. Empty texts are left out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Details {
+    /// The object's name.
+    pub name: String,
+    /// The API group.
+    pub group: String,
+    /// The plural resource, or the Kind for Invalid and preconditions.
+    pub kind: String,
+    /// The object's uid.
+    pub uid: String,
+    /// What is wrong, item by item.
+    pub causes: Vec<Cause>,
+    /// Seconds after which a retry may succeed.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// A request that failed, as `v1.Status` will tell it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The machine-readable reason; empty for none.
+    pub reason: &'static str,
+    /// The text for people.
+    pub message: String,
+    /// What it is about; `None` leaves `details` out, `Some(default)` writes `{}`.
+    pub details: Option<Box<Details>>,
+}
+
+impl ApiError {
+    /// The general form.
+    pub fn new(
+        code: u16,
+        reason: &'static str,
+        message: impl Into<String>,
+        details: Option<Details>,
+    ) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: details.map(Box::new),
+        }
+    }
+
+    /// 404: the object is absent.
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            format!("{resource} \"{name}\" not found"),
+            Some(named(resource, name)),
+        )
+    }
+
+    /// 404: the group is served but not this resource or subresource.
+    pub fn no_such_resource() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+            Some(Details::default()),
+        )
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+            Some(Details::default()),
+        )
+    }
+
+    /// 409: the name is taken.
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{resource} \"{name}\" already exists"),
+            Some(named(resource, name)),
+        )
+    }
+
+    /// 409 of an update: `why` completes `Operation cannot be fulfilled on configmaps "a": `.
+    pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"),
+            Some(named(resource, name)),
+        )
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message, None)
+    }
+
+    /// 401.
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized", None)
+    }
+
+    /// 403 of a resource request: `why` completes `pods "x" is forbidden: `; an empty name is left out.
+    pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
+        let message = if resource.resource.is_empty() {
+            format!("forbidden: {why}")
+        } else if name.is_empty() {
+            format!("{resource} is forbidden: {why}")
+        } else {
+            format!("{resource} \"{name}\" is forbidden: {why}")
+        };
+        Self::new(403, "Forbidden", message, Some(named(resource, name)))
+    }
+
+    /// 422: `group` and `kind` name the type, `Deployment.apps "web" is invalid: ...`.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let qualified = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors {
+            let text = error.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let all = match texts.as_slice() {
+            [] => String::new(),
+            [one] => format!(": {one}"),
+            many => format!(": [{}]", many.join(", ")),
+        };
+        let causes = errors
+            .iter()
+            .map(|e| Cause {
+                reason: e.kind.reason().to_owned(),
+                message: e.body(),
+                field: e.field.clone(),
+            })
+            .collect();
+        Self::new(
+            422,
+            "Invalid",
+            format!("{qualified} \"{name}\" is invalid{all}"),
+            Some(Details {
+                name: name.to_owned(),
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+                causes,
+                ..Details::default()
+            }),
+        )
+    }
+
+    /// 410: the revision is no longer held.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message, None)
+    }
+
+    /// 415: the body's content type is not one of those accepted.
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            ),
+            None,
+        )
+    }
+
+    /// 500.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "InternalError", message, None)
+    }
+
+    /// 501: a feature of Kubernetes that this server leaves out; `what` names it.
+    pub fn not_supported(what: impl fmt::Display) -> Self {
+        Self::new(
+            501,
+            "NotImplemented",
+            format!("the embedded API server does not support {what}"),
+            None,
+        )
+    }
+
+    /// The body: one line of JSON.
+    pub fn to_value(&self) -> Value {
+        let mut out = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            out["reason"] = json!(self.reason);
+        }
+        if let Some(details) = &self.details {
+            out["details"] = details.to_value();
+        }
+        out
+    }
+}
+
+impl Details {
+    /// The JSON object, without empty members.
+    pub fn to_value(&self) -> Value {
+        let mut out = serde_json::Map::new();
+        let mut text = |key: &str, value: &str| {
+            if !value.is_empty() {
+                out.insert(key.to_owned(), json!(value));
+            }
+        };
+        text("name", &self.name);
+        text("group", &self.group);
+        text("kind", &self.kind);
+        text("uid", &self.uid);
+        if !self.causes.is_empty() {
+            out.insert(
+                "causes".to_owned(),
+                Value::Array(self.causes.iter().map(Cause::to_value).collect()),
+            );
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            out.insert("retryAfterSeconds".to_owned(), json!(seconds));
+        }
+        Value::Object(out)
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let mut out = json!({ "reason": self.reason, "message": self.message });
+        if !self.field.is_empty() {
+            out["field"] = json!(self.field);
+        }
+        out
+    }
+}
+
+fn named(resource: &GroupResource, name: &str) -> Details {
+    Details {
+        name: name.to_owned(),
+        group: resource.group.clone(),
+        kind: resource.resource.clone(),
+        ..Details::default()
+    }
+}

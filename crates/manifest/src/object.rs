@@ -1,0 +1,148 @@
+//! What a Kubernetes object is called and where it lives.
+//!
+//! [`Object`] is a JSON object that is known to have the shape every
+//! Kubernetes object shares; the accessors borrow and never allocate. Ids are
+//! typed so that a kind cannot be passed where a group belongs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// An API group and version, `apps/v1`; the core group is empty and prints as `v1`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupVersion {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, `v1`.
+    pub version: String,
+}
+
+impl GroupVersion {
+    /// From its two parts.
+    pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+        }
+    }
+
+    /// From an `apiVersion` field: `v1` or `apps/v1`. `None` with more than one slash.
+    pub fn parse(api_version: &str) -> Option<Self> {
+        match api_version.split_once('/') {
+            None => Some(Self::new("", api_version)),
+            Some((group, version)) if !version.contains('/') => Some(Self::new(group, version)),
+            Some(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for GroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            f.write_str(&self.version)
+        } else {
+            write!(f, "{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// A group, version and kind; prints in Go's form, `apps/v1, Kind=Deployment`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupVersionKind {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind, `Deployment`.
+    pub kind: String,
+}
+
+impl GroupVersionKind {
+    /// From its three parts.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+        }
+    }
+
+    /// The group and version.
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(&self.group, &self.version)
+    }
+}
+
+impl fmt::Display for GroupVersionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            write!(f, "/{}, Kind={}", self.version, self.kind)
+        } else {
+            write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
+        }
+    }
+}
+
+/// A Kubernetes object: a JSON object with `apiVersion`, `kind` and `metadata`.
+///
+/// Construction does not validate; absent fields read as empty.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Object(pub Map<String, Value>);
+
+impl Object {
+    /// `None` if the value is not a JSON object.
+    pub fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Object(map) => Some(Self(map)),
+            _ => None,
+        }
+    }
+
+    /// The object as a JSON value.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// `apiVersion`, or empty.
+    pub fn api_version(&self) -> &str {
+        self.text("apiVersion")
+    }
+
+    /// `kind`, or empty.
+    pub fn kind(&self) -> &str {
+        self.text("kind")
+    }
+
+    /// Group, version and kind; `None` if `apiVersion` is malformed.
+    pub fn gvk(&self) -> Option<GroupVersionKind> {
+        let gv = GroupVersion::parse(self.api_version())?;
+        Some(GroupVersionKind::new(gv.group, gv.version, self.kind()))
+    }
+
+    /// `metadata.name`, or empty.
+    pub fn name(&self) -> &str {
+        self.metadata_text("name")
+    }
+
+    /// `metadata.namespace`, or empty.
+    pub fn namespace(&self) -> &str {
+        self.metadata_text("namespace")
+    }
+
+    /// `metadata`, if it is an object.
+    pub fn metadata(&self) -> Option<&Map<String, Value>> {
+        self.0.get("metadata").and_then(Value::as_object)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn metadata_text(&self, key: &str) -> &str {
+        self.metadata()
+            .and_then(|m| m.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}

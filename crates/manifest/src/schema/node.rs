@@ -1,0 +1,245 @@
+//! The schema node and its wire form.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A node of an OpenAPI v3 schema with Kubernetes' extensions.
+///
+/// Wire form: the JSON of an OpenAPI v3 schema. Descriptions are kept for
+/// custom resources (`kubectl explain` prints them); the built-in table has none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Schema {
+    /// The definition this node stands for: its full name, without the `#/components/schemas/` prefix.
+    #[serde(rename = "$ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// The JSON type; absent means any.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<SchemaType>,
+    /// `int32`, `date-time`, `byte`, `int-or-string`, ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// Text for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Short text for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Declared fields.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, Schema>,
+    /// What undeclared fields must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_properties: Option<Additional>,
+    /// What a list's items must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<Box<Schema>>,
+    /// Fields that must be present.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<String>,
+    /// The permitted values.
+    #[serde(rename = "enum", skip_serializing_if = "Vec::is_empty")]
+    pub enumeration: Vec<Value>,
+    /// The value an absent field takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// An example, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Value>,
+    /// Where more is written, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_docs: Option<Value>,
+    /// Whether null is a value.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub nullable: bool,
+    /// Lower bound of a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<serde_json::Number>,
+    /// Upper bound of a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<serde_json::Number>,
+    /// Whether `minimum` itself is excluded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive_minimum: bool,
+    /// Whether `maximum` itself is excluded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive_maximum: bool,
+    /// A number must be a multiple of this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiple_of: Option<serde_json::Number>,
+    /// Shortest string, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_length: Option<i64>,
+    /// Longest string, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<i64>,
+    /// Regular expression (RE2) a string must contain a match of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Fewest items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_items: Option<i64>,
+    /// Most items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_items: Option<i64>,
+    /// Whether items must differ.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unique_items: bool,
+    /// Fewest fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_properties: Option<i64>,
+    /// Most fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_properties: Option<i64>,
+    /// All of these must hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub all_of: Vec<Schema>,
+    /// One or more of these must hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub any_of: Vec<Schema>,
+    /// Exactly one of these must hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub one_of: Vec<Schema>,
+    /// This must not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not: Option<Box<Schema>>,
+
+    /// How a list is merged.
+    #[serde(rename = "x-kubernetes-list-type", skip_serializing_if = "Option::is_none")]
+    pub list_type: Option<ListType>,
+    /// The fields that identify an item of a `map` list.
+    #[serde(rename = "x-kubernetes-list-map-keys", skip_serializing_if = "Vec::is_empty")]
+    pub list_map_keys: Vec<String>,
+    /// How an object is merged.
+    #[serde(rename = "x-kubernetes-map-type", skip_serializing_if = "Option::is_none")]
+    pub map_type: Option<MapType>,
+    /// Strategic merge patch: `merge`, `replace`, `retainKeys`, comma-separated combinations.
+    #[serde(
+        rename = "x-kubernetes-patch-strategy",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub patch_strategy: Option<String>,
+    /// Strategic merge patch: the field that identifies an item.
+    #[serde(
+        rename = "x-kubernetes-patch-merge-key",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub patch_merge_key: Option<String>,
+    /// Unknown fields below this node are kept.
+    #[serde(
+        rename = "x-kubernetes-preserve-unknown-fields",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub preserve_unknown_fields: Option<bool>,
+    /// The node is a whole Kubernetes object.
+    #[serde(
+        rename = "x-kubernetes-embedded-resource",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub embedded_resource: bool,
+    /// The node is an integer or a string.
+    #[serde(
+        rename = "x-kubernetes-int-or-string",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub int_or_string: bool,
+    /// CEL rules.
+    #[serde(rename = "x-kubernetes-validations", skip_serializing_if = "Vec::is_empty")]
+    pub validations: Vec<ValidationRule>,
+    /// The kinds this definition is the schema of, as published.
+    #[serde(
+        rename = "x-kubernetes-group-version-kind",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub group_version_kinds: Vec<crate::object::GroupVersionKind>,
+    /// Discriminated unions, as published.
+    #[serde(rename = "x-kubernetes-unions", skip_serializing_if = "Option::is_none")]
+    pub unions: Option<Value>,
+
+    /// Built-in kinds: when the Go type's encoder leaves this field out. Not published.
+    #[serde(rename = "x-omit", skip_serializing_if = "Option::is_none")]
+    pub omit: Option<Omit>,
+}
+
+/// The JSON types of OpenAPI v3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum SchemaType {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// `additionalProperties`: a schema, or whether any are allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Additional {
+    /// Whether undeclared fields are allowed.
+    Allowed(bool),
+    /// What undeclared fields must be.
+    Schema(Box<Schema>),
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListType {
+    /// Replaced as a whole.
+    Atomic,
+    /// Scalars, each at most once.
+    Set,
+    /// Objects identified by `x-kubernetes-list-map-keys`.
+    Map,
+}
+
+/// `x-kubernetes-map-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MapType {
+    /// Replaced as a whole.
+    Atomic,
+    /// Merged field by field.
+    Granular,
+}
+
+/// When a Go encoder leaves a field out; the rule that gives built-in objects their normal form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Omit {
+    /// No `omitempty`: an absent value is written as the type's zero value.
+    Never,
+    /// `omitempty` on a plain value: zero, "" and empty lists and maps vanish; structs stay, as `{}`.
+    Empty,
+    /// `omitempty` on a pointer: only null vanishes.
+    Nil,
+    /// `omitzero`: a struct with nothing set vanishes too.
+    Zero,
+}
+
+/// One entry of `x-kubernetes-validations`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ValidationRule {
+    /// The CEL expression; true means valid.
+    pub rule: String,
+    /// What to say when it is false.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// A CEL expression that says it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message_expression: String,
+    /// `FieldValueInvalid` (default), `FieldValueForbidden`, `FieldValueRequired`, `FieldValueDuplicate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Which field the error is reported on, relative to the rule's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
+    /// Whether `oldSelf` is optional (the rule also runs on create).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optional_old_self: Option<bool>,
+}
