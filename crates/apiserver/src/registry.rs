@@ -94,6 +94,8 @@ pub enum Generation {
 /// How a kind behaves where kinds differ. All functions are pure.
 ///
 /// Objects are in normal form (decoded by the schema) when they arrive here.
+/// The pipeline validates `metadata` itself (by [`Strategy::name`]); the
+/// functions here speak of the rest.
 #[derive(Debug, Clone)]
 pub struct Strategy {
     /// Whether a PUT may leave `resourceVersion` out.
@@ -102,8 +104,10 @@ pub struct Strategy {
     pub create_on_update: bool,
     /// When the generation rises.
     pub generation: Generation,
-    /// Whether the main endpoint keeps the stored `status` and drops a created one.
+    /// Whether the main endpoint keeps the stored `status` and drops a created one (before `prepare_create`, which may set a first one).
     pub has_status: bool,
+    /// Whether a created object's `status` is kept after all (Node: the kubelet registers with one).
+    pub create_keeps_status: bool,
     /// Top-level and metadata fields that the `status` endpoint keeps as stored (`spec`, `metadata.labels`, ...).
     pub status_keeps: &'static [&'static [&'static str]],
     /// Field paths whose ownership the main endpoint does not record.
@@ -114,20 +118,49 @@ pub struct Strategy {
     pub delete_returns_object: bool,
     /// What a name must be.
     pub name: NameRule,
-    /// Fills in defaults. Idempotent.
+    /// Fills in defaults. Idempotent. Runs on the decoded object, so before names are generated.
     pub default: fn(&mut Value),
-    /// Rewrites what a create may not say, or what the kind derives (`stringData`, allocations).
+    /// Rewrites what a create may not say, or what the kind derives. `metadata.{name,uid,creationTimestamp}` are set.
     pub prepare_create: fn(&mut Value),
-    /// The same for an update: new, stored.
+    /// The same for an update: new, stored. `status` is the stored one already.
     pub prepare_update: fn(&mut Value, &Value),
-    /// What is wrong with a new object, beyond its schema.
+    /// The same for an update through the `status` endpoint: new, stored.
+    pub prepare_status: fn(&mut Value, &Value),
+    /// What is wrong with an object, beyond its schema and its metadata. Runs on create and on update.
     pub validate: fn(&Value) -> Vec<FieldError>,
+    /// What is wrong with a new object besides.
+    pub validate_create: fn(&Value) -> Vec<FieldError>,
     /// What is wrong with an update besides: new, stored. `validate` has run on the new object.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
     /// Warnings for the client (deprecated fields, doubtful values).
     pub warnings: fn(&Value) -> Vec<String>,
     /// The value of each selectable field besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [&'static str],
+}
+
+impl Strategy {
+    /// A kind with nothing of its own: no status, no generation, no defaults, anything goes.
+    pub const GENERIC: Self = Self {
+        unconditional_update: true,
+        create_on_update: false,
+        generation: Generation::None,
+        has_status: false,
+        create_keeps_status: false,
+        status_keeps: &[],
+        reset_fields: &[],
+        status_reset_fields: &[],
+        delete_returns_object: false,
+        name: NameRule::DnsSubdomain,
+        default: |_| {},
+        prepare_create: |_| {},
+        prepare_update: |_, _| {},
+        prepare_status: |_, _| {},
+        validate: |_| Vec::new(),
+        validate_create: |_| Vec::new(),
+        validate_update: |_, _| Vec::new(),
+        warnings: |_| Vec::new(),
+        selectable: &[],
+    };
 }
 
 /// What a kind demands of `metadata.name`.
