@@ -1,0 +1,22 @@
+//! JSON the way the API server reads and writes it.
+//!
+//! `serde_json` would do for values, but clients see three things it does not
+//! give: which keys a body repeats (`fieldValidation`), the texts of Go's
+//! `encoding/json` errors, and Go's spelling of numbers and strings. The rules
+//! are those of `sigs.k8s.io/json` and Go 1.26's `encoding/json`.
+//!
+//! Refused: more than one value, nesting deeper than [`DEPTH_MAX`] (Go stops at
+//! 10,000; the walkers here recurse, so the limit is lower), numbers outside
+//! float64.
+
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use read::{Decoded, JsonError, decode};
+pub use write::{to_go_string, write_go};
+
+/// The deepest nesting [`decode`] accepts.
+pub const DEPTH_MAX: usize = 512;
