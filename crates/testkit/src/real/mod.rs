@@ -1,0 +1,309 @@
+//! A real Kubernetes control plane of the test's own, on loopback.
+//!
+//! etcd, kube-apiserver and kube-controller-manager (with the scheduler and kwok in the full
+//! profile) as children of this process, on free ports, with a PKI and tokens made for the
+//! run, everything in one temporary folder. Dropping the cluster kills exactly these
+//! children. It listens on 127.0.0.1 only and refuses to reuse anything that is running.
+
+mod children;
+mod files;
+
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::client::Body;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::peers::{self, ControlPlane, Progress};
+use children::Children;
+use files::Files;
+
+pub use files::{ADMIN_TOKEN, ALICE_TOKEN};
+
+/// From the first process to a server that answers and controllers that act; a busy
+/// two-core machine was measured at five seconds.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How often a level is looked at while waiting for it.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A port found free may be taken before its owner binds it; then all of it starts again.
+const PORT_ATTEMPTS: usize = 3;
+
+/// Which controllers run beside the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Only the controllers the embedded API stands in for: namespace, service account,
+    /// garbage collector, root CA publisher. No scheduler, no nodes.
+    Differential,
+    /// Every controller, the scheduler, and kwok playing two nodes. `ServiceAccount`
+    /// admission is off in both profiles, as in the recordings.
+    Full,
+}
+
+/// Why a real cluster could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The programs are not there.
+    #[error("the control plane's programs cannot be had")]
+    Peers(#[from] peers::Error),
+    /// A file of the run could not be written or read.
+    #[error("cannot {what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A certificate could not be made.
+    #[error("cannot make the certificate of {name}")]
+    Certificate {
+        /// Whose certificate.
+        name: &'static str,
+        /// The cause.
+        source: rcgen::Error,
+    },
+    /// A child ended while it was awaited.
+    #[error("{program} ended while the cluster was starting ({status}):\n{log}")]
+    Ended {
+        /// Which child.
+        program: &'static str,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// The cluster did not become ready in time.
+    #[error("the cluster is not ready after {} s; last seen: {last_seen}", START_TIMEOUT.as_secs())]
+    NotReady {
+        /// The last answer or error.
+        last_seen: String,
+    },
+    /// The client could not be built or a request could not be sent.
+    #[error("cannot reach the real API server")]
+    Client(#[source] Box<kube::Error>),
+}
+
+impl Error {
+    fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Io { what, source }
+    }
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Error::Client(Box::new(error))
+    }
+}
+
+/// A running control plane. Dropping it kills its processes and removes its files.
+#[derive(Debug)]
+pub struct RealCluster {
+    children: Children,
+    files: Files,
+    port: u16,
+    // last: the processes are gone before their folder
+    folder: TempDir,
+}
+
+impl RealCluster {
+    /// Starts a control plane and waits until it answers and its controllers act.
+    ///
+    /// # Errors
+    /// [`Error::Peers`] when the programs cannot be had; otherwise what failed in starting.
+    pub async fn start(profile: Profile, progress: Progress<'_>) -> Result<RealCluster, Error> {
+        let plane = peers::control_plane(progress)?;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&plane, profile).await {
+                Err(Error::Ended { log, .. })
+                    if attempt < PORT_ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn start_once(plane: &ControlPlane, profile: Profile) -> Result<RealCluster, Error> {
+        // the process's one provider; a second installation is the same provider
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::Builder::new()
+            .prefix("equate-real-")
+            .tempdir()
+            .map_err(Error::io("create the cluster's folder"))?;
+        let ports = Ports::free().map_err(Error::io("find free ports"))?;
+        let files = Files::write(folder.path(), ports.api)?;
+        let children = Children::start(plane, profile, folder.path(), &files, &ports)?;
+        let mut cluster = RealCluster {
+            children,
+            files,
+            port: ports.api,
+            folder,
+        };
+        cluster.wait_until_ready(profile).await?;
+        Ok(cluster)
+    }
+
+    /// Where the API server listens, without a trailing slash.
+    pub fn url(&self) -> String {
+        files::url(self.port)
+    }
+
+    /// A kubeconfig of mode 0600 with the administrator's token.
+    pub fn kubeconfig_path(&self) -> &Path {
+        &self.files.kubeconfig
+    }
+
+    /// The certificate of the run's own CA, PEM.
+    pub fn ca_path(&self) -> &Path {
+        &self.files.ca
+    }
+
+    /// The folder with the processes' logs.
+    pub fn logs(&self) -> PathBuf {
+        self.folder.path().join("logs")
+    }
+
+    /// A client over TLS that acts as the administrator.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn client(&self) -> Result<kube::Client, Error> {
+        let mut config = self.config();
+        config.auth_info.token = Some(ADMIN_TOKEN.to_owned().into());
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    /// A client over TLS that sends no credentials of its own: the request's own
+    /// `Authorization` and other headers are what the server sees.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn bare_client(&self) -> Result<kube::Client, Error> {
+        Ok(kube::Client::try_from(self.config())?)
+    }
+
+    /// Sends one request as the bearer of `token`.
+    ///
+    /// # Errors
+    /// When the request cannot be sent; an answer of any status is an answer.
+    pub async fn token_request(
+        &self,
+        token: &str,
+        mut request: Request<Vec<u8>>,
+    ) -> Result<Response<Body>, Error> {
+        if let Ok(value) = http::HeaderValue::from_str(&format!("Bearer {token}")) {
+            request.headers_mut().insert(http::header::AUTHORIZATION, value);
+        }
+        Ok(self.bare_client()?.send(request.map(Body::from)).await?)
+    }
+
+    /// Ends the processes and waits until they are gone.
+    ///
+    /// # Errors
+    /// When a process cannot be ended.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        self.children.stop().await
+    }
+
+    fn config(&self) -> kube::Config {
+        let mut config = kube::Config::new(self.files.uri.clone());
+        config.root_cert = Some(vec![self.files.ca_der.clone()]);
+        // a test wants the first answer, whatever it is
+        config.default_retry = false;
+        config
+    }
+
+    async fn wait_until_ready(&mut self, profile: Profile) -> Result<(), Error> {
+        // what the last controller to act leaves behind
+        let mut awaited = vec![
+            "/readyz",
+            "/api/v1/namespaces/default/serviceaccounts/default",
+            "/api/v1/namespaces/default/configmaps/kube-root-ca.crt",
+        ];
+        if profile == Profile::Full {
+            self.create_nodes_when_ready(&mut awaited).await?;
+        }
+        self.wait_for(&awaited).await
+    }
+
+    async fn create_nodes_when_ready(&mut self, awaited: &mut Vec<&'static str>) -> Result<(), Error> {
+        self.wait_for(&["/readyz"]).await?;
+        for node in files::NODES {
+            let request = Request::post("/api/v1/nodes")
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(files::node(node).to_string().into_bytes())
+                .map_err(|error| Error::Client(Box::new(kube::Error::HttpError(error))))?;
+            self.token_request(ADMIN_TOKEN, request).await?;
+        }
+        awaited.push("/api/v1/nodes/node-1");
+        Ok(())
+    }
+
+    async fn wait_for(&mut self, awaited: &[&str]) -> Result<(), Error> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        let mut interval = tokio::time::interval(POLL_INTERVAL);
+        let client = self.client()?;
+        for path in awaited {
+            loop {
+                interval.tick().await;
+                self.children.check()?;
+                let last_seen = match client.request_text(get(path)).await {
+                    Ok(_) => break,
+                    Err(error) => format!("GET {path}: {error}"),
+                };
+                if Instant::now() > deadline {
+                    return Err(Error::NotReady { last_seen });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn get(path: &str) -> Request<Vec<u8>> {
+    let mut request = Request::new(Vec::new());
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+/// The ports of one cluster.
+#[derive(Debug)]
+struct Ports {
+    etcd_client: u16,
+    etcd_peer: u16,
+    api: u16,
+    controllers: u16,
+    scheduler: u16,
+    kwok: u16,
+}
+
+impl Ports {
+    /// Six different free ports: all are held until all are found.
+    fn free() -> io::Result<Ports> {
+        let mut held = Vec::new();
+        let mut next = || -> io::Result<u16> {
+            let listener = TcpListener::bind(("127.0.0.1", 0))?;
+            let port = listener.local_addr()?.port();
+            held.push(listener);
+            Ok(port)
+        };
+        Ok(Ports {
+            etcd_client: next()?,
+            etcd_peer: next()?,
+            api: next()?,
+            controllers: next()?,
+            scheduler: next()?,
+            kwok: next()?,
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask peers`: the real control plane, built or started for a person.
+
+use std::error::Error;
+
+use equate_testkit::peers::{self, KubectlVersion};
+use equate_testkit::real::{Profile, RealCluster};
+
+/// What `peers` is asked to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Builds the control plane and fetches the clients into the cache folder.
+    Build,
+    /// Starts a control plane, prints its kubeconfig's path, serves until interrupted.
+    Start {
+        /// Which controllers run beside the API server.
+        #[arg(long, value_enum, default_value = "full")]
+        profile: ProfileName,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ProfileName {
+    /// Only the controllers the embedded API stands in for; no scheduler, no nodes.
+    Differential,
+    /// Every controller, the scheduler, and kwok for nodes.
+    Full,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    match args.command {
+        Command::Build => build(),
+        Command::Start { profile } => start(match profile {
+            ProfileName::Differential => Profile::Differential,
+            ProfileName::Full => Profile::Full,
+        }),
+    }
+}
+
+/// Everything the real-peer tests need; a machine without the means is told so and passes.
+fn build() -> Result<(), Box<dyn Error>> {
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    match peers::available(peers::control_plane(&mut progress))? {
+        Ok(plane) => println!("{}", plane.folder().display()),
+        Err(skip) => println!("{}", skip.0),
+    }
+    for version in KubectlVersion::ALL {
+        match peers::available(peers::kubectl(version, &mut progress))? {
+            Ok(clients) => println!("{}", clients.kubectl.display()),
+            Err(skip) => println!("{}", skip.0),
+        }
+    }
+    Ok(())
+}
+
+fn start(profile: Profile) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut progress = |line: &str| eprintln!("peers: {line}");
+        let cluster = RealCluster::start(profile, &mut progress).await?;
+        println!("{}", cluster.kubeconfig_path().display());
+        tokio::signal::ctrl_c().await?;
+        cluster.stop().await?;
+        Ok(())
+    })
+}
