@@ -21,7 +21,7 @@
 //!
 //! [`Strategy`]: registry::Strategy
 
-mod auth;
+pub mod auth;
 mod builtin;
 mod controllers;
 mod crd;

@@ -1,1 +1,29 @@
-//! Not written yet.
+//! Who asks, and whether they may.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`identity`] | who a caller is |
+//! | [`authenticate`] | which identity a request carries |
+//! | `impersonate` | whether one identity may act as another |
+//! | `rbac` | whether an identity may do what it asks |
+//! | `escalation` | whether writing a role or binding grants more than the writer has |
+//! | `aggregate` | the rules of a ClusterRole that gathers others |
+//! | `bootstrap` | the roles and bindings a new cluster starts with |
+//!
+//! All decisions are pure: a view of the RBAC objects, an identity and the
+//! attributes of a request in, a decision and its text out. Nothing here
+//! writes. It refuses webhooks, client certificates, OIDC and the review APIs.
+
+pub(crate) mod aggregate;
+pub mod authenticate;
+pub(crate) mod bootstrap;
+pub(crate) mod escalation;
+pub mod identity;
+pub(crate) mod impersonate;
+pub(crate) mod rbac;
+
+pub use authenticate::{Authenticator, Token};
+pub use identity::Identity;
+
+#[cfg(test)]
+mod tests;

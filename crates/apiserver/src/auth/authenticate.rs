@@ -1,0 +1,134 @@
+//! Which identity a request carries: one injected in-process, a bearer token, or none.
+//!
+//! Tokens are held only in [`Token`], which never prints itself. A token that
+//! is presented but unknown is refused, never treated as anonymous.
+
+use super::identity::Identity;
+use crate::status::ApiError;
+use http::{Extensions, HeaderMap, header};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use subtle::ConstantTimeEq;
+
+/// A bearer token. `Debug` hides it; [`Token::expose`] is the only way to the text.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// From its text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// A new one of 244 random bits.
+    pub fn random() -> Self {
+        let (a, b) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+        Self(format!("{}{}", a.simple(), b.simple()))
+    }
+
+    /// The text, for a kubeconfig.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
+}
+
+/// Decides who a request comes from.
+#[derive(Debug, Clone)]
+pub struct Authenticator {
+    tokens: Vec<(TokenDigest, Identity)>,
+    anonymous: bool,
+}
+
+/// Digests are compared, so that neither content nor length of a token shows in the time it takes.
+#[derive(Clone)]
+struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    fn of(text: &str) -> Self {
+        Self(Sha256::digest(text.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenDigest(***)")
+    }
+}
+
+impl Default for Authenticator {
+    fn default() -> Self {
+        Self {
+            tokens: Vec::new(),
+            anonymous: true,
+        }
+    }
+}
+
+impl Authenticator {
+    /// Knows no tokens; callers without one are anonymous.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also knows `token`, for a caller that is `identity` with the groups that follow from its name.
+    #[must_use]
+    pub fn token(mut self, token: &Token, identity: Identity) -> Self {
+        self.tokens
+            .push((TokenDigest::of(token.expose()), identity.completed()));
+        self
+    }
+
+    /// Whether callers without a token are `system:anonymous`; otherwise they are refused.
+    #[must_use]
+    pub fn anonymous(mut self, allowed: bool) -> Self {
+        self.anonymous = allowed;
+        self
+    }
+
+    /// Who asks.
+    ///
+    /// An [`Identity`] in `extensions` wins: only in-process callers can put it there.
+    ///
+    /// # Errors
+    /// 401 for an unknown token, and for none where anonymous callers are refused.
+    pub fn authenticate(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Identity, ApiError> {
+        if let Some(identity) = extensions.get::<Identity>() {
+            return Ok(identity.clone().completed());
+        }
+        match bearer(headers) {
+            Some(token) => self.known(token).cloned().ok_or_else(ApiError::unauthorized),
+            None if self.anonymous => Ok(Identity::anonymous()),
+            None => Err(ApiError::unauthorized()),
+        }
+    }
+
+    fn known(&self, presented: &str) -> Option<&Identity> {
+        let presented = TokenDigest::of(presented);
+        let mut found = None;
+        // No early exit: the time must not tell which token matched.
+        for (digest, identity) in &self.tokens {
+            if bool::from(digest.0.ct_eq(&presented.0)) {
+                found = Some(identity);
+            }
+        }
+        found
+    }
+}
+
+/// The token of an `Authorization: Bearer` header. Bytes that are not text count as a token nobody has.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?;
+    let Ok(text) = value.to_str() else {
+        return Some("\u{0}");
+    };
+    let mut parts = text.trim().splitn(3, ' ');
+    let scheme = parts.next()?;
+    let token = parts.next()?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

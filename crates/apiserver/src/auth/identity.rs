@@ -1,0 +1,127 @@
+//! Who a caller is, and which groups follow from a name.
+
+use std::collections::BTreeMap;
+
+/// The group that may do anything; authorization is not asked.
+pub const MASTERS: &str = "system:masters";
+/// The group of every caller that said who it is.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of callers that did not.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The name of a caller that did not say who it is.
+pub const ANONYMOUS: &str = "system:anonymous";
+
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// Who asks. Put one into a request's `http::Extensions` to call in-process as that identity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// `alice`, `system:serviceaccount:flux-system:kustomize-controller`.
+    pub name: String,
+    /// An id that outlives a change of name; may be empty.
+    pub uid: String,
+    /// The groups, in the order in which they were given.
+    pub groups: Vec<String>,
+    /// What else the authenticator knows, by lowercase key.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Identity {
+    /// A named caller in `groups`, and in those that follow from its name.
+    pub fn user<G: Into<String>>(name: impl Into<String>, groups: impl IntoIterator<Item = G>) -> Self {
+        Self {
+            name: name.into(),
+            groups: groups.into_iter().map(Into::into).collect(),
+            ..Self::default()
+        }
+        .completed()
+    }
+
+    /// A ServiceAccount of a namespace.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self::user(
+            format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"),
+            Vec::<String>::new(),
+        )
+    }
+
+    /// The administrator: member of `system:masters`.
+    pub fn admin() -> Self {
+        Self::user("kubernetes-admin", [MASTERS])
+    }
+
+    /// A caller that did not say who it is.
+    pub fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is a member of `group`.
+    pub fn in_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+
+    /// Namespace and name, if it is a ServiceAccount.
+    pub fn as_service_account(&self) -> Option<(&str, &str)> {
+        split_service_account(&self.name)
+    }
+
+    /// Adds the groups that follow from the name and from having one. Idempotent.
+    #[must_use]
+    pub fn completed(mut self) -> Self {
+        let service_account = split_service_account(&self.name).map(|(ns, _)| service_account_groups(ns));
+        for group in service_account.into_iter().flatten() {
+            self.add_group(&group);
+        }
+        if !self.in_group(UNAUTHENTICATED) {
+            self.add_group(AUTHENTICATED);
+        }
+        self
+    }
+
+    pub(crate) fn add_group(&mut self, group: &str) {
+        if !self.in_group(group) {
+            self.groups.push(group.to_owned());
+        }
+    }
+}
+
+/// The groups of every ServiceAccount of a namespace.
+pub(crate) fn service_account_groups(namespace: &str) -> [String; 2] {
+    [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+    ]
+}
+
+/// Namespace and name of `system:serviceaccount:NAMESPACE:NAME`; `None` unless both are valid names.
+pub(crate) fn split_service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
+    (is_label(namespace) && is_subdomain(name)).then_some((namespace, name))
+}
+
+/// The node's name of `system:node:NAME`.
+pub(crate) fn split_node(user: &str) -> Option<&str> {
+    user.strip_prefix("system:node:")
+        .filter(|name| is_subdomain(name))
+}
+
+fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_label_of_any_length(text)
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label_of_any_length)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
