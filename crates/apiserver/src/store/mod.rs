@@ -1,1 +1,332 @@
-//! Not written yet.
+//! Objects, revisions, snapshots, events and the journal: what etcd is to a
+//! kube-apiserver.
+//!
+//! One global revision rises by one with every change and is every object's
+//! `resourceVersion`. The whole state is one immutable value behind a pointer
+//! ([`Snapshot`] reads it); one writer at a time changes a copy and publishes
+//! it. So reading never waits for writing, a list sees one revision however
+//! long it takes, a [`fork`](Store::fork) is a few reference counts, and
+//! watchers are cursors over shared events rather than queues.
+//!
+//! It knows keys, JSON and revisions. It refuses to know kinds: no validation,
+//! no TTL, no finalizers, no selectors, and it never writes on its own.
+//!
+//! Time is tokio's, so history ages in virtual time where the clock is paused.
+
+mod entry;
+mod events;
+mod journal;
+mod key;
+mod snapshot;
+mod state;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio::time::Duration;
+
+pub use self::entry::Entry;
+pub use self::events::{Event, EventKind, Lagged, Subscription};
+pub use self::journal::StoreError;
+pub use self::key::{Key, ObjectPath, ResourceId};
+pub use self::snapshot::Snapshot;
+pub use self::writer::{Change, CommitError, Expect};
+
+use self::events::{Retention, Scope};
+use self::journal::Journal;
+use self::state::State;
+
+/// How a store is kept.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The file that survives a restart; none keeps everything in memory.
+    pub journal: Option<PathBuf>,
+    /// How many events a resource keeps at most, for watches and exact lists.
+    pub history_events: usize,
+    /// How old an event may be when its resource is next written.
+    pub history_age: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            journal: None,
+            history_events: 10_000,
+            history_age: Duration::from_mins(5),
+        }
+    }
+}
+
+/// Why a revision cannot be read or followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AtError {
+    /// Its history is gone.
+    #[error("the revision is too old, the oldest is {oldest}")]
+    Expired {
+        /// The oldest that would do.
+        oldest: u64,
+    },
+    /// It has not happened yet.
+    #[error("the revision is in the future, the newest is {current}")]
+    Future {
+        /// The newest.
+        current: u64,
+    },
+}
+
+/// A handle on a store; clones are the same store. The last one (a
+/// [`Subscription`] holds one as well) closes the journal.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    published: watch::Sender<Arc<State>>,
+    wakers: Mutex<Wakers>,
+    /// Held while a state is made from the published one and takes its place.
+    turn: Mutex<()>,
+    retention: Retention,
+    /// What [`Store::compact`] asked for last.
+    compacted: AtomicU64,
+    journal: Option<Journal>,
+}
+
+/// Who waits for which resource, so that a write wakes only those it concerns.
+struct Wakers {
+    all: watch::Sender<()>,
+    one: HashMap<ResourceId, watch::Sender<()>>,
+}
+
+impl Store {
+    /// Opens a store, reading the journal when there is one. Blocks while it does.
+    ///
+    /// # Errors
+    /// When the journal cannot be used; never without one.
+    pub fn open(options: Options) -> Result<Self, StoreError> {
+        let Options {
+            journal,
+            history_events,
+            history_age,
+        } = options;
+        let retention = Retention {
+            // the event being published must be readable
+            events: history_events.max(1),
+            age: history_age,
+        };
+        let (journal, state) = match journal {
+            None => (None, State::empty()),
+            Some(path) => {
+                let (journal, state) = Journal::open(&path)?;
+                (Some(journal), state)
+            }
+        };
+        Ok(Self::start(Arc::new(state), retention, journal))
+    }
+
+    /// An empty store in memory with the default history.
+    pub fn in_memory() -> Self {
+        let Options {
+            journal: _,
+            history_events: events,
+            history_age: age,
+        } = Options::default();
+        Self::start(Arc::new(State::empty()), Retention { events, age }, None)
+    }
+
+    fn start(state: Arc<State>, retention: Retention, journal: Option<Journal>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                compacted: AtomicU64::new(state.floor),
+                published: watch::Sender::new(state),
+                wakers: Mutex::new(Wakers {
+                    all: watch::Sender::new(()),
+                    one: HashMap::new(),
+                }),
+                turn: Mutex::new(()),
+                retention,
+                journal,
+            }),
+        }
+    }
+
+    /// The newest state.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::newest(self.state())
+    }
+
+    /// Everything as of a revision.
+    ///
+    /// # Errors
+    /// [`AtError::Expired`] when any resource's history does not reach back so
+    /// far: to read one resource, ask for [`snapshot_of`](Self::snapshot_of) it.
+    pub fn snapshot_at(&self, revision: u64) -> Result<Snapshot, AtError> {
+        let state = self.state();
+        self.reach(&state, &Scope::All, revision)?;
+        Ok(Snapshot::at(state, revision))
+    }
+
+    /// One resource as of a revision; the snapshot shows no other. It does not
+    /// expire because of what is written elsewhere.
+    ///
+    /// # Errors
+    /// [`AtError::Expired`] when its history does not reach back so far,
+    /// [`AtError::Future`] when the revision is still to come.
+    pub fn snapshot_of(&self, resource: &ResourceId, revision: u64) -> Result<Snapshot, AtError> {
+        let state = self.state();
+        self.reach(&state, &Scope::One(resource.clone()), revision)?;
+        Ok(Snapshot::at(Arc::new(state.only(resource)), revision))
+    }
+
+    /// Waits until the store has reached a revision; `false` when it has not in time.
+    pub async fn wait_for(&self, revision: u64, timeout: Duration) -> bool {
+        if self.revision() >= revision {
+            return true;
+        }
+        let mut published = self.inner.published.subscribe();
+        let reached = published.wait_for(|state| state.revision >= revision);
+        matches!(tokio::time::timeout(timeout, reached).await, Ok(Ok(_)))
+    }
+
+    /// Makes all changes in order, each at a revision of its own, or none.
+    /// With a journal they are on disk when this returns. The entries are the
+    /// changes' in order; a deletion's is the last state that was published.
+    ///
+    /// A future dropped while it waits for the journal does not undo what it asked.
+    ///
+    /// # Errors
+    /// The first change that could not be made, and why.
+    pub async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Arc<Entry>>, CommitError> {
+        self.inner.commit(changes).await
+    }
+
+    /// Follows a resource's changes after a revision.
+    ///
+    /// # Errors
+    /// As [`snapshot_of`](Self::snapshot_of).
+    pub fn subscribe(&self, resource: &ResourceId, after: u64) -> Result<Subscription, AtError> {
+        self.follow(Scope::One(resource.clone()), after)
+    }
+
+    /// Follows every resource's changes after a revision.
+    ///
+    /// # Errors
+    /// As [`snapshot_at`](Self::snapshot_at).
+    pub fn subscribe_all(&self, after: u64) -> Result<Subscription, AtError> {
+        self.follow(Scope::All, after)
+    }
+
+    fn follow(&self, scope: Scope, after: u64) -> Result<Subscription, AtError> {
+        self.reach(&self.state(), &scope, after)?;
+        // one that registers after a publish finds it by its cursor
+        let wake = locked(&self.inner.wakers).register(&scope);
+        Ok(Subscription::new(self.clone(), scope, after, wake))
+    }
+
+    /// A store of its own that starts as this one is now, history included,
+    /// in memory. Neither sees what the other writes from here on.
+    pub fn fork(&self) -> Self {
+        Self::start(self.state(), self.inner.retention, None)
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        self.inner.published.borrow().revision
+    }
+
+    /// Forgets what the state was before a revision: older ones are `Expired`
+    /// from now on. A subscription that has seen the events it would drop goes on.
+    pub fn compact(&self, before: u64) {
+        self.inner
+            .compacted
+            .fetch_max(before.min(self.revision()), Ordering::SeqCst);
+        // whoever has the turn may be waiting for a disk; readers heed the
+        // number at once, and the memory is freed by the next to publish
+        if let Ok(_turn) = self.inner.turn.try_lock() {
+            let state = State::clone(&self.state());
+            self.inner.publish(state, &BTreeSet::new());
+        }
+    }
+
+    fn reach(&self, state: &State, scope: &Scope, revision: u64) -> Result<(), AtError> {
+        let compacted = self.inner.compacted.load(Ordering::SeqCst);
+        let oldest = state.trimmed(scope).max(state.floor).max(compacted);
+        if revision > state.revision {
+            Err(AtError::Future {
+                current: state.revision,
+            })
+        } else if revision < oldest {
+            Err(AtError::Expired { oldest })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.inner.state()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("revision", &self.revision())
+            .field("journal", &self.inner.journal.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.published.borrow())
+    }
+
+    /// Replaces the state; the caller has the turn. Then wakes who follows the resources.
+    fn publish(&self, mut state: State, resources: &BTreeSet<ResourceId>) {
+        state.compact(self.compacted.load(Ordering::SeqCst));
+        self.published.send_replace(Arc::new(state));
+        if !resources.is_empty() {
+            locked(&self.wakers).wake(resources);
+        }
+    }
+}
+
+impl Wakers {
+    fn register(&mut self, scope: &Scope) -> watch::Receiver<()> {
+        match scope {
+            Scope::All => self.all.subscribe(),
+            Scope::One(resource) => {
+                if let Some(waker) = self.one.get(resource) {
+                    return waker.subscribe();
+                }
+                // resources come and go: keep no waker nobody waits on
+                self.one.retain(|_, waker| waker.receiver_count() > 0);
+                let (waker, receiver) = watch::channel(());
+                self.one.insert(resource.clone(), waker);
+                receiver
+            }
+        }
+    }
+
+    fn wake(&self, resources: &BTreeSet<ResourceId>) {
+        self.all.send_replace(());
+        for resource in resources {
+            if let Some(waker) = self.one.get(resource) {
+                waker.send_replace(());
+            }
+        }
+    }
+}
+
+/// What the store's locks guard is replaced whole or not at all, so a panic
+/// elsewhere leaves nothing half done behind them.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,46 @@
+//! A stored object: one revision of it, immutable, shared by every reader.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// One revision of one object.
+#[derive(Debug)]
+pub struct Entry {
+    /// The revision that wrote it. For the entry of a deletion, the deletion's.
+    pub revision: u64,
+    object: Value,
+    encoded: OnceLock<Bytes>,
+}
+
+impl Entry {
+    /// Stamps the object. `None` when it is not a JSON object with room for
+    /// `metadata.resourceVersion`.
+    pub(super) fn stamp(mut object: Value, revision: u64) -> Option<Self> {
+        object
+            .as_object_mut()?
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(serde_json::Map::new()))
+            .as_object_mut()?
+            .insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+        Some(Self {
+            revision,
+            object,
+            encoded: OnceLock::new(),
+        })
+    }
+
+    /// The object, `metadata.resourceVersion` being this revision.
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// The object as JSON. Encoded by the first who asks; a list page, every
+    /// watcher and the journal share the bytes.
+    pub fn encoded(&self) -> Bytes {
+        self.encoded
+            .get_or_init(|| Bytes::from(self.object.to_string()))
+            .clone()
+    }
+}

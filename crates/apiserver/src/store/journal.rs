@@ -1,0 +1,312 @@
+//! The journal: the newest state of every object, in one redb file.
+//!
+//! It keeps no history. After a restart, watches and exact lists from before
+//! are `Expired` and clients list again, as after an etcd compaction; in
+//! return a busy Lease or Event is one row, rewritten in place.
+//!
+//! It refuses, by name, a file that is not a journal, one of a newer format,
+//! one that is open elsewhere, and one whose contents contradict themselves.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use redb::backends::FileBackend;
+use redb::{
+    Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableHandle,
+};
+use serde_json::Value;
+
+use super::state::{FIRST_REVISION, State};
+use super::writer::Queue;
+use super::{Entry, Key, ResourceId};
+
+/// What this code writes. It rises when an older Equate could misread the file.
+const FORMAT: u64 = 1;
+
+/// (group, plural, namespace, name) -> (revision, JSON)
+const OBJECTS: TableDefinition<'_, (&str, &str, &str, &str), (u64, &[u8])> = TableDefinition::new("objects");
+/// `format` and `revision`
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const META_FORMAT: &str = "format";
+const META_REVISION: &str = "revision";
+
+/// Why a journal cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file of something else.
+    #[error("{path} is not a journal of this store")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Written by a newer Equate.
+    #[error("{path} has journal format {found}, this Equate reads up to {supported}")]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest format known here.
+        supported: u64,
+    },
+    /// It contradicts itself or its checksums.
+    #[error("{path} is damaged: {what}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// Another store has it open.
+    #[error("{path} is open in another process or store")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be created or opened.
+    #[error("cannot open the journal {path}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database refused.
+    #[error("cannot read the journal {path}")]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<redb::Error>,
+    },
+}
+
+/// An open journal and the commits that wait for it.
+pub(super) struct Journal {
+    database: Database,
+    pub(super) queue: Mutex<Queue>,
+}
+
+impl Journal {
+    /// Opens or creates the file and reads everything in it.
+    pub(super) fn open(path: &Path) -> Result<(Self, State), StoreError> {
+        let file = open_file(path).map_err(|source| StoreError::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+        let backend = FileBackend::new(file).map_err(|error| database_error(path, error))?;
+        let database = Database::builder()
+            // everything is read below anyway: trust no page unseen
+            .set_check_integrity_on_open(true)
+            .create_with_backend(backend)
+            .map_err(|error| database_error(path, error))?;
+        Self::start(path, database)
+    }
+
+    fn start(path: &Path, database: Database) -> Result<(Self, State), StoreError> {
+        let failed = |error: redb::Error| storage_error(path, error);
+        if is_new(&database).map_err(failed)? {
+            create(&database).map_err(failed)?;
+        }
+        let state = load(path, &database)?;
+        let journal = Self {
+            database,
+            queue: Mutex::default(),
+        };
+        Ok((journal, state))
+    }
+
+    /// Writes the state's revision and how it has these keys. On disk when it returns.
+    pub(super) fn write(&self, state: &State, keys: &BTreeSet<Key>) -> Result<(), redb::Error> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::Immediate)?;
+        {
+            let mut objects = transaction.open_table(OBJECTS)?;
+            for key in keys {
+                let row = (
+                    key.resource.group(),
+                    key.resource.plural(),
+                    &*key.namespace,
+                    &*key.name,
+                );
+                match state.get(key) {
+                    Some(entry) => objects.insert(row, (entry.revision, &*entry.encoded()))?,
+                    None => objects.remove(row)?,
+                };
+            }
+            transaction
+                .open_table(META)?
+                .insert(META_REVISION, state.revision)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+/// Secrets will be in it: for its owner alone.
+fn open_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.clone().create_new(true).open(path) {
+        Ok(file) => {
+            // a name that a crash forgets is as bad as a lost write
+            #[cfg(unix)]
+            if let Some(directory) = path.parent() {
+                let directory = if directory.as_os_str().is_empty() {
+                    Path::new(".")
+                } else {
+                    directory
+                };
+                File::open(directory)?.sync_all()?;
+            }
+            Ok(file)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => options.open(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether nothing was ever stored in it. A crash before the first commit leaves such a file.
+fn is_new(database: &Database) -> Result<bool, redb::Error> {
+    let transaction = database.begin_read()?;
+    let tables = transaction.list_tables()?.count() + transaction.list_multimap_tables()?.count();
+    Ok(tables == 0)
+}
+
+fn create(database: &Database) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    {
+        transaction.open_table(OBJECTS)?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(META_FORMAT, FORMAT)?;
+        meta.insert(META_REVISION, FIRST_REVISION)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn load(path: &Path, database: &Database) -> Result<State, StoreError> {
+    let failed = |error: redb::Error| storage_error(path, error);
+    let foreign = || StoreError::Foreign {
+        path: path.to_owned(),
+    };
+    let corrupt = |what: String| StoreError::Corrupt {
+        path: path.to_owned(),
+        what,
+    };
+
+    let transaction = database.begin_read().map_err(|error| failed(error.into()))?;
+    let tables: BTreeSet<String> = transaction
+        .list_tables()
+        .map_err(|error| failed(error.into()))?
+        .map(|table| table.name().to_owned())
+        .collect();
+    if !tables.contains(META.name()) {
+        return Err(foreign());
+    }
+    let meta = transaction
+        .open_table(META)
+        .map_err(|error| table_error(path, error))?;
+    let number = |name: &str| match meta.get(name) {
+        Ok(value) => Ok(value.map(|value| value.value())),
+        Err(error) => Err(failed(error.into())),
+    };
+    let format = number(META_FORMAT)?.ok_or_else(foreign)?;
+    if format > FORMAT {
+        return Err(StoreError::NewerFormat {
+            path: path.to_owned(),
+            found: format,
+            supported: FORMAT,
+        });
+    }
+    if format != FORMAT {
+        return Err(corrupt(format!("there is no journal format {format}")));
+    }
+    let revision = number(META_REVISION)?.ok_or_else(|| corrupt("it has no revision".to_owned()))?;
+    if revision < FIRST_REVISION {
+        return Err(corrupt(format!("its revision is {revision}")));
+    }
+
+    let table = transaction
+        .open_table(OBJECTS)
+        .map_err(|error| table_error(path, error))?;
+    let mut objects = Vec::new();
+    // rows are sorted by resource: one id for all of its keys
+    let mut resource = ResourceId::new("", "");
+    for row in table.iter().map_err(|error| failed(error.into()))? {
+        let (key, value) = row.map_err(|error| failed(error.into()))?;
+        let (group, plural, namespace, name) = key.value();
+        if (resource.group(), resource.plural()) != (group, plural) {
+            resource = ResourceId::new(group, plural);
+        }
+        let key = Key::new(&resource, namespace, name);
+        let (at, json) = value.value();
+        if at > revision {
+            return Err(corrupt(format!(
+                "{key} is at revision {at}, the journal at {revision}"
+            )));
+        }
+        let object: Value =
+            serde_json::from_slice(json).map_err(|error| corrupt(format!("{key} is not JSON: {error}")))?;
+        let stamped = object
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
+        if stamped != Some(at.to_string().as_str()) {
+            return Err(corrupt(format!("{key} is not the object of revision {at}")));
+        }
+        let entry = Entry::stamp(object, at).ok_or_else(|| corrupt(format!("{key} is not an object")))?;
+        objects.push((key, entry));
+    }
+    Ok(State::restored(revision, objects))
+}
+
+fn database_error(path: &Path, error: DatabaseError) -> StoreError {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => StoreError::InUse {
+            path: path.to_owned(),
+        },
+        other => storage_error(path, other.into()),
+    }
+}
+
+/// A table by our name of another shape is another program's.
+fn table_error(path: &Path, error: redb::TableError) -> StoreError {
+    match error {
+        redb::TableError::Storage(error) => storage_error(path, error.into()),
+        redb::TableError::TableDoesNotExist(table) => StoreError::Corrupt {
+            path: path.to_owned(),
+            what: format!("it has no table {table}"),
+        },
+        _ => StoreError::Foreign {
+            path: path.to_owned(),
+        },
+    }
+}
+
+fn storage_error(path: &Path, error: redb::Error) -> StoreError {
+    let path = path.to_owned();
+    match error {
+        redb::Error::Corrupted(what) => StoreError::Corrupt { path, what },
+        // how redb says that the file does not start as its own do
+        redb::Error::Io(source) if source.kind() == std::io::ErrorKind::InvalidData => {
+            StoreError::Foreign { path }
+        }
+        redb::Error::Io(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+            StoreError::Corrupt {
+                path,
+                what: "it ends early".to_owned(),
+            }
+        }
+        other => StoreError::Database {
+            path,
+            source: Box::new(other),
+        },
+    }
+}

@@ -1,0 +1,126 @@
+//! Reading: everything as of one revision, for as long as one likes.
+//!
+//! History is not kept as a row of old maps. An event carries the object
+//! before it (a watch with a selector needs it anyway), so an old state is the
+//! newest one with the younger events undone, per resource and only when
+//! asked: nothing to pay at a write, and a page of a list costs one step per
+//! change since its first page.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+
+use super::state::{Objects, State};
+use super::{Entry, Key, ObjectPath, ResourceId};
+
+/// Everything as of one revision. A clone is cheap, and so is keeping it.
+#[derive(Clone)]
+pub struct Snapshot {
+    revision: u64,
+    state: Arc<State>,
+    /// The resources that changed since, undone when first read.
+    past: Arc<BTreeMap<ResourceId, OnceLock<Objects>>>,
+}
+
+impl Snapshot {
+    pub(super) fn newest(state: Arc<State>) -> Self {
+        Self {
+            revision: state.revision,
+            state,
+            past: Arc::default(),
+        }
+    }
+
+    /// The state must reach back to the revision.
+    pub(super) fn at(state: Arc<State>, revision: u64) -> Self {
+        let past = state
+            .shelves()
+            .filter(|(_, shelf)| shelf.modified > revision)
+            .map(|(resource, _)| (resource.clone(), OnceLock::new()))
+            .collect();
+        Self {
+            revision,
+            state,
+            past: Arc::new(past),
+        }
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The object at the key.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
+        self.objects(&key.resource)?.get(&key.path())
+    }
+
+    /// The objects of a resource in list order, of one namespace if given.
+    pub fn list<'a>(
+        &'a self,
+        resource: &ResourceId,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = (&'a ObjectPath, &'a Arc<Entry>)> + use<'a> {
+        self.list_from(resource, namespace, "")
+    }
+
+    /// As [`list`](Self::list), without what comes before `start`, which is a
+    /// path. Followed by a NUL, as in a `continue` token, it leaves out the
+    /// object at the path as well.
+    pub fn list_from<'a>(
+        &'a self,
+        resource: &ResourceId,
+        namespace: Option<&str>,
+        start: &str,
+    ) -> impl Iterator<Item = (&'a ObjectPath, &'a Arc<Entry>)> + use<'a> {
+        let (first, end) = match namespace {
+            None | Some("") => (String::new(), None),
+            // '0' is the byte after '/'
+            Some(namespace) => (format!("{namespace}/"), Some(format!("{namespace}0"))),
+        };
+        let first = first.as_str().max(start);
+        // a range may not end before it starts
+        let end = end.as_deref().map(|end| end.max(first));
+        let range = (
+            Bound::Included(first),
+            end.map_or(Bound::Unbounded, Bound::Excluded),
+        );
+        self.objects(resource)
+            .map(|objects| objects.range::<_, str>(range))
+            .into_iter()
+            .flatten()
+    }
+
+    /// How many objects [`list`](Self::list) would yield. Free without a namespace.
+    pub fn count(&self, resource: &ResourceId, namespace: Option<&str>) -> usize {
+        match namespace {
+            None | Some("") => self.objects(resource).map_or(0, Objects::len),
+            Some(_) => self.list(resource, namespace).count(),
+        }
+    }
+
+    /// The resources that have objects.
+    pub fn resources(&self) -> impl Iterator<Item = &ResourceId> {
+        self.state
+            .shelves()
+            .map(|(resource, _)| resource)
+            .filter(|resource| self.count(resource, None) > 0)
+    }
+
+    fn objects(&self, resource: &ResourceId) -> Option<&Objects> {
+        let shelf = self.state.shelf(resource)?;
+        match self.past.get(resource) {
+            None => Some(&shelf.objects),
+            Some(objects) => Some(objects.get_or_init(|| shelf.objects_at(self.revision))),
+        }
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}

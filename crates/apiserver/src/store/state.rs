@@ -1,0 +1,193 @@
+//! The whole state as one immutable value.
+//!
+//! Everything in it is persistent: a clone is a few reference counts, a change
+//! copies one path of each tree it touches. The writer changes a clone and
+//! publishes it; who holds the old one keeps it.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use tokio::time::Instant;
+
+use super::events::{Event, EventKind, Retention, Ring};
+use super::writer::{Change, CommitError, Expect};
+use super::{Entry, Key, ObjectPath, ResourceId};
+
+/// A new store's revision: 0 means "any" to clients and may not be one.
+pub(super) const FIRST_REVISION: u64 = 1;
+
+pub(super) type Objects = OrdMap<ObjectPath, Arc<Entry>>;
+
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) revision: u64,
+    /// Nothing before this revision is known, of any resource.
+    pub(super) floor: u64,
+    shelves: OrdMap<ResourceId, Arc<Shelf>>,
+}
+
+/// One resource.
+#[derive(Clone, Default)]
+pub(super) struct Shelf {
+    pub(super) objects: Objects,
+    pub(super) ring: Ring,
+    /// The revision of its newest change.
+    pub(super) modified: u64,
+}
+
+impl State {
+    pub(super) fn empty() -> Self {
+        Self {
+            revision: FIRST_REVISION,
+            floor: FIRST_REVISION,
+            shelves: OrdMap::new(),
+        }
+    }
+
+    /// As found on disk: objects without history.
+    pub(super) fn restored(revision: u64, objects: impl IntoIterator<Item = (Key, Entry)>) -> Self {
+        let mut state = Self {
+            revision,
+            floor: revision,
+            shelves: OrdMap::new(),
+        };
+        for (key, entry) in objects {
+            let shelf = Arc::make_mut(state.shelves.entry(key.resource.clone()).or_default());
+            shelf.modified = shelf.modified.max(entry.revision);
+            shelf.objects.insert(key.path(), Arc::new(entry));
+        }
+        state
+    }
+
+    /// This state as if there were no other resource.
+    pub(super) fn only(&self, resource: &ResourceId) -> Self {
+        Self {
+            revision: self.revision,
+            floor: self.floor,
+            shelves: self
+                .shelves
+                .get_key_value(resource)
+                .map(|(resource, shelf)| (resource.clone(), Arc::clone(shelf)))
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
+        self.shelf(&key.resource)?.objects.get(&key.path())
+    }
+
+    pub(super) fn shelf(&self, resource: &ResourceId) -> Option<&Shelf> {
+        self.shelves.get(resource).map(|shelf| &**shelf)
+    }
+
+    pub(super) fn shelves(&self) -> impl Iterator<Item = (&ResourceId, &Shelf)> {
+        self.shelves.iter().map(|(resource, shelf)| (resource, &**shelf))
+    }
+
+    /// Forgets what came before `revision`. Watches that are up to date go on.
+    pub(super) fn compact(&mut self, revision: u64) {
+        let revision = revision.min(self.revision);
+        if revision <= self.floor {
+            return;
+        }
+        self.floor = revision;
+        let affected: Vec<_> = self
+            .shelves()
+            .filter(|(_, shelf)| shelf.ring.oldest().is_some_and(|oldest| oldest <= revision))
+            .map(|(resource, _)| resource.clone())
+            .collect();
+        for resource in affected {
+            if let Some(shelf) = self.shelves.get_mut(&resource) {
+                Arc::make_mut(shelf).ring.trim(revision);
+            }
+        }
+    }
+
+    /// Makes one change at the next revision, or none and says why not.
+    pub(super) fn apply(
+        &mut self,
+        change: Change,
+        now: Instant,
+        retention: Retention,
+    ) -> Result<Arc<Entry>, CommitError> {
+        let (key, expect) = match &change {
+            Change::Put { key, expect, .. } | Change::Delete { key, expect, .. } => (key, *expect),
+        };
+        let path = key.path();
+        let previous = self
+            .shelf(&key.resource)
+            .and_then(|shelf| shelf.objects.get(&path))
+            .cloned();
+        let exists = matches!(change, Change::Delete { .. }) || matches!(expect, Expect::Revision(_));
+        match (&previous, expect) {
+            (None, _) if exists => return Err(CommitError::Missing { key: key.clone() }),
+            (Some(_), Expect::Absent) => return Err(CommitError::Exists { key: key.clone() }),
+            (Some(entry), Expect::Revision(expected)) if entry.revision != expected => {
+                return Err(CommitError::Conflict {
+                    key: key.clone(),
+                    current: entry.revision,
+                });
+            }
+            (None | Some(_), Expect::Any | Expect::Absent | Expect::Revision(_)) => {}
+        }
+
+        let (key, object, kind) = match (change, &previous) {
+            (Change::Put { key, object, .. }, None) => (key, object, EventKind::Added),
+            (Change::Put { key, object, .. }, Some(_)) => (key, object, EventKind::Modified),
+            (
+                Change::Delete {
+                    key,
+                    last: Some(last),
+                    ..
+                },
+                _,
+            ) => (key, last, EventKind::Deleted),
+            (Change::Delete { key, last: None, .. }, Some(stored)) => {
+                (key, stored.object().clone(), EventKind::Deleted)
+            }
+            (Change::Delete { key, last: None, .. }, None) => return Err(CommitError::Missing { key }),
+        };
+        let revision = self.revision + 1;
+        let Some(entry) = Entry::stamp(object, revision).map(Arc::new) else {
+            return Err(CommitError::Malformed { key });
+        };
+
+        self.revision = revision;
+        let shelf = Arc::make_mut(self.shelves.entry(key.resource.clone()).or_default());
+        shelf.modified = revision;
+        match kind {
+            EventKind::Added | EventKind::Modified => {
+                shelf.objects.insert(path, Arc::clone(&entry));
+            }
+            EventKind::Deleted => {
+                shelf.objects.remove(&path);
+            }
+        }
+        let event = Event {
+            revision,
+            kind,
+            key,
+            entry: Arc::clone(&entry),
+            previous,
+            at: now,
+        };
+        shelf.ring.push(Arc::new(event), retention);
+        Ok(entry)
+    }
+}
+
+impl Shelf {
+    /// The objects as of an older revision the ring reaches back to.
+    pub(super) fn objects_at(&self, revision: u64) -> Objects {
+        let mut objects = self.objects.clone();
+        for event in self.ring.after(revision).rev() {
+            let path = event.key.path();
+            match &event.previous {
+                Some(previous) => objects.insert(path, Arc::clone(previous)),
+                None => objects.remove(&path),
+            };
+        }
+        objects
+    }
+}
