@@ -1,12 +1,10 @@
+mod model;
+
 use super::*;
 use serde_json::{Value, json};
 
 fn pods() -> ResourceId {
     ResourceId::new("", "pods")
-}
-
-fn nodes() -> ResourceId {
-    ResourceId::new("", "nodes")
 }
 
 fn put(key: &Key, object: Value, expect: Expect) -> Change {
@@ -49,7 +47,14 @@ async fn a_change_is_made_when_what_it_expects_is_there() {
             ("create", put(&a, json!({"spec": 1}), Expect::Absent)),
             ("create again", put(&a, json!({}), Expect::Absent)),
             ("stale", put(&a, json!({}), Expect::Revision(1))),
-            ("update", put(&a, json!({"metadata": {"resourceVersion": "9"}}), Expect::Revision(2))),
+            (
+                "update",
+                put(
+                    &a,
+                    json!({"metadata": {"resourceVersion": "9"}}),
+                    Expect::Revision(2),
+                ),
+            ),
             ("replace", put(&a, json!({"spec": 2}), Expect::Any)),
             ("no object", put(&a, json!([]), Expect::Any)),
             ("no metadata", put(&a, json!({"metadata": 1}), Expect::Any)),
