@@ -1,0 +1,347 @@
+//! JSON patch, RFC 6902.
+//!
+//! Where the API server's library is laxer than the RFC, this is too, since
+//! clients rely on it: `replace` of an absent object key adds it, `test` of an
+//! absent key passes against null, negative indices count from the end, `copy`
+//! of an absent key yields null. Unlike the library, `test` compares values,
+//! not spellings: there `"<"` never equals the stored `"\u003c"`.
+
+use super::json_type;
+use crate::json::to_go_string;
+use serde_json::Value;
+
+/// The most operations one patch may have.
+pub const OPERATIONS_MAX: usize = 10_000;
+
+/// How much, in bytes of JSON, the `copy` operations of one patch may add.
+pub const COPIED_BYTES_MAX: usize = 3 << 20;
+
+/// A patch that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patch {
+    operations: Vec<Operation>,
+    /// Fields of operations that mean nothing, as paths (`[0].vlaue`).
+    pub unknown_fields: Vec<String>,
+}
+
+/// Why a document is no patch: the client's fault, status 400 (413 for [`PatchError::TooMany`]).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// Not a list, or an item is not an object.
+    #[error("json: cannot unmarshal {found} into Go value of type {wanted}")]
+    Type {
+        /// The JSON type found.
+        found: &'static str,
+        /// The Go type wanted.
+        wanted: &'static str,
+    },
+    /// A field of an operation is not a string.
+    #[error("json: cannot unmarshal {found} into Go struct field jsonPatchOp.{field} of type string")]
+    Field {
+        /// The JSON type found.
+        found: &'static str,
+        /// `op`, `path` or `from`.
+        field: &'static str,
+    },
+    /// More than [`OPERATIONS_MAX`].
+    #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {got}")]
+    TooMany {
+        /// How many there are.
+        got: usize,
+    },
+}
+
+/// Why a patch does not apply: status 422.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// An operation nobody knows, or none.
+    #[error("Unexpected kind: {0}")]
+    Kind(String),
+    /// An operation lacks `path` or `from`.
+    #[error("{op} operation failed to decode {field}: missing value")]
+    Incomplete {
+        /// The operation.
+        op: &'static str,
+        /// The field it lacks.
+        field: &'static str,
+    },
+    /// The path leads nowhere.
+    #[error("{op} operation does not apply: doc is missing path: {path:?}: missing value")]
+    Missing {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+    },
+    /// A list index out of range, or none at all.
+    #[error("error in {op} for path: '{path}': invalid index referenced")]
+    Index {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+    },
+    /// A `test` that did not hold.
+    #[error("testing value {path} failed: test failed")]
+    Test {
+        /// The path.
+        path: String,
+    },
+    /// The whole document was to be replaced by a scalar.
+    #[error("replace operation value must be object or array")]
+    Root,
+    /// More than [`COPIED_BYTES_MAX`].
+    #[error(
+        "unable to complete the copy, the accumulated size increase of copy is {size}, exceeding the limit {COPIED_BYTES_MAX}"
+    )]
+    Copied {
+        /// How much it would be.
+        size: usize,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Operation {
+    op: Option<String>,
+    path: Option<String>,
+    from: Option<String>,
+    value: Value,
+}
+
+impl Patch {
+    /// Reads a patch document.
+    pub fn parse(document: &Value) -> Result<Self, PatchError> {
+        const DOCUMENT: &str = "[]handlers.jsonPatchOp";
+        const OPERATION: &str = "handlers.jsonPatchOp";
+        let items = match document {
+            Value::Null => &[][..],
+            Value::Array(items) => items,
+            other => {
+                return Err(PatchError::Type {
+                    found: json_type(other),
+                    wanted: DOCUMENT,
+                });
+            }
+        };
+        if items.len() > OPERATIONS_MAX {
+            return Err(PatchError::TooMany { got: items.len() });
+        }
+        let mut patch = Self {
+            operations: Vec::with_capacity(items.len()),
+            unknown_fields: Vec::new(),
+        };
+        for (index, item) in items.iter().enumerate() {
+            let text = |field: &'static str| match item.get(field) {
+                None | Some(Value::Null) => Ok(None),
+                Some(Value::String(text)) => Ok(Some(text.clone())),
+                Some(other) => Err(PatchError::Field {
+                    found: json_type(other),
+                    field,
+                }),
+            };
+            match item {
+                Value::Object(map) => {
+                    for key in map.keys() {
+                        if !matches!(key.as_str(), "op" | "path" | "from" | "value") {
+                            patch.unknown_fields.push(format!("[{index}].{key}"));
+                        }
+                    }
+                }
+                Value::Null => {}
+                other => {
+                    return Err(PatchError::Type {
+                        found: json_type(other),
+                        wanted: OPERATION,
+                    });
+                }
+            }
+            patch.operations.push(Operation {
+                op: text("op")?,
+                path: text("path")?,
+                from: text("from")?,
+                value: item.get("value").cloned().unwrap_or(Value::Null),
+            });
+        }
+        Ok(patch)
+    }
+
+    /// Applies all operations in order, or none.
+    pub fn apply(&self, mut document: Value) -> Result<Value, ApplyError> {
+        let mut copied = 0;
+        for operation in &self.operations {
+            operation.apply(&mut document, &mut copied)?;
+        }
+        Ok(document)
+    }
+}
+
+impl Operation {
+    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), ApplyError> {
+        match self.op.as_deref() {
+            Some("add") => add(document, "add", self.path("add")?, self.value.clone()),
+            Some("remove") => remove(document, "remove", self.path("remove")?).map(drop),
+            Some("replace") => self.replace(document),
+            Some("move") => {
+                let value = remove(document, "move", self.from("move")?)?;
+                add(document, "move", self.path("move")?, value)
+            }
+            Some("copy") => {
+                let value = get(document, "copy", self.from("copy")?)?
+                    .cloned()
+                    .unwrap_or(Value::Null);
+                *copied += to_go_string(&value).len();
+                if *copied > COPIED_BYTES_MAX {
+                    return Err(ApplyError::Copied { size: *copied });
+                }
+                add(document, "copy", self.path("copy")?, value)
+            }
+            Some("test") => self.test(document),
+            other => Err(ApplyError::Kind(other.unwrap_or("unknown").to_owned())),
+        }
+    }
+
+    fn path(&self, op: &'static str) -> Result<&str, ApplyError> {
+        self.path
+            .as_deref()
+            .ok_or(ApplyError::Incomplete { op, field: "path" })
+    }
+
+    fn from(&self, op: &'static str) -> Result<&str, ApplyError> {
+        self.from
+            .as_deref()
+            .ok_or(ApplyError::Incomplete { op, field: "from" })
+    }
+
+    fn replace(&self, document: &mut Value) -> Result<(), ApplyError> {
+        let path = self.path("replace")?;
+        if path.is_empty() {
+            if !matches!(self.value, Value::Object(_) | Value::Array(_)) {
+                return Err(ApplyError::Root);
+            }
+            *document = self.value.clone();
+            return Ok(());
+        }
+        let (parent, key) = parent(document, "replace", path)?;
+        match parent {
+            Value::Array(items) => {
+                let index = index(items.len(), &key).ok_or_else(|| missing("replace", path))?;
+                items[index] = self.value.clone();
+            }
+            Value::Object(map) => {
+                map.insert(key, self.value.clone());
+            }
+            _ => return Err(missing("replace", path)),
+        }
+        Ok(())
+    }
+
+    fn test(&self, document: &mut Value) -> Result<(), ApplyError> {
+        let path = self.path("test")?;
+        let found = if path.is_empty() {
+            Some(&*document)
+        } else {
+            get(document, "test", path)?
+        };
+        if found.unwrap_or(&Value::Null) == &self.value {
+            Ok(())
+        } else {
+            Err(ApplyError::Test {
+                path: path.to_owned(),
+            })
+        }
+    }
+}
+
+fn missing(op: &'static str, path: &str) -> ApplyError {
+    ApplyError::Missing {
+        op,
+        path: path.to_owned(),
+    }
+}
+
+fn unescape(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+/// The container a path ends in, and the last key. What stands before the first `/` is ignored, as upstream does.
+fn parent<'d>(
+    document: &'d mut Value,
+    op: &'static str,
+    path: &str,
+) -> Result<(&'d mut Value, String), ApplyError> {
+    let (_, tokens) = path.split_once('/').ok_or_else(|| missing(op, path))?;
+    let mut tokens: Vec<&str> = tokens.split('/').collect();
+    let last = tokens.pop().unwrap_or_default();
+    let mut node = document;
+    for token in tokens {
+        let token = unescape(token);
+        node = match node {
+            Value::Object(map) => map.get_mut(&token),
+            Value::Array(items) => index(items.len(), &token).and_then(|index| items.get_mut(index)),
+            _ => None,
+        }
+        .ok_or_else(|| missing(op, path))?;
+    }
+    match node {
+        Value::Object(_) | Value::Array(_) => Ok((node, unescape(last))),
+        _ => Err(missing(op, path)),
+    }
+}
+
+/// The index a token names among `length` places, negative ones counting from the end.
+fn index(length: usize, token: &str) -> Option<usize> {
+    let number: i64 = token.parse().ok()?;
+    let length = i64::try_from(length).ok()?;
+    let number = if number < 0 { number + length } else { number };
+    if (0..length).contains(&number) {
+        usize::try_from(number).ok()
+    } else {
+        None
+    }
+}
+
+fn get<'d>(document: &'d mut Value, op: &'static str, path: &str) -> Result<Option<&'d Value>, ApplyError> {
+    let (parent, key) = parent(document, op, path)?;
+    match parent {
+        Value::Array(items) => index(items.len(), &key)
+            .map(|index| Some(&items[index]))
+            .ok_or_else(|| ApplyError::Index {
+                op,
+                path: path.to_owned(),
+            }),
+        other => Ok(other.get(&key)),
+    }
+}
+
+fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Result<(), ApplyError> {
+    let (parent, key) = parent(document, op, path)?;
+    match parent {
+        Value::Array(items) if key == "-" => items.push(value),
+        Value::Array(items) => {
+            let at = index(items.len() + 1, &key).ok_or_else(|| ApplyError::Index {
+                op,
+                path: path.to_owned(),
+            })?;
+            items.insert(at, value);
+        }
+        Value::Object(map) => {
+            map.insert(key, value);
+        }
+        _ => return Err(missing(op, path)),
+    }
+    Ok(())
+}
+
+fn remove(document: &mut Value, op: &'static str, path: &str) -> Result<Value, ApplyError> {
+    let (parent, key) = parent(document, op, path)?;
+    match parent {
+        Value::Array(items) => index(items.len(), &key)
+            .map(|index| items.remove(index))
+            .ok_or_else(|| ApplyError::Index {
+                op,
+                path: path.to_owned(),
+            }),
+        Value::Object(map) => map.remove(&key).ok_or_else(|| missing(op, path)),
+        _ => Err(missing(op, path)),
+    }
+}

@@ -1,0 +1,91 @@
+use super::{json, merge};
+use serde_json::{Value, json};
+
+fn goldens(text: &str, run: impl Fn(Value, &Value) -> Option<Value>) {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for line in text.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        count += 1;
+        let got = run(case["original"].clone(), &case["patch"]);
+        if got.as_ref() != case.get("result") {
+            failures.push(format!("{line}\n  got {got:?}"));
+        }
+    }
+    assert!(count >= 100);
+    assert!(
+        failures.is_empty(),
+        "{} of {count} differ\n{}",
+        failures.len(),
+        failures[..failures.len().min(8)].join("\n")
+    );
+}
+
+/// Values and which patches fail; the texts of failures never reach a client.
+#[test]
+fn json_patch_agrees_with_the_real_library() {
+    goldens(include_str!("goldens/json.jsonl"), |original, patch| {
+        json::Patch::parse(patch).unwrap().apply(original).ok()
+    });
+}
+
+#[test]
+fn merge_patch_agrees_with_the_real_library() {
+    goldens(include_str!("goldens/merge.jsonl"), |original, patch| {
+        merge::apply(original, patch).ok()
+    });
+}
+
+#[test]
+fn documents_that_are_no_patch() {
+    #[track_caller]
+    fn check(document: Value, expected: &str) {
+        let got = match json::Patch::parse(&document) {
+            Ok(patch) => format!("unknown {:?}", patch.unknown_fields),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(got, expected);
+    }
+    check(
+        json!({"a": 1}),
+        "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+    );
+    check(
+        json!("a"),
+        "json: cannot unmarshal string into Go value of type []handlers.jsonPatchOp",
+    );
+    check(
+        json!([1]),
+        "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp",
+    );
+    check(
+        json!([{"op": 1}]),
+        "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
+    );
+    check(json!(null), "unknown []");
+    check(
+        json!([{"op": "add", "path": "/a", "vlaue": 1}]),
+        r#"unknown ["[0].vlaue"]"#,
+    );
+    check(
+        vec![json!({"op": "test", "path": ""}); json::OPERATIONS_MAX + 1].into(),
+        "The allowed maximum operations in a JSON patch is 10000, got 10001",
+    );
+
+    let refused = |patch: Value| merge::apply(json!({}), &patch).unwrap_err().to_string();
+    assert_eq!(refused(Value::Null), "Invalid JSON Patch");
+    assert_eq!(
+        refused(json!([])),
+        "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+    );
+}
+
+#[test]
+fn copies_have_a_limit() {
+    let document = json!({"a": "x".repeat(1 << 20)});
+    let copy = json!({"op": "copy", "from": "/a", "path": "/b"});
+    let patch = |times: usize| json::Patch::parse(&vec![copy.clone(); times].into()).unwrap();
+    assert!(patch(2).apply(document.clone()).is_ok());
+    let error = patch(3).apply(document).unwrap_err();
+    assert!(matches!(error, json::ApplyError::Copied { .. }), "{error}");
+}
