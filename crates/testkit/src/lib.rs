@@ -7,3 +7,5 @@
 
 pub mod peers;
 pub mod real;
+pub mod replay;
+pub mod wire;

@@ -1,0 +1,172 @@
+//! Where two normalised answers differ, in words.
+//!
+//! Tokens are compared by renaming: `<uid:3>` of one side may be `<uid:5>` of the other as
+//! long as the pairing holds for the whole scenario, so one missing object early does not
+//! make every later answer different.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::wire::Answer;
+
+/// Differences shown of one answer; the rest are counted.
+const SHOWN_MAX: usize = 12;
+
+/// Characters of a value shown in a difference.
+const VALUE_CHARS_MAX: usize = 240;
+
+/// One place where two answers differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Where: `status`, `warning`, `content-type`, or a path into the body.
+    pub at: String,
+    /// What the judge says there.
+    pub expected: String,
+    /// What the other side says there.
+    pub actual: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\n      expected {}\n      got      {}",
+            self.at, self.expected, self.actual
+        )
+    }
+}
+
+/// The differences of an answer, short enough to read.
+pub fn report(differences: &[Difference]) -> String {
+    let mut lines: Vec<String> = differences
+        .iter()
+        .take(SHOWN_MAX)
+        .map(|difference| format!("    {difference}"))
+        .collect();
+    if differences.len() > SHOWN_MAX {
+        lines.push(format!("    and {} more", differences.len() - SHOWN_MAX));
+    }
+    lines.join("\n")
+}
+
+/// Which token of one side is which token of the other, so far in a scenario.
+#[derive(Debug, Clone, Default)]
+pub struct Pairs {
+    forward: BTreeMap<String, String>,
+    backward: BTreeMap<String, String>,
+}
+
+impl Pairs {
+    /// Where `actual` differs from `expected`; equal answers add their tokens to the pairs.
+    pub fn compare(&mut self, expected: &Answer, actual: &Answer) -> Vec<Difference> {
+        let mut attempt = self.clone();
+        let mut found = Vec::new();
+        let shown = |value: &dyn fmt::Debug| format!("{value:?}");
+        if expected.status != actual.status {
+            found.push(Difference {
+                at: "status".to_owned(),
+                expected: expected.status.to_string(),
+                actual: actual.status.to_string(),
+            });
+        }
+        if expected.content_type != actual.content_type {
+            found.push(Difference {
+                at: "content-type".to_owned(),
+                expected: shown(&expected.content_type),
+                actual: shown(&actual.content_type),
+            });
+        }
+        if expected.warnings != actual.warnings {
+            found.push(Difference {
+                at: "warning".to_owned(),
+                expected: shown(&expected.warnings),
+                actual: shown(&actual.warnings),
+            });
+        }
+        attempt.values("$", &expected.body, &actual.body, &mut found);
+        if found.is_empty() {
+            *self = attempt;
+        }
+        found
+    }
+
+    fn values(&mut self, at: &str, expected: &Value, actual: &Value, found: &mut Vec<Difference>) {
+        match (expected, actual) {
+            (Value::Object(left), Value::Object(right)) => {
+                for (key, value) in left {
+                    let at = format!("{at}.{key}");
+                    match right.get(key) {
+                        Some(other) => self.values(&at, value, other, found),
+                        None => found.push(difference(at, Some(value), None)),
+                    }
+                }
+                for (key, value) in right.iter().filter(|(key, _)| !left.contains_key(*key)) {
+                    found.push(difference(format!("{at}.{key}"), None, Some(value)));
+                }
+            }
+            (Value::Array(left), Value::Array(right)) => {
+                for (index, (value, other)) in left.iter().zip(right).enumerate() {
+                    self.values(&format!("{at}[{index}]"), value, other, found);
+                }
+                for (index, value) in left.iter().enumerate().skip(right.len()) {
+                    found.push(difference(format!("{at}[{index}]"), Some(value), None));
+                }
+                for (index, value) in right.iter().enumerate().skip(left.len()) {
+                    found.push(difference(format!("{at}[{index}]"), None, Some(value)));
+                }
+            }
+            (Value::String(left), Value::String(right)) if self.texts(left, right) => {}
+            _ if expected == actual => {}
+            _ => found.push(difference(at.to_owned(), Some(expected), Some(actual))),
+        }
+    }
+
+    /// Whether two texts are equal but for a renaming of tokens that fits the pairs.
+    fn texts(&mut self, expected: &str, actual: &str) -> bool {
+        if TOKEN.replace_all(expected, "<$kind>") != TOKEN.replace_all(actual, "<$kind>") {
+            return false;
+        }
+        TOKEN
+            .find_iter(expected)
+            .zip(TOKEN.find_iter(actual))
+            .all(|(left, right)| {
+                let forward = self
+                    .forward
+                    .entry(left.as_str().to_owned())
+                    .or_insert(right.as_str().to_owned());
+                let backward = self
+                    .backward
+                    .entry(right.as_str().to_owned())
+                    .or_insert(left.as_str().to_owned());
+                forward == right.as_str() && backward == left.as_str()
+            })
+    }
+}
+
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| match Regex::new(r"<(?P<kind>uid|rv):\d+>") {
+    Ok(regex) => regex,
+    Err(error) => unreachable!("the pattern is a constant: {error}"),
+});
+
+fn difference(at: String, expected: Option<&Value>, actual: Option<&Value>) -> Difference {
+    Difference {
+        at,
+        expected: shown(expected),
+        actual: shown(actual),
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    let Some(value) = value else {
+        return "nothing".to_owned();
+    };
+    let text = value.to_string();
+    if text.chars().count() <= VALUE_CHARS_MAX {
+        return text;
+    }
+    text.chars().take(VALUE_CHARS_MAX).chain(" ...".chars()).collect()
+}

@@ -1,0 +1,141 @@
+//! The list of differences that are known, each with its reason; it may only shrink.
+//!
+//! A listed step that is equal fails the check like an unlisted one that differs, so the
+//! list always says exactly what is different today.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::compare::{Difference, report};
+use super::{Error, Scenario};
+
+/// A step and why it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The scenario.
+    pub scenario: String,
+    /// The step, from 0.
+    pub step: usize,
+    /// Why it differs, or why it is left out.
+    pub reason: String,
+}
+
+/// Loads a list.
+///
+/// # Errors
+/// When the file cannot be read or a line is no entry.
+pub fn load(path: &Path) -> Result<Vec<Entry>, Error> {
+    super::lines(path, "ratchet entry")
+}
+
+/// What came of every step.
+#[derive(Debug, Default)]
+pub struct Outcomes(BTreeMap<(String, usize), Outcome>);
+
+#[derive(Debug)]
+struct Outcome {
+    desc: String,
+    differences: Vec<Difference>,
+}
+
+/// The verdict in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Steps played.
+    pub steps: usize,
+    /// Steps that count for nothing.
+    pub left_out: usize,
+    /// Steps that are equal, of those that count.
+    pub equal: usize,
+}
+
+impl Summary {
+    /// Equal steps of those that count, in percent.
+    pub fn percent(&self) -> f64 {
+        100.0 * self.equal as f64 / (self.steps - self.left_out).max(1) as f64
+    }
+}
+
+impl Outcomes {
+    /// Notes what came of a step.
+    pub fn note(&mut self, scenario: &Scenario, step: usize, differences: Vec<Difference>) {
+        let desc = scenario
+            .steps
+            .get(step)
+            .map(|step| step.desc.clone())
+            .unwrap_or_default();
+        self.0
+            .insert((scenario.name.clone(), step), Outcome { desc, differences });
+    }
+
+    /// Holds the outcomes against the lists.
+    ///
+    /// # Errors
+    /// A report of what has to be changed, in the lists or in the code.
+    pub fn judge(&self, listed: &[Entry], left_out: &[Entry]) -> Result<Summary, String> {
+        let is_in = |list: &[Entry], (scenario, step): &(String, usize)| {
+            list.iter()
+                .any(|entry| entry.scenario == *scenario && entry.step == *step)
+        };
+        let mut complaints = String::new();
+        for entry in listed.iter().chain(left_out) {
+            let key = (entry.scenario.clone(), entry.step);
+            if !self.0.contains_key(&key) {
+                complain(&mut complaints, &key, "", "is listed, but there is no such step");
+            }
+        }
+        let mut summary = Summary {
+            steps: self.0.len(),
+            left_out: 0,
+            equal: 0,
+        };
+        for (key, Outcome { desc, differences }) in &self.0 {
+            let equal = differences.is_empty();
+            match (is_in(left_out, key), is_in(listed, key)) {
+                (true, true) => complain(&mut complaints, key, desc, "is in both lists"),
+                (true, false) => summary.left_out += 1,
+                (false, true) if equal => {
+                    complain(&mut complaints, key, desc, "is equal now: take it off the list");
+                }
+                (false, false) if !equal => {
+                    let report = format!("differs and is not listed:\n{}", report(differences));
+                    complain(&mut complaints, key, desc, &report);
+                }
+                (false, true | false) => {}
+            }
+            if equal && !is_in(left_out, key) {
+                summary.equal += 1;
+            }
+        }
+        if complaints.is_empty() {
+            Ok(summary)
+        } else {
+            Err(complaints)
+        }
+    }
+
+    /// Every step that differs, with its first differences; for a person who works on it.
+    pub fn differing(&self) -> String {
+        let mut text = String::new();
+        for (key, Outcome { desc, differences }) in &self.0 {
+            if !differences.is_empty() {
+                complain(
+                    &mut text,
+                    key,
+                    desc,
+                    &format!("differs:\n{}", report(differences)),
+                );
+            }
+        }
+        text
+    }
+}
+
+fn complain(text: &mut String, (scenario, step): &(String, usize), desc: &str, what: &str) {
+    // writing to a String cannot fail
+    let _ = writeln!(text, "{scenario} {step} ({desc}) {what}");
+}
