@@ -8,6 +8,7 @@
 //! | `rbac` | whether an identity may do what it asks |
 //! | `escalation` | whether writing a role or binding grants more than the writer has |
 //! | `aggregate` | the rules of a ClusterRole that gathers others |
+//! | `authority` | all of it over a store, parsed once per change |
 //! | `bootstrap` | the roles and bindings a new cluster starts with |
 //!
 //! All decisions are pure: a view of the RBAC objects, an identity and the
@@ -16,6 +17,7 @@
 
 pub(crate) mod aggregate;
 pub mod authenticate;
+mod authority;
 pub(crate) mod bootstrap;
 pub(crate) mod escalation;
 pub mod identity;
@@ -24,6 +26,9 @@ pub(crate) mod rbac;
 
 pub use authenticate::{Authenticator, Token};
 pub use identity::Identity;
+
+pub(crate) use authority::Authority;
+pub(crate) use rbac::Attributes;
 
 #[cfg(test)]
 mod tests;

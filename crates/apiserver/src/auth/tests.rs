@@ -619,3 +619,39 @@ fn the_bootstrap_roles_gather_each_other() {
         }
     }
 }
+
+#[tokio::test]
+async fn rights_follow_the_store() {
+    use crate::store::{Change, Expect, Key, ResourceId, Store};
+    let store = Store::in_memory();
+    let authority = Authority::new(Authenticator::new());
+    let alice = Identity::user("alice", ["devs"]);
+    let asked = request("get configmaps g/x");
+    let allowed = || authority.decide(&store.snapshot(), &alice, &asked).allowed;
+    let put = |plural: &str, object: Value| Change::Put {
+        key: Key::new(
+            &ResourceId::new(rbac::GROUP, plural),
+            object["metadata"]["namespace"].as_str().unwrap_or_default(),
+            object["metadata"]["name"].as_str().unwrap(),
+        ),
+        object,
+        expect: Expect::Any,
+    };
+    assert!(!allowed());
+    let to = json!({ "kind": "Group", "name": "devs" });
+    let bound = put("rolebindings", binding("g", "b", ("Role", "r"), &to));
+    let rules = json!([{ "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"] }]);
+    let granted = put("roles", role("Role", "g", "r", &rules));
+    store.commit(vec![bound.clone()]).await.unwrap();
+    assert!(!allowed(), "bound to an absent role");
+    store.commit(vec![granted]).await.unwrap();
+    assert!(allowed());
+    let key = bound.key().clone();
+    let gone = Change::Delete {
+        key,
+        expect: Expect::Any,
+        last: None,
+    };
+    store.commit(vec![gone]).await.unwrap();
+    assert!(!allowed(), "unbound");
+}

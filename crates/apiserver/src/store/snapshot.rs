@@ -100,6 +100,14 @@ impl Snapshot {
         }
     }
 
+    /// When a resource was last changed; 0 if it never was. A snapshot of the
+    /// past may name its own revision instead, so an equal answer means equal
+    /// objects, and an unequal one need not mean unequal ones.
+    pub fn modified(&self, resource: &ResourceId) -> u64 {
+        let modified = self.state.shelf(resource).map_or(0, |shelf| shelf.modified);
+        modified.min(self.revision)
+    }
+
     /// The resources that have objects.
     pub fn resources(&self) -> impl Iterator<Item = &ResourceId> {
         self.state
