@@ -23,36 +23,52 @@ struct Running {
 
 /// The running processes; dropping them kills them.
 #[derive(Debug)]
-pub(super) struct Children(Vec<Running>);
+pub(super) struct Children {
+    running: Vec<Running>,
+    logs: PathBuf,
+}
 
 impl Children {
+    /// The store and the API server; the others give up at once when they are not allowed
+    /// in, so they come when these are ready.
     pub(super) fn start(
         plane: &ControlPlane,
-        profile: Profile,
         folder: &Path,
         files: &Files,
         ports: &Ports,
     ) -> Result<Children, Error> {
-        let mut children = Children(Vec::new());
         let logs = folder.join("logs");
         fs::create_dir_all(&logs).map_err(Error::io("create the logs' folder"))?;
-        let etcd = etcd(plane, folder, ports);
-        children.spawn("etcd", etcd, &logs)?;
-        children.spawn("kube-apiserver", api_server(plane, files, ports), &logs)?;
-        children.spawn(
-            "kube-controller-manager",
-            controllers(plane, profile, files, ports),
-            &logs,
-        )?;
-        if profile == Profile::Full {
-            children.spawn("kube-scheduler", scheduler(plane, files, ports), &logs)?;
-            children.spawn("kwok", kwok(plane, files, ports)?, &logs)?;
-        }
+        let mut children = Children {
+            running: Vec::new(),
+            logs,
+        };
+        children.spawn("etcd", etcd(plane, folder, ports))?;
+        children.spawn("kube-apiserver", api_server(plane, files, ports))?;
         Ok(children)
     }
 
-    fn spawn(&mut self, program: &'static str, mut command: Command, logs: &Path) -> Result<(), Error> {
-        let log = logs.join(format!("{program}.log"));
+    /// The controllers, and in the full profile the scheduler and the nodes.
+    pub(super) fn start_controllers(
+        &mut self,
+        plane: &ControlPlane,
+        profile: Profile,
+        files: &Files,
+        ports: &Ports,
+    ) -> Result<(), Error> {
+        self.spawn(
+            "kube-controller-manager",
+            controllers(plane, profile, files, ports),
+        )?;
+        if profile == Profile::Full {
+            self.spawn("kube-scheduler", scheduler(plane, files, ports))?;
+            self.spawn("kwok", kwok(plane, files, ports)?)?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, program: &'static str, mut command: Command) -> Result<(), Error> {
+        let log = self.logs.join(format!("{program}.log"));
         let file = File::create(&log).map_err(Error::io(format!("create {program}'s log")))?;
         let twin = file
             .try_clone()
@@ -64,16 +80,13 @@ impl Children {
             .kill_on_drop(true)
             .spawn()
             .map_err(Error::io(format!("start {program}")))?;
-        self.0.push(Running { program, child, log });
+        self.running.push(Running { program, child, log });
         Ok(())
     }
 
     /// Refuses when a process has ended.
-    ///
-    /// The controllers give up when the API server is not there yet when they start, so
-    /// they are no exception: client-go retries for longer than the server needs.
     pub(super) fn check(&mut self) -> Result<(), Error> {
-        for Running { program, child, log } in &mut self.0 {
+        for Running { program, child, log } in &mut self.running {
             if let Some(status) = child
                 .try_wait()
                 .map_err(Error::io(format!("look at {program}")))?
@@ -93,7 +106,7 @@ impl Children {
     pub(super) async fn stop(&mut self) -> Result<(), Error> {
         while let Some(Running {
             program, mut child, ..
-        }) = self.0.pop()
+        }) = self.running.pop()
         {
             child.kill().await.map_err(Error::io(format!("end {program}")))?;
         }

@@ -21,6 +21,12 @@ pub const ADMIN_TOKEN: &str = "admintoken";
 /// The bearer of this token is `alice` in group `devs`, whom nothing is allowed.
 pub const ALICE_TOKEN: &str = "alicetoken";
 
+/// The uid of the administrator, as the token file says it.
+pub const ADMIN_UID: &str = "00000000-0000-4000-8000-000000000001";
+
+/// Alice's uid.
+pub const ALICE_UID: &str = "00000000-0000-4000-8000-000000000002";
+
 /// The nodes kwok plays.
 pub(super) const NODES: [&str; 2] = ["node-0", "node-1"];
 
@@ -122,7 +128,7 @@ pub(super) fn node(name: &str) -> Value {
 
 /// `token,user,uid,"groups"`, a line each.
 fn tokens() -> String {
-    format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n{ALICE_TOKEN},alice,alice,\"devs\"\n")
+    format!("{ADMIN_TOKEN},admin,{ADMIN_UID},\"system:masters\"\n{ALICE_TOKEN},alice,{ALICE_UID},\"devs\"\n")
 }
 
 /// The kubeconfig of a component that shows a client certificate.

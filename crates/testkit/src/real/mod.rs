@@ -22,7 +22,7 @@ use crate::peers::{self, ControlPlane, Progress};
 use children::Children;
 use files::Files;
 
-pub use files::{ADMIN_TOKEN, ALICE_TOKEN};
+pub use files::{ADMIN_TOKEN, ADMIN_UID, ALICE_TOKEN, ALICE_UID};
 
 /// From the first process to a server that answers and controllers that act; a busy
 /// two-core machine was measured at five seconds.
@@ -140,14 +140,19 @@ impl RealCluster {
             .map_err(Error::io("create the cluster's folder"))?;
         let ports = Ports::free().map_err(Error::io("find free ports"))?;
         let files = Files::write(folder.path(), ports.api)?;
-        let children = Children::start(plane, profile, folder.path(), &files, &ports)?;
-        let mut cluster = RealCluster {
-            children,
-            files,
-            port: ports.api,
-            folder,
-        };
-        cluster.wait_until_ready(profile).await?;
+        let children = Children::start(plane, folder.path(), &files, &ports)?;
+        let mut cluster = RealCluster { children, files, port: ports.api, folder };
+        cluster.wait_for("/readyz", None).await?;
+        // ready says that the roles are written, not that the authorizer has read them
+        cluster.wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-controller-manager")).await?;
+        cluster.wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-scheduler")).await?;
+        cluster.children.start_controllers(plane, profile, &cluster.files, &ports)?;
+        if profile == Profile::Full {
+            cluster.create_nodes().await?;
+        }
+        // what the controllers leave behind when they act
+        cluster.wait_for("/api/v1/namespaces/default/serviceaccounts/default", None).await?;
+        cluster.wait_for("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", None).await?;
         Ok(cluster)
     }
 
@@ -221,59 +226,50 @@ impl RealCluster {
         config
     }
 
-    async fn wait_until_ready(&mut self, profile: Profile) -> Result<(), Error> {
-        // what the last controller to act leaves behind
-        let mut awaited = vec![
-            "/readyz",
-            "/api/v1/namespaces/default/serviceaccounts/default",
-            "/api/v1/namespaces/default/configmaps/kube-root-ca.crt",
-        ];
-        if profile == Profile::Full {
-            self.create_nodes_when_ready(&mut awaited).await?;
-        }
-        self.wait_for(&awaited).await
-    }
-
-    async fn create_nodes_when_ready(&mut self, awaited: &mut Vec<&'static str>) -> Result<(), Error> {
-        self.wait_for(&["/readyz"]).await?;
+    async fn create_nodes(&self) -> Result<(), Error> {
+        let client = self.client()?;
         for node in files::NODES {
-            let request = Request::post("/api/v1/nodes")
-                .header(http::header::CONTENT_TYPE, "application/json")
-                .body(files::node(node).to_string().into_bytes())
-                .map_err(|error| Error::Client(Box::new(kube::Error::HttpError(error))))?;
-            self.token_request(ADMIN_TOKEN, request).await?;
+            let request = request(
+                Request::post("/api/v1/nodes"),
+                files::node(node).to_string().into_bytes(),
+            )?;
+            client.request_text(request).await?;
         }
-        awaited.push("/api/v1/nodes/node-1");
         Ok(())
     }
 
-    async fn wait_for(&mut self, awaited: &[&str]) -> Result<(), Error> {
+    /// Waits until a GET succeeds, as the administrator or as whom they impersonate.
+    async fn wait_for(&mut self, path: &str, user: Option<&str>) -> Result<(), Error> {
         let deadline = Instant::now() + START_TIMEOUT;
         let mut interval = tokio::time::interval(POLL_INTERVAL);
         let client = self.client()?;
-        for path in awaited {
-            loop {
-                interval.tick().await;
-                self.children.check()?;
-                let last_seen = match client.request_text(get(path)).await {
-                    Ok(_) => break,
-                    Err(error) => format!("GET {path}: {error}"),
-                };
-                if Instant::now() > deadline {
-                    return Err(Error::NotReady { last_seen });
-                }
+        loop {
+            interval.tick().await;
+            self.children.check()?;
+            let mut builder = Request::get(path);
+            if let Some(user) = user {
+                builder = builder.header("Impersonate-User", user);
+            }
+            let last_seen = match client.request_text(request(builder, Vec::new())?).await {
+                Ok(_) => return Ok(()),
+                Err(error) => format!("GET {path}: {error}"),
+            };
+            if Instant::now() > deadline {
+                return Err(Error::NotReady { last_seen });
             }
         }
-        Ok(())
     }
 }
 
-fn get(path: &str) -> Request<Vec<u8>> {
-    let mut request = Request::new(Vec::new());
-    if let Ok(uri) = path.parse() {
-        *request.uri_mut() = uri;
-    }
-    request
+/// What every component reads first.
+const DELEGATED_AUTHENTICATION: &str =
+    "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+
+fn request(builder: http::request::Builder, body: Vec<u8>) -> Result<Request<Vec<u8>>, Error> {
+    let request = builder
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body);
+    request.map_err(|error| Error::Client(Box::new(kube::Error::HttpError(error))))
 }
 
 /// The ports of one cluster.
