@@ -160,6 +160,50 @@ pub struct Schema {
     /// Built-in kinds: when the Go type's encoder leaves this field out. Not published.
     #[serde(rename = "x-omit", skip_serializing_if = "Option::is_none")]
     pub omit: Option<Omit>,
+    /// Built-in kinds, on a definition: the fields its encoder writes when nothing is set. Not published.
+    #[serde(rename = "x-zero", skip_serializing_if = "serde_json::Map::is_empty")]
+    pub zero: serde_json::Map<String, Value>,
+    /// Built-in kinds: the Go type, where type and format do not tell it (see [`Schema::go_type`]). A leading
+    /// `*` on an item says that the list holds pointers. Not published.
+    #[serde(rename = "x-go", skip_serializing_if = "Option::is_none")]
+    pub go: Option<String>,
+    /// Built-in kinds: the embedded Go structs this field comes from, outermost first, dotted. Not published.
+    #[serde(rename = "x-inline", skip_serializing_if = "Option::is_none")]
+    pub inline: Option<String>,
+}
+
+impl Schema {
+    /// The Go type of a value of this node, as Go's errors print it: `[]v1.Container`.
+    pub fn go_type(&self) -> String {
+        if let Some(go) = &self.go {
+            return go.trim_start_matches('*').to_owned();
+        }
+        if let Some(reference) = &self.reference {
+            let start = reference.rmatch_indices('.').nth(1).map_or(0, |(dot, _)| dot + 1);
+            return reference[start..].to_owned();
+        }
+        let element = |node: &Schema| match &node.go {
+            Some(go) => go.clone(),
+            None => node.go_type(),
+        };
+        match (self.kind, self.format.as_deref()) {
+            (Some(SchemaType::String), Some("byte")) => "[]uint8".to_owned(),
+            (Some(SchemaType::String), _) => "string".to_owned(),
+            (Some(SchemaType::Integer), Some("int32")) => "int32".to_owned(),
+            (Some(SchemaType::Integer), _) => "int64".to_owned(),
+            (Some(SchemaType::Number), _) => "float64".to_owned(),
+            (Some(SchemaType::Boolean), _) => "bool".to_owned(),
+            (Some(SchemaType::Array), _) => match &self.items {
+                Some(items) => format!("[]{}", element(items)),
+                None => "[]interface {}".to_owned(),
+            },
+            (Some(SchemaType::Object), _) => match &self.additional_properties {
+                Some(Additional::Schema(value)) => format!("map[string]{}", element(value)),
+                _ => "map[string]interface {}".to_owned(),
+            },
+            (None, _) => "interface {}".to_owned(),
+        }
+    }
 }
 
 /// The JSON types of OpenAPI v3.

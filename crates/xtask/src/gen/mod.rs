@@ -1,12 +1,201 @@
-//! `cargo xtask gen`: the committed tables, made again from the pinned upstream module.
+//! `cargo xtask gen`: the built-in schema table.
+//!
+//! Reads the pinned Kubernetes Go modules and writes
+//! `crates/manifest/data/kubernetes-1.36.json.gz`: what the published OpenAPI
+//! documents say about each type, what the Go source says about how it is
+//! encoded, and which resources are served. Nothing is interpreted here that
+//! the sources do not state; a type whose published properties and Go fields
+//! differ is an error, not a guess.
 
-use std::error::Error;
+mod definitions;
+mod go;
+mod resources;
+
+use flate2::{Compression, GzBuilder};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The release the table is generated from, and the version of its library modules.
+const KUBERNETES: &str = "v1.36.3";
+const LIBRARIES: &str = "v0.36.3";
+
+const TABLE: &str = "kubernetes-1.36.json.gz";
+const ATTRIBUTION: &str = "kubernetes-1.36.NOTICE";
+
+/// Why the table could not be generated.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("cannot run `go mod download -json {module}`")]
+    Go { module: String, source: std::io::Error },
+    #[error("`go mod download -json {module}` failed: {output}")]
+    Download { module: String, output: String },
+    #[error("cannot read {path}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {path}")]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("{path} is not JSON")]
+    Json {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{0}")]
+    Source(String),
+    #[error("{path} is out of date: run `cargo xtask gen`")]
+    Stale { path: PathBuf },
+}
 
 /// What `gen` is asked to do.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Compare with what is committed and change nothing.
+    #[arg(long)]
+    check: bool,
+}
 
-/// Nothing is generated yet; saying so is a failure, so that no script takes it for success.
-pub(crate) fn run(_args: &Args) -> Result<(), Box<dyn Error>> {
-    Err("no generated tables are wired in yet".into())
+/// Generates the table, or with `--check` compares it with the one in the repository.
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
+    generate(args.check).map_err(Into::into)
+}
+
+fn generate(check: bool) -> Result<(), Error> {
+    let kubernetes = module("k8s.io/kubernetes", KUBERNETES)?;
+    let mut sources = go::Sources::new(vec![
+        ("k8s.io/api".into(), module("k8s.io/api", LIBRARIES)?),
+        (
+            "k8s.io/apimachinery".into(),
+            module("k8s.io/apimachinery", LIBRARIES)?,
+        ),
+        (
+            "k8s.io/apiextensions-apiserver".into(),
+            module("k8s.io/apiextensions-apiserver", LIBRARIES)?,
+        ),
+        (
+            "k8s.io/kube-aggregator".into(),
+            module("k8s.io/kube-aggregator", LIBRARIES)?,
+        ),
+    ]);
+    let discovery = read_json(&kubernetes.join("api/discovery/aggregated_v2.json"))?;
+    let core = read_json(&kubernetes.join("api/discovery/api__v1.json"))?;
+    let served = resources::served(&discovery)?;
+    let definitions = definitions::read(&kubernetes.join("api/openapi-spec/v3"), &served, &mut sources)?;
+    let resources = resources::read(&discovery, &core, &definitions)?;
+
+    let text = render(&definitions, &resources);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifest/data");
+    let table = data.join(TABLE);
+    let notice = data.join(ATTRIBUTION);
+    if check {
+        let current = gunzip(&table)?;
+        let current_notice = std::fs::read_to_string(&notice).map_err(|source| Error::Read {
+            path: notice.clone(),
+            source,
+        })?;
+        if current != text {
+            return Err(Error::Stale { path: table });
+        }
+        if current_notice != attribution() {
+            return Err(Error::Stale { path: notice });
+        }
+        return Ok(());
+    }
+    std::fs::create_dir_all(&data).map_err(|source| Error::Write {
+        path: data.clone(),
+        source,
+    })?;
+    write(&table, &gzip(&text))?;
+    write(&notice, attribution().as_bytes())
+}
+
+/// One definition or resource a line, so that a reader can split without parsing.
+fn render(definitions: &serde_json::Map<String, Value>, resources: &[Value]) -> String {
+    let mut text = String::from("{\"definitions\":{\n");
+    for (i, (name, schema)) in definitions.iter().enumerate() {
+        let comma = if i + 1 == definitions.len() { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}:{schema}{comma}", Value::from(name.as_str()));
+    }
+    text.push_str("},\"resources\":[\n");
+    for (i, resource) in resources.iter().enumerate() {
+        let comma = if i + 1 == resources.len() { "" } else { "," };
+        let _ = writeln!(text, "{resource}{comma}");
+    }
+    text.push_str("]}\n");
+    text
+}
+
+fn attribution() -> String {
+    format!(
+        "{TABLE} is generated by `cargo xtask gen` from Kubernetes {KUBERNETES}\n\
+         (k8s.io/kubernetes api/openapi-spec and api/discovery; the type declarations of k8s.io/api,\n\
+         k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator {LIBRARIES}).\n\
+         Changes: descriptions removed, single references flattened, encoding rules added (x-omit, x-zero,\n\
+         x-go, x-inline), alpha and beta versions left out.\n\n\
+         Copyright The Kubernetes Authors. Licensed under the Apache License, Version 2.0:\n\
+         http://www.apache.org/licenses/LICENSE-2.0\n"
+    )
+}
+
+/// No time stamp and no name: the same text gives the same bytes.
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    // Writing to a Vec cannot fail.
+    let _ = encoder.write_all(text.as_bytes());
+    encoder.finish().unwrap_or_default()
+}
+
+fn gunzip(path: &Path) -> Result<String, Error> {
+    let read = |source| Error::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let bytes = std::fs::read(path).map_err(read)?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(bytes.as_slice())
+        .read_to_string(&mut text)
+        .map_err(read)?;
+    Ok(text)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    std::fs::write(path, bytes).map_err(|source| Error::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn read_json(path: &Path) -> Result<Value, Error> {
+    let bytes = std::fs::read(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_json::from_slice(&bytes).map_err(|source| Error::Json {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The folder of a module in Go's cache, downloaded when absent and verified by Go's checksums.
+fn module(path: &str, version: &str) -> Result<PathBuf, Error> {
+    let module = format!("{path}@{version}");
+    let output = Command::new("go")
+        .args(["mod", "download", "-json", &module])
+        .current_dir(std::env::temp_dir())
+        .output()
+        .map_err(|source| Error::Go {
+            module: module.clone(),
+            source,
+        })?;
+    let failed = |output: &[u8]| Error::Download {
+        module: module.clone(),
+        output: String::from_utf8_lossy(output).trim().to_owned(),
+    };
+    if !output.status.success() {
+        return Err(failed(&output.stderr));
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| failed(&output.stdout))?;
+    let dir = answer["Dir"].as_str().ok_or_else(|| failed(&output.stdout))?;
+    Ok(PathBuf::from(dir))
 }

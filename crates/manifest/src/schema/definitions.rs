@@ -1,0 +1,203 @@
+//! The generated table of built-in definitions and resources.
+//!
+//! `cargo xtask gen` writes it; it is one JSON document with one definition or
+//! resource a line. Start-up splits it into lines; a definition is parsed when
+//! first asked for, because a process touches few of the several hundred.
+
+use super::Schema;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::sync::{LazyLock, OnceLock};
+
+static TABLE: &[u8] = include_bytes!("../../data/kubernetes-1.36.json.gz");
+
+/// Named schemas that refer to each other.
+#[derive(Debug)]
+pub struct Definitions {
+    by_name: HashMap<&'static str, Definition>,
+}
+
+#[derive(Debug)]
+pub(super) struct Definition {
+    pub(super) name: &'static str,
+    pub(super) codec: Codec,
+    raw: &'static str,
+    schema: OnceLock<Schema>,
+}
+
+/// How the Go type of a definition reads and writes JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    Struct,
+    Quantity,
+    Time,
+    MicroTime,
+    IntOrString,
+    /// Any JSON, kept as it is.
+    Raw,
+    SchemaOrArray,
+    SchemaOrBool,
+    SchemaOrStringArray,
+}
+
+impl Codec {
+    fn of(name: &str) -> Self {
+        const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.";
+        match name {
+            "io.k8s.apimachinery.pkg.api.resource.Quantity" => Self::Quantity,
+            "io.k8s.apimachinery.pkg.apis.meta.v1.Time" => Self::Time,
+            "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime" => Self::MicroTime,
+            "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => Self::IntOrString,
+            "io.k8s.apimachinery.pkg.runtime.RawExtension"
+            | "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1" => Self::Raw,
+            _ => match name.strip_prefix(EXTENSIONS) {
+                Some("JSON") => Self::Raw,
+                Some("JSONSchemaPropsOrArray") => Self::SchemaOrArray,
+                Some("JSONSchemaPropsOrBool") => Self::SchemaOrBool,
+                Some("JSONSchemaPropsOrStringArray") => Self::SchemaOrStringArray,
+                _ => Self::Struct,
+            },
+        }
+    }
+}
+
+impl Definition {
+    pub(super) fn schema(&self) -> &Schema {
+        // The table is generated and every line of it is parsed by a test: a line that
+        // does not parse cannot ship, so it need not be an error of every caller.
+        self.schema.get_or_init(|| self.parse().unwrap_or_default())
+    }
+
+    pub(super) fn parse(&self) -> Result<Schema, serde_json::Error> {
+        serde_json::from_str(self.raw)
+    }
+
+    /// The Go type's own name, without its package.
+    pub(super) fn go_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+}
+
+impl Definitions {
+    /// A definition by its full name, `io.k8s.api.core.v1.Pod`.
+    pub fn get(&self, name: &str) -> Option<&Schema> {
+        self.by_name.get(name).map(Definition::schema)
+    }
+
+    /// Follows `$ref`; a node without one, or with one to nowhere, is itself.
+    pub fn resolve<'a>(&'a self, schema: &'a Schema) -> &'a Schema {
+        match schema.reference.as_deref().and_then(|name| self.get(name)) {
+            Some(target) => target,
+            None => schema,
+        }
+    }
+
+    /// The names of all definitions, in no particular order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.by_name.keys().copied()
+    }
+
+    pub(super) fn definition(&self, name: &str) -> Option<&Definition> {
+        self.by_name.get(name)
+    }
+}
+
+/// A built-in resource, as discovery describes it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiResource {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, `v1`.
+    pub version: String,
+    /// `deployments`.
+    pub plural: String,
+    /// `deployment`.
+    pub singular: String,
+    /// `Deployment`.
+    pub kind: String,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// What may be done with it.
+    pub verbs: Vec<String>,
+    /// `deploy`.
+    pub short_names: Vec<String>,
+    /// `all`.
+    pub categories: Vec<String>,
+    /// The name of its schema in [`kubernetes`].
+    pub definition: String,
+    /// `status`, `scale`, ...
+    pub subresources: Vec<ApiSubresource>,
+}
+
+/// A subresource of a built-in resource.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ApiSubresource {
+    /// `status`.
+    pub name: String,
+    /// The group of its body's kind.
+    pub group: String,
+    /// The version of its body's kind.
+    pub version: String,
+    /// Its body's kind.
+    pub kind: String,
+    /// What may be done with it.
+    pub verbs: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Table {
+    definitions: Definitions,
+    resources: &'static str,
+}
+
+static KUBERNETES: LazyLock<Table> = LazyLock::new(|| {
+    let mut text = String::with_capacity(512 * 1024);
+    // The bytes are part of the program; a test reads them to the end.
+    if flate2::read::GzDecoder::new(TABLE)
+        .read_to_string(&mut text)
+        .is_err()
+    {
+        text.clear();
+    }
+    // Lives as long as the process, like the statics that point into it.
+    split(Box::leak(text.into_boxed_str()))
+});
+
+static RESOURCES: LazyLock<Vec<ApiResource>> =
+    LazyLock::new(|| serde_json::from_str(KUBERNETES.resources).unwrap_or_default());
+
+/// Cuts the document at its lines: `"name":{...},` until the line that opens the resources.
+fn split(text: &'static str) -> Table {
+    let (definitions, resources) = text.split_once("\n},\"resources\":").unwrap_or((text, "[]"));
+    let by_name = definitions
+        .lines()
+        .filter_map(|line| {
+            let (name, _) = line.strip_prefix('"')?.split_once("\":")?;
+            let raw = &line[name.len() + "\"\":".len()..];
+            let raw = raw.strip_suffix(',').unwrap_or(raw);
+            let definition = Definition {
+                name,
+                codec: Codec::of(name),
+                raw,
+                schema: OnceLock::new(),
+            };
+            Some((name, definition))
+        })
+        .collect();
+    Table {
+        definitions: Definitions { by_name },
+        resources: resources.trim_end().strip_suffix('}').unwrap_or(resources),
+    }
+}
+
+/// The definitions of the built-in kinds, as Kubernetes 1.36 serves them, without descriptions.
+pub fn kubernetes() -> &'static Definitions {
+    &KUBERNETES.definitions
+}
+
+/// The built-in resources, in the order of discovery: the core group first, then by group and version.
+pub fn kubernetes_resources() -> &'static [ApiResource] {
+    &RESOURCES
+}
