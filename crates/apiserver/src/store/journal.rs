@@ -8,13 +8,15 @@
 //! one that is open elsewhere, and one whose contents contradict themselves.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableHandle,
+    Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
+    TableHandle,
 };
 use serde_json::Value;
 
@@ -72,7 +74,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The database refused.
     #[error("cannot read the journal {path}")]
@@ -94,20 +96,53 @@ pub(super) struct Journal {
 impl Journal {
     /// Opens or creates the file and reads everything in it.
     pub(super) fn open(path: &Path) -> Result<(Self, State), StoreError> {
-        let file = open_file(path).map_err(|source| StoreError::Open {
+        let failed = |source| StoreError::Open {
             path: path.to_owned(),
             source,
-        })?;
+        };
+        if !path.try_exists().map_err(failed)? {
+            Self::create(path)?;
+        }
+        let file = options().open(path).map_err(failed)?;
+        Self::in_file(path, file)
+    }
+
+    /// Makes an empty journal under another name first: the database takes
+    /// several writes to come into being, and what a crash leaves between them
+    /// is no journal to anyone.
+    fn create(path: &Path) -> Result<(), StoreError> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+        let draft = PathBuf::from(draft);
+        let failed = |source| StoreError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = options().create_new(true).open(&draft).map_err(failed)?;
+        let placed = Self::in_file(path, file).and_then(|(journal, _)| {
+            drop(journal);
+            // unlike a rename, a link replaces nothing: of two that start at once, one wins
+            match fs::hard_link(&draft, path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                linked => linked.and_then(|()| sync_directory(path)).map_err(failed),
+            }
+        });
+        fs::remove_file(&draft).map_err(failed)?;
+        placed
+    }
+
+    fn in_file(path: &Path, file: File) -> Result<(Self, State), StoreError> {
         let backend = FileBackend::new(file).map_err(|error| database_error(path, error))?;
+        Self::on(path, backend)
+    }
+
+    /// On a backend; the path is for errors.
+    pub(super) fn on(path: &Path, backend: impl StorageBackend) -> Result<(Self, State), StoreError> {
         let database = Database::builder()
             // everything is read below anyway: trust no page unseen
             .set_check_integrity_on_open(true)
             .create_with_backend(backend)
             .map_err(|error| database_error(path, error))?;
-        Self::start(path, database)
-    }
-
-    fn start(path: &Path, database: Database) -> Result<(Self, State), StoreError> {
         let failed = |error: redb::Error| storage_error(path, error);
         if is_new(&database).map_err(failed)? {
             create(&database).map_err(failed)?;
@@ -148,31 +183,28 @@ impl Journal {
 }
 
 /// Secrets will be in it: for its owner alone.
-fn open_file(path: &Path) -> std::io::Result<File> {
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.clone().create_new(true).open(path) {
-        Ok(file) => {
-            // a name that a crash forgets is as bad as a lost write
-            #[cfg(unix)]
-            if let Some(directory) = path.parent() {
-                let directory = if directory.as_os_str().is_empty() {
-                    Path::new(".")
-                } else {
-                    directory
-                };
-                File::open(directory)?.sync_all()?;
-            }
-            Ok(file)
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => options.open(path),
-        Err(error) => Err(error),
-    }
+    options
 }
 
-/// Whether nothing was ever stored in it. A crash before the first commit leaves such a file.
+/// A name that a power cut forgets is as bad as a lost write.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    // elsewhere a directory cannot be opened, and need not be
+    if cfg!(unix) {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Whether nothing was ever stored in it.
 fn is_new(database: &Database) -> Result<bool, redb::Error> {
     let transaction = database.begin_read()?;
     let tables = transaction.list_tables()?.count() + transaction.list_multimap_tables()?.count();
@@ -295,15 +327,13 @@ fn storage_error(path: &Path, error: redb::Error) -> StoreError {
     match error {
         redb::Error::Corrupted(what) => StoreError::Corrupt { path, what },
         // how redb says that the file does not start as its own do
-        redb::Error::Io(source) if source.kind() == std::io::ErrorKind::InvalidData => {
+        redb::Error::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
             StoreError::Foreign { path }
         }
-        redb::Error::Io(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
-            StoreError::Corrupt {
-                path,
-                what: "it ends early".to_owned(),
-            }
-        }
+        redb::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => StoreError::Corrupt {
+            path,
+            what: "it ends early".to_owned(),
+        },
         other => StoreError::Database {
             path,
             source: Box::new(other),

@@ -1,7 +1,13 @@
+mod disk;
+mod journal;
 mod model;
 
-use super::*;
+use futures::FutureExt;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::*;
 
 fn pods() -> ResourceId {
     ResourceId::new("", "pods")
@@ -87,4 +93,409 @@ async fn a_change_is_made_when_what_it_expects_is_there() {
         ],
     )
     .await;
+}
+
+fn nodes() -> ResourceId {
+    ResourceId::new("", "nodes")
+}
+
+fn pod(n: usize) -> Key {
+    Key::new(&pods(), "default", format!("pod-{n}"))
+}
+
+fn node(n: usize) -> Key {
+    Key::new(&nodes(), "", format!("node-{n}"))
+}
+
+async fn write(store: &Store, key: &Key) -> u64 {
+    let entries = store
+        .commit(vec![put(key, json!({}), Expect::Any)])
+        .await
+        .unwrap();
+    entries[0].revision
+}
+
+fn keeping(history_events: usize) -> Store {
+    Store::open(Options {
+        history_events,
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+fn revisions(events: &[Arc<Event>]) -> Vec<u64> {
+    events.iter().map(|event| event.revision).collect()
+}
+
+#[tokio::test]
+async fn a_commit_is_all_or_nothing() {
+    let store = Store::in_memory();
+    let mut watch = store.subscribe_all(1).unwrap();
+    let error = store
+        .commit(vec![
+            put(&pod(1), json!({}), Expect::Absent),
+            put(&pod(2), json!({}), Expect::Any),
+            put(&pod(1), json!({}), Expect::Absent),
+        ])
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "pods default/pod-1 exists");
+    assert_eq!(store.revision(), 1);
+    assert_eq!(store.snapshot().count(&pods(), None), 0);
+    assert!(watch.take().unwrap().is_empty());
+
+    assert!(store.commit(Vec::new()).await.unwrap().is_empty());
+    assert_eq!(store.revision(), 1);
+
+    // one revision each, all at once: nobody reads the first without the others
+    let changes = vec![
+        put(&pod(1), json!({}), Expect::Absent),
+        put(&node(1), json!({}), Expect::Absent),
+        delete(&pod(1), Expect::Revision(2)),
+    ];
+    let entries = store.commit(changes).await.unwrap();
+    assert_eq!(
+        entries.iter().map(|entry| entry.revision).collect::<Vec<_>>(),
+        [2, 3, 4]
+    );
+    assert_eq!(revisions(&watch.next().await.unwrap()), [2, 3, 4]);
+}
+
+#[tokio::test]
+async fn lists_are_in_the_byte_order_of_the_path() {
+    let store = Store::in_memory();
+    for (namespace, name) in [
+        ("a", "x"),
+        ("a-b", "x"),
+        ("a", "x.y"),
+        ("a", "x-y"),
+        ("a0", "x"),
+        ("b", "a"),
+    ] {
+        write(&store, &Key::new(&pods(), namespace, name)).await;
+    }
+    let snapshot = store.snapshot();
+    let check = |namespace, start: &str, expected: &[&str]| {
+        let listed: Vec<_> = snapshot
+            .list_from(&pods(), namespace, start)
+            .map(|(path, _)| path.as_str())
+            .collect();
+        assert_eq!(listed, expected, "{namespace:?} from {start:?}");
+    };
+    check(None, "", &["a-b/x", "a/x", "a/x-y", "a/x.y", "a0/x", "b/a"]);
+    check(Some(""), "", &["a-b/x", "a/x", "a/x-y", "a/x.y", "a0/x", "b/a"]);
+    check(Some("a"), "", &["a/x", "a/x-y", "a/x.y"]);
+    check(Some("c"), "", &[]);
+    check(None, "a/x", &["a/x", "a/x-y", "a/x.y", "a0/x", "b/a"]);
+    check(None, "a/x\0", &["a/x-y", "a/x.y", "a0/x", "b/a"]);
+    check(Some("a"), "a/x-y\0", &["a/x.y"]);
+    // a token of one namespace used in another
+    check(Some("a"), "b/a\0", &[]);
+    check(Some("b"), "a/x\0", &["b/a"]);
+    check(None, "c", &[]);
+    let path = snapshot.list(&pods(), None).next().unwrap().0;
+    assert_eq!((path.namespace(), path.name()), ("a-b", "x"));
+    assert_eq!(
+        (node(1).path().namespace(), node(1).path().name()),
+        ("", "node-1")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_waits_for_its_resource_only() {
+    let store = Store::in_memory();
+    let mut watch = store.subscribe(&pods(), 1).unwrap();
+    let waiting = tokio::spawn(async move {
+        let events = watch.next().await.unwrap();
+        (revisions(&events), watch.revision())
+    });
+    assert_eq!(write(&store, &node(1)).await, 2);
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    assert_eq!(write(&store, &pod(1)).await, 3);
+    assert_eq!(waiting.await.unwrap(), (vec![3], 3));
+
+    // what a bookmark says moves with the others, but never past what is waiting
+    let mut watch = store.subscribe(&pods(), 3).unwrap();
+    write(&store, &node(1)).await;
+    assert_eq!(watch.revision(), 4);
+    write(&store, &pod(1)).await;
+    write(&store, &node(1)).await;
+    assert_eq!(watch.revision(), 3);
+    assert_eq!(revisions(&watch.next().await.unwrap()), [5]);
+    assert_eq!(watch.revision(), 6);
+}
+
+#[tokio::test]
+async fn a_dropped_wait_loses_no_event() {
+    let store = Store::in_memory();
+    let mut watch = store.subscribe(&pods(), 1).unwrap();
+    for expected in 2..50 {
+        tokio::select! {
+            biased;
+            events = watch.next() => panic!("{events:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert_eq!(write(&store, &pod(1)).await, expected);
+        assert_eq!(revisions(&watch.next().await.unwrap()), [expected]);
+    }
+}
+
+#[tokio::test]
+async fn events_come_in_order_and_in_portions() {
+    let store = Store::in_memory();
+    let mut changes = Vec::new();
+    for n in 0..700 {
+        changes.push(put(&pod(n), json!({}), Expect::Any));
+        changes.push(put(&node(n), json!({}), Expect::Any));
+    }
+    store.commit(changes).await.unwrap();
+    for (mut watch, expected) in [
+        (store.subscribe_all(1).unwrap(), (2..=1401).collect::<Vec<_>>()),
+        (
+            store.subscribe(&pods(), 1).unwrap(),
+            (2..=1401).step_by(2).collect(),
+        ),
+    ] {
+        let mut seen = Vec::new();
+        while seen.len() < expected.len() {
+            let events = watch.next().await.unwrap();
+            assert!(events.len() <= 512);
+            seen.extend(revisions(&events));
+        }
+        assert_eq!(seen, expected);
+    }
+}
+
+#[tokio::test]
+async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
+    let store = keeping(10);
+    write(&store, &pod(0)).await;
+    let first = {
+        let snapshot = store.snapshot();
+        Arc::downgrade(snapshot.get(&pod(0)).unwrap())
+    };
+    let mut slow: Vec<_> = (0..500).map(|_| store.subscribe(&pods(), 1).unwrap()).collect();
+    let mut quick = store.subscribe(&pods(), 2).unwrap();
+    let mut elsewhere = store.subscribe(&nodes(), 2).unwrap();
+    for n in 0..12 {
+        write(&store, &pod(n % 2)).await;
+        assert_eq!(quick.next().await.unwrap().len(), 1);
+    }
+    assert!(
+        first.upgrade().is_none(),
+        "a watcher that does not read keeps events alive"
+    );
+    for watch in &mut slow {
+        let lagged = Lagged { seen: 1, trimmed: 4 };
+        assert_eq!(watch.next().await.unwrap_err(), lagged);
+        assert_eq!(watch.next().await.unwrap_err(), lagged);
+        assert_eq!(watch.revision(), 1);
+    }
+    assert!(elsewhere.take().unwrap().is_empty());
+
+    assert_eq!(
+        store.subscribe(&pods(), 3).unwrap_err(),
+        AtError::Expired { oldest: 4 }
+    );
+    assert_eq!(store.snapshot_at(3).unwrap_err(), AtError::Expired { oldest: 4 });
+    assert_eq!(
+        store.snapshot_of(&pods(), 3).unwrap_err(),
+        AtError::Expired { oldest: 4 }
+    );
+    assert_eq!(store.subscribe(&pods(), 4).unwrap().take().unwrap().len(), 10);
+    // other resources have histories of their own
+    assert_eq!(store.snapshot_of(&nodes(), 2).unwrap().revision(), 2);
+    assert_eq!(
+        store.subscribe(&pods(), 15).unwrap_err(),
+        AtError::Future { current: 14 }
+    );
+    assert_eq!(
+        store.snapshot_at(15).unwrap_err(),
+        AtError::Future { current: 14 }
+    );
+    assert_eq!(store.snapshot_at(0).unwrap_err(), AtError::Expired { oldest: 4 });
+}
+
+#[tokio::test]
+async fn a_compaction_ends_history_but_no_watch_that_is_up_to_date() {
+    let store = Store::in_memory();
+    let mut late = store.subscribe(&pods(), 1).unwrap();
+    let mut quiet = store.subscribe(&nodes(), 1).unwrap();
+    for _ in 0..4 {
+        write(&store, &pod(1)).await;
+    }
+    let mut current = store.subscribe(&pods(), 4).unwrap();
+    let kept = store.snapshot_at(2).unwrap();
+    store.compact(4);
+    assert_eq!(store.snapshot_at(3).unwrap_err(), AtError::Expired { oldest: 4 });
+    assert_eq!(
+        store.subscribe(&nodes(), 3).unwrap_err(),
+        AtError::Expired { oldest: 4 }
+    );
+    assert_eq!(store.snapshot_at(4).unwrap().revision(), 4);
+    assert_eq!(revisions(&current.take().unwrap()), [5]);
+    assert!(quiet.take().unwrap().is_empty());
+    assert_eq!(late.take().unwrap_err(), Lagged { seen: 1, trimmed: 4 });
+    assert_eq!(kept.get(&pod(1)).unwrap().revision, 2);
+    // the future cannot be compacted, nor the past brought back
+    store.compact(1_000);
+    store.compact(1);
+    assert_eq!(store.snapshot_at(4).unwrap_err(), AtError::Expired { oldest: 5 });
+    assert_eq!(write(&store, &pod(1)).await, 6);
+    assert_eq!(store.snapshot_at(5).unwrap().get(&pod(1)).unwrap().revision, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_ages_in_virtual_time() {
+    let store = Store::in_memory();
+    write(&store, &pod(1)).await;
+    tokio::time::advance(Duration::from_secs(200)).await;
+    write(&store, &pod(1)).await;
+    tokio::time::advance(Duration::from_secs(200)).await;
+    // nobody wrote: a quiet resource keeps its history
+    assert_eq!(store.subscribe(&pods(), 1).unwrap().take().unwrap().len(), 2);
+    write(&store, &pod(1)).await;
+    assert_eq!(
+        store.subscribe(&pods(), 1).unwrap_err(),
+        AtError::Expired { oldest: 2 }
+    );
+    assert_eq!(
+        revisions(&store.subscribe(&pods(), 2).unwrap().take().unwrap()),
+        [3, 4]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_revision() {
+    let store = Store::in_memory();
+    let start = Instant::now();
+    assert!(store.wait_for(1, Duration::ZERO).await);
+    assert!(!store.wait_for(2, Duration::from_secs(3)).await);
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { store.wait_for(3, Duration::from_secs(3)).await }
+    });
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        write(&store, &pod(1)).await;
+    }
+    assert!(waiting.await.unwrap());
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn a_fork_goes_its_own_way() {
+    let store = Store::in_memory();
+    write(&store, &pod(1)).await;
+    let fork = store.fork();
+    let mut here = store.subscribe_all(2).unwrap();
+    let mut there = fork.subscribe_all(2).unwrap();
+    fork.commit(vec![delete(&pod(1), Expect::Any)]).await.unwrap();
+    write(&fork, &node(1)).await;
+    fork.compact(4);
+    assert!(here.take().unwrap().is_empty());
+    assert_eq!((store.revision(), fork.revision()), (2, 4));
+    assert_eq!(write(&store, &pod(2)).await, 3);
+    assert_eq!(store.snapshot().count(&pods(), None), 2);
+    assert_eq!(fork.snapshot().count(&pods(), None), 0);
+    // what was before belongs to both
+    assert_eq!(store.snapshot_at(1).unwrap().count(&pods(), None), 0);
+    assert_eq!(there.take().unwrap_err(), Lagged { seen: 2, trimmed: 4 });
+}
+
+/// Many tasks add to one counter, each by compare and swap, while others watch.
+async fn check_race(store: Store) {
+    const TASKS: u64 = 8;
+    const ROUNDS: u64 = 25;
+    let counter = Key::new(&nodes(), "", "counter");
+    let count = |entry: &Entry| entry.object()["count"].as_u64().unwrap();
+    let start = json!({"count": 0});
+    store
+        .commit(vec![put(&counter, start, Expect::Absent)])
+        .await
+        .unwrap();
+
+    let mut watchers = JoinSet::new();
+    for _ in 0..4 {
+        let mut watch = store.subscribe(&nodes(), 2).unwrap();
+        watchers.spawn(async move {
+            let mut counts = Vec::new();
+            while counts.len() < usize::try_from(TASKS * ROUNDS).unwrap() {
+                counts.extend(
+                    watch
+                        .next()
+                        .await
+                        .unwrap()
+                        .iter()
+                        .map(|event| count(&event.entry)),
+                );
+            }
+            counts
+        });
+    }
+    let mut writers = JoinSet::new();
+    for task in 0..TASKS {
+        let (store, counter) = (store.clone(), counter.clone());
+        writers.spawn(async move {
+            for _ in 0..ROUNDS {
+                loop {
+                    let snapshot = store.snapshot();
+                    let entry = snapshot.get(&counter).unwrap();
+                    let next = json!({"count": count(entry) + 1, "by": task});
+                    match store
+                        .commit(vec![put(&counter, next, Expect::Revision(entry.revision))])
+                        .await
+                    {
+                        // what was acknowledged is there for whoever reads next
+                        Ok(entries) => {
+                            assert!(store.snapshot().revision() >= entries[0].revision);
+                            break;
+                        }
+                        Err(CommitError::Conflict { current, .. }) => assert!(current > entry.revision),
+                        Err(error) => panic!("{error}"),
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    }
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    let snapshot = store.snapshot();
+    assert_eq!(count(snapshot.get(&counter).unwrap()), TASKS * ROUNDS);
+    assert_eq!(snapshot.revision(), 2 + TASKS * ROUNDS);
+    while let Some(counts) = watchers.join_next().await {
+        assert_eq!(counts.unwrap(), (1..=TASKS * ROUNDS).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn compare_and_swap_loses_no_update() {
+    check_race(Store::in_memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn compare_and_swap_loses_no_update_with_a_journal() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Some(directory.path().join("journal"));
+    let options = Options {
+        journal,
+        ..Options::default()
+    };
+    check_race(Store::open(options).unwrap()).await;
+}
+
+#[test]
+fn it_works_without_a_runtime() {
+    let store = Store::in_memory();
+    let done = store
+        .commit(vec![put(&pod(1), json!({}), Expect::Absent)])
+        .now_or_never();
+    assert_eq!(done.unwrap().unwrap()[0].revision, 2);
+    assert_eq!(store.fork().snapshot().count(&pods(), None), 1);
+    assert_eq!(store.subscribe_all(1).unwrap().take().unwrap().len(), 1);
 }

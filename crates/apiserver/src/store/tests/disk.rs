@@ -1,0 +1,226 @@
+//! The journal on a disk that loses power, or fails.
+//!
+//! Killing a process does not show whether writes were flushed in time: the
+//! kernel still has them. This disk forgets what was not synced, any part of
+//! it, as a power cut does.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::FutureExt;
+use proptest::prelude::*;
+use redb::StorageBackend;
+use serde_json::json;
+
+use super::super::journal::Journal;
+use super::super::*;
+use super::{pods, put};
+
+/// What a drive writes in one piece.
+const SECTOR: usize = 512;
+
+#[derive(Debug, Clone, Default)]
+struct Disk(Arc<Mutex<Platter>>);
+
+#[derive(Debug, Default)]
+struct Platter {
+    /// What reads see.
+    cached: Vec<u8>,
+    /// What survives for certain.
+    synced: Vec<u8>,
+    /// What may survive, in order.
+    pending: Vec<(usize, Vec<u8>)>,
+    /// Operations until the power fails.
+    left: Option<u64>,
+    /// Which of the pending sectors make it.
+    luck: u64,
+    /// What is found after the power failed.
+    after: Option<Vec<u8>>,
+}
+
+impl Platter {
+    /// One operation more, or the end.
+    fn tick(&mut self) -> io::Result<()> {
+        if let Some(left) = &mut self.left {
+            if *left == 0 {
+                let luck = self.luck;
+                self.after
+                    .get_or_insert_with(|| lose(&self.synced, &self.pending, luck));
+                return Err(io::Error::other("no power"));
+            }
+            *left -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// The synced bytes and whatever else was lucky.
+fn lose(synced: &[u8], pending: &[(usize, Vec<u8>)], mut luck: u64) -> Vec<u8> {
+    let mut image = synced.to_vec();
+    for (offset, data) in pending {
+        for (index, sector) in data.chunks(SECTOR).enumerate() {
+            // xorshift: a coin that falls the same way for the same seed
+            luck ^= luck << 13;
+            luck ^= luck >> 7;
+            luck ^= luck << 17;
+            let start = offset + index * SECTOR;
+            let end = start + sector.len();
+            if luck.is_multiple_of(2) && end <= image.len() {
+                image[start..end].copy_from_slice(sector);
+            }
+        }
+    }
+    image
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(locked(&self.0).cached.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let platter = locked(&self.0);
+        let start = usize::try_from(offset).unwrap();
+        let found = platter.cached.get(start..start + out.len());
+        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    /// The length is the file system's to journal: it survives.
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut platter = locked(&self.0);
+        platter.tick()?;
+        let len = usize::try_from(len).unwrap();
+        platter.cached.resize(len, 0);
+        platter.synced.resize(len, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut platter = locked(&self.0);
+        platter.tick()?;
+        platter.pending.clear();
+        platter.synced = platter.cached.clone();
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut platter = locked(&self.0);
+        platter.tick()?;
+        let start = usize::try_from(offset).unwrap();
+        platter.cached[start..start + data.len()].copy_from_slice(data);
+        platter.pending.push((start, data.to_vec()));
+        Ok(())
+    }
+}
+
+fn open(disk: &Disk) -> Result<Store, StoreError> {
+    let (journal, state) = Journal::on(Path::new("disk"), disk.clone())?;
+    let retention = Retention {
+        events: 100,
+        age: Duration::from_secs(1),
+    };
+    Ok(Store::start(Arc::new(state), retention, Some(journal)))
+}
+
+fn key(name: &str) -> Key {
+    Key::new(&pods(), "default", name)
+}
+
+fn twins(count: u64) -> Vec<Change> {
+    let object = json!({"count": count, "fill": "x".repeat(700)});
+    vec![
+        put(&key("left"), object.clone(), Expect::Any),
+        put(&key(&format!("only-{count}")), object.clone(), Expect::Absent),
+        put(&key("right"), object, Expect::Any),
+    ]
+}
+
+/// Without a runtime a commit does not wait for anybody.
+fn commit(store: &Store, changes: Vec<Change>) -> Result<Vec<Arc<Entry>>, CommitError> {
+    store.commit(changes).now_or_never().unwrap()
+}
+
+/// The count the twins agree on.
+fn reached(store: &Store) -> u64 {
+    let snapshot = store.snapshot();
+    let count = |name: &str| {
+        snapshot
+            .get(&key(name))
+            .map(|entry| entry.object()["count"].as_u64().unwrap())
+    };
+    let left = count("left");
+    assert_eq!(left, count("right"));
+    let left = left.unwrap_or(0);
+    for n in 1..=left {
+        assert_eq!(count(&format!("only-{n}")), Some(n));
+    }
+    assert_eq!(snapshot.revision(), 1 + 3 * left);
+    assert_eq!(
+        snapshot.count(&pods(), None),
+        usize::try_from(left).unwrap() + if left > 0 { 2 } else { 0 }
+    );
+    left
+}
+
+/// Writes until the power fails; how far was acknowledged, and what is left.
+fn run(disk: &Disk, until: u64) -> u64 {
+    let acknowledged = AtomicU64::new(0);
+    if let Ok(store) = open(disk) {
+        acknowledged.store(reached(&store), Ordering::SeqCst);
+        for count in reached(&store) + 1..=until {
+            match commit(&store, twins(count)) {
+                Ok(entries) => {
+                    assert_eq!(entries.len(), 3);
+                    acknowledged.store(count, Ordering::SeqCst);
+                }
+                Err(CommitError::Journal(_)) => {
+                    // what is on disk is open: nothing more is written, and what was read stays
+                    assert!(matches!(commit(&store, twins(count)), Err(CommitError::Closed)));
+                    assert_eq!(reached(&store), count - 1);
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    acknowledged.into_inner()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn a_power_cut_loses_nothing_acknowledged_and_halves_nothing(
+        cuts in proptest::collection::vec((0u64..160, 1u64..), 1..4),
+    ) {
+        let mut disk = Disk::default();
+        // a journal gets its name when it is complete
+        assert_eq!(reached(&open(&disk).unwrap()), 0);
+        let mut acknowledged = 0;
+        for (after, luck) in cuts {
+            {
+                let mut platter = locked(&disk.0);
+                platter.left = Some(after);
+                platter.luck = luck;
+            }
+            let before = acknowledged;
+            acknowledged = run(&disk, before + 12).max(before);
+            let mut platter = locked(&disk.0);
+            let image = platter.after.take();
+            let image = image.unwrap_or_else(|| lose(&platter.synced, &platter.pending, luck));
+            drop(platter);
+            disk = Disk(Arc::new(Mutex::new(Platter {
+                cached: image.clone(),
+                synced: image,
+                ..Platter::default()
+            })));
+            let found = reached(&open(&disk).unwrap());
+            prop_assert!(
+                found == acknowledged || found == acknowledged + 1,
+                "acknowledged {acknowledged}, found {found}"
+            );
+            acknowledged = found;
+        }
+    }
+}
