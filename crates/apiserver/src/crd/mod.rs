@@ -1,5 +1,35 @@
-//! Not written yet.
+//! Custom resources: what their definitions must be, and what definitions demand of objects.
+//!
+//! Pure functions over JSON. [`definition`] validates a
+//! CustomResourceDefinition, [`establish`] computes its status, and a
+//! [`CustomVersion`] is one of its versions compiled: it prunes, defaults and
+//! validates objects. Rules (CEL) are in [`rules`]. Conversion webhooks are
+//! refused by name; only `None` converts.
 
-/// One served version of a custom resource, compiled.
-#[derive(Debug)]
-pub struct CustomVersion {}
+mod correlate;
+mod definition;
+mod embedded;
+mod establish;
+mod formats;
+mod go;
+mod lists;
+mod names;
+mod node;
+mod prune;
+mod rules;
+mod scale;
+mod schema_rules;
+mod selectable;
+mod strategy;
+mod values;
+mod version;
+
+
+pub(crate) use definition::{
+    default_crd, format_warnings, prepare_create, prepare_update, validate_crd, validate_crd_update,
+};
+pub(crate) use establish::{ClaimedNames, condition_is_true, establish, terminating};
+pub use scale::{AccessorError, ScalePaths};
+pub(crate) use scale::{from_scale, missing_text, to_scale, validate_scale};
+pub(crate) use strategy::{DEFINITION, strategy};
+pub use version::{CompileError, CustomVersion, PrinterColumn};

@@ -1,0 +1,64 @@
+//! Old values beside new ones: what ratcheting tolerates is what did not change.
+//!
+//! Fields are paired by name, items of `map` lists by their keys; items of
+//! other lists have no counterpart.
+
+use super::node::Node;
+use equate_manifest::schema::ListType;
+use serde_json::Value;
+
+/// A new value, its old counterpart and their schema.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) new: &'a Value,
+    pub(super) old: &'a Value,
+    pub(super) schema: &'a Node,
+}
+
+impl<'a> Pair<'a> {
+    /// The pair of a field; none when it is undeclared or absent on either side.
+    pub(super) fn field(&self, name: &str) -> Option<Self> {
+        Some(Self {
+            new: self.new.get(name)?,
+            old: self.old.get(name)?,
+            schema: self.schema.field(name)?,
+        })
+    }
+
+    /// The pair of an item of a `map` list.
+    pub(super) fn item(&self, index: usize) -> Option<Self> {
+        let new = self.new.as_array()?.get(index)?;
+        let old = counterpart(self.schema, self.old.as_array()?, new)?;
+        Some(Self { new, old, schema: self.schema.items.as_deref()? })
+    }
+
+    /// Whether nothing changed: `map` lists regardless of order. Undeclared fields count as changed.
+    pub(super) fn unchanged(&self) -> bool {
+        match (self.new, self.old) {
+            (Value::Array(new), Value::Array(old)) => {
+                if new.len() != old.len() {
+                    return false;
+                }
+                if self.schema.list_type != Some(ListType::Map) {
+                    return new == old;
+                }
+                (0..new.len()).all(|i| self.item(i).is_some_and(|pair| pair.unchanged()))
+            }
+            (Value::Object(new), Value::Object(old)) => {
+                new.len() == old.len() && new.keys().all(|k| self.field(k).is_some_and(|pair| pair.unchanged()))
+            }
+            (new, old) => new == old,
+        }
+    }
+}
+
+/// The item of `old` with the same keys as `new`, in a `map` list.
+pub(super) fn counterpart<'a>(list: &Node, old: &'a [Value], new: &Value) -> Option<&'a Value> {
+    if list.list_type != Some(ListType::Map) || list.list_map_keys.is_empty() {
+        return None;
+    }
+    let new = new.as_object()?;
+    old.iter()
+        .rev()
+        .find(|candidate| list.list_map_keys.iter().all(|key| candidate.get(key) == new.get(key)))
+}
