@@ -65,7 +65,7 @@ struct Node {
 
 impl Node {
     /// Adds what was found at one of this node's elements.
-    fn adopt(&mut self, element: PathElement, inner: Node) {
+    fn adopt(&mut self, element: &PathElement, inner: Node) {
         for (itself, from, into) in [
             (inner.removed, inner.below.removed, &mut self.below.removed),
             (inner.modified, inner.below.modified, &mut self.below.modified),
@@ -177,9 +177,9 @@ impl Walk<'_> {
                     Ok(element) => {
                         let slot = named.entry(element).or_default();
                         if side == 0 {
-                            slot.0.push(item)
+                            slot.0.push(item);
                         } else {
-                            slot.1.push(item)
+                            slot.1.push(item);
                         }
                     }
                     Err(message) => self.faults.add(format!("element {i}: {message}")),
@@ -230,6 +230,6 @@ impl Walk<'_> {
         let mut inner = Node::default();
         self.compare(atom, old, new, &mut inner);
         self.faults.prefix(mark, &element);
-        node.adopt(element, inner);
+        node.adopt(&element, inner);
     }
 }

@@ -168,10 +168,7 @@ impl Converter {
             (Some(ListType::Map), _) => (true, node.list_map_keys.as_slice()),
             (None, Some("merge" | "merge,retainKeys")) => (
                 true,
-                node.patch_merge_key
-                    .as_ref()
-                    .map(std::slice::from_ref)
-                    .unwrap_or_default(),
+                node.patch_merge_key.as_slice(),
             ),
             (None, _) => (false, &[] as &[String]),
         };

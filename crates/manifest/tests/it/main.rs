@@ -1,3 +1,5 @@
 //! The crate's integration tests, as one binary.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
 mod smd;

@@ -1,0 +1,358 @@
+//! Who owns which field: `metadata.managedFields`.
+//!
+//! Structured merge ([`equate_manifest::merge`]) decides who owns what; this
+//! layer gives the managers their Kubernetes names, keeps ownership out of
+//! metadata that no manager owns, remembers when each wrote last, bounds how
+//! many are remembered, and tells conflicts as clients expect them. The rules
+//! are those of apimachinery's `util/managedfields` (1.36). Pure functions: the
+//! time comes in, nothing is stored.
+//!
+//! It refuses to decode or default: objects arrive in normal form, and what an
+//! apply answers must be brought into it by the caller.
+
+#![allow(dead_code, reason = "called by the request pipeline")]
+
+mod cap;
+mod conflict;
+mod entries;
+mod last_applied;
+pub(crate) mod scale;
+
+#[cfg(test)]
+mod tests;
+
+use crate::status::ApiError;
+use entries::{Identity, Managed, Operation};
+use equate_manifest::fieldpath::{Path, Set};
+use equate_manifest::merge::{self, Request};
+use equate_manifest::typed::{Duplicates, Type};
+use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+/// Who owns what was there before the first apply to an untracked object.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The longest manager name, in bytes (metav1 validation).
+const NAME_BYTES_MAX: usize = 128;
+
+/// Who writes, what it writes, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manager<'a> {
+    /// The manager's name; see [`manager_name`].
+    pub(crate) name: &'a str,
+    /// The endpoint's group and version, `apps/v1`.
+    pub(crate) api_version: &'a str,
+    /// The endpoint's kind.
+    pub(crate) kind: &'a str,
+    /// `status`, ...; empty for the main endpoint.
+    pub(crate) subresource: &'a str,
+    /// Now, `2026-01-31T12:00:00Z`.
+    pub(crate) time: &'a str,
+    /// The kind's merge type.
+    pub(crate) types: &'a Type,
+    /// What is compared with when nothing is stored: the normal form of an object that says nothing but
+    /// its apiVersion and kind.
+    pub(crate) empty: &'a Value,
+    /// Field paths whose ownership this endpoint does not record.
+    pub(crate) reset_fields: &'a [&'a [&'a str]],
+}
+
+/// What an apply came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Applied {
+    /// The merged object, its `managedFields` included; not defaulted yet.
+    pub(crate) object: Value,
+    /// Whether it differs from the stored one in more than `managedFields`.
+    pub(crate) changed: bool,
+}
+
+/// The manager's name: the `fieldManager` parameter, else what the user agent says before its first `/`,
+/// else `unknown`.
+pub(crate) fn manager_name(field_manager: &str, user_agent: &str) -> String {
+    if !field_manager.is_empty() {
+        return field_manager.to_owned();
+    }
+    let product = user_agent.split('/').next().unwrap_or_default();
+    let mut name = String::new();
+    for c in product.chars().filter(|c| *c == ' ' || !(c.is_control() || c.is_whitespace())) {
+        if name.len() + c.len_utf8() > NAME_BYTES_MAX {
+            break;
+        }
+        name.push(c);
+    }
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// Books a create, PUT or patch: answers `new` with its `managedFields`.
+///
+/// `live` is the stored object, `None` on create. What `new` itself says of `managedFields` counts on the
+/// main endpoint: `[]` and `[{}]` forget all managers; entries that cannot be read, or none, leave the
+/// stored ones. So the caller must not drop an empty `managedFields` on the way here. A stored object
+/// without managers stays untracked.
+pub(crate) fn update(live: Option<&Value>, mut new: Value, manager: &Manager<'_>) -> Value {
+    let said = take_managed_fields(&mut new);
+    let live_fields = live.and_then(managed_fields);
+    let stored = || Managed::decode(live_fields).unwrap_or_default();
+    let managed = match &said {
+        _ if !manager.subresource.is_empty() => stored(),
+        Some(said) if resets(said) => Managed::default(),
+        said => match Managed::decode(said.as_ref()) {
+            Ok(managed) if !managed.is_empty() => managed,
+            _ => stored(),
+        },
+    };
+    let tracked = live.and_then(|live| live.pointer("/metadata/uid")).is_none_or(is_blank);
+    if managed.is_empty() && !tracked {
+        return new;
+    }
+    let live = live.map_or_else(|| manager.empty.clone(), without_managed_fields);
+    // An object that its own schema refuses cannot be tracked; upstream drops the managers as well.
+    if let Ok(managed) = track(&live, &new, managed, manager, manager.name) {
+        managed.encode(&mut new);
+    }
+    new
+}
+
+/// Merges a configuration into the stored object (`None`: there is none yet) and books who owns what.
+///
+/// Fails with 409 where other managers own fields that it would change, unless forced; with 400 for an
+/// object of another kind or one that brings `managedFields`; with 500, as upstream does, for one that
+/// the schema refuses.
+///
+/// The entry's time moves only if the merged object differs from the stored one. Whether that difference
+/// outlives decoding and defaulting is for [`settle_times`] to say.
+pub(crate) fn apply(
+    live: Option<&Value>,
+    patch: &Value,
+    force: bool,
+    manager: &Manager<'_>,
+) -> Result<Applied, ApiError> {
+    if text(patch, "/apiVersion") != manager.api_version || text(patch, "/kind") != manager.kind {
+        let found = group_version_kind(patch);
+        return Err(ApiError::bad_request(format!("invalid object type: {found}")));
+    }
+    let managed = Managed::decode(live.and_then(managed_fields))
+        .map_err(|error| failed(format!("failed to decode managed fields: {error}")))?;
+    let live = live.map_or_else(|| manager.empty.clone(), without_managed_fields);
+    let managed = if managed.is_empty() {
+        track(manager.empty, &live, managed, manager, BEFORE_FIRST_APPLY)
+            .map_err(|error| failed(format!("failed to create manager for existing fields: {error}")))?
+    } else {
+        managed
+    };
+    if managed_fields(patch).is_some() {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    for (what, object, duplicates) in [("patch", patch, Duplicates::Refuse), ("live", &live, Duplicates::Allow)] {
+        manager.types.validate(object, duplicates).map_err(|errors| {
+            let about = describe(object);
+            failed(format!("failed to create typed {what} object ({about}): {errors}"))
+        })?;
+    }
+
+    let outcome = merge_applied(&live, patch, &managed, force, manager);
+    let outcome = match outcome {
+        Err(merge::ApplyError::Conflicts(conflicts)) if manager.name == last_applied::MANAGER => {
+            match last_applied::unresolved(conflicts, &live, manager) {
+                conflicts if conflicts.is_empty() => merge_applied(&live, patch, &managed, true, manager),
+                conflicts => Err(merge::ApplyError::Conflicts(conflicts)),
+            }
+        }
+        outcome => outcome,
+    };
+    let (new, owners) = outcome.map_err(|error| match error {
+        merge::ApplyError::Conflicts(conflicts) => conflict::error(&conflicts),
+        merge::ApplyError::Invalid(errors) => failed(format!("failed to merge config: {errors}")),
+    })?;
+
+    let identity = Identity::of(manager, Operation::Apply, manager.name);
+    let mut managed = Managed { owners, times: managed.times };
+    strip(&mut managed, &identity);
+    let changed = new.is_some();
+    if changed {
+        managed.times.insert(identity, manager.time.to_owned());
+    }
+    let mut object = new.unwrap_or(live);
+    if manager.name == last_applied::MANAGER {
+        last_applied::refresh(&mut object, patch);
+    }
+    managed.encode(&mut object);
+    Ok(Applied { object, changed })
+}
+
+/// Whether `new` says what `live` says, apart from when managers wrote last; then it gets those times
+/// back, so that the two are equal and nothing needs to be stored.
+pub(crate) fn settle_times(live: &Value, new: &mut Value) -> bool {
+    let (Some(before), Some(after)) = (managed_fields(live), managed_fields(new)) else {
+        return live == new;
+    };
+    let timeless = |entries: &Value| -> Option<Vec<Map<String, Value>>> {
+        let mut entries: Vec<_> = entries.as_array()?.iter().map(|e| e.as_object().cloned()).collect::<Option<_>>()?;
+        entries.iter_mut().for_each(|entry| {
+            entry.remove("time");
+        });
+        Some(entries)
+    };
+    if timeless(before) != timeless(after) {
+        return false;
+    }
+    let before = before.clone();
+    let Some(after) = take_managed_fields(new) else { return false };
+    let same = without_managed_fields(live) == *new;
+    set_managed_fields(new, if same { before } else { after });
+    same
+}
+
+/// Books an update of `live` to `new` under a name: only what differs, and only then the time.
+fn track(
+    live: &Value,
+    new: &Value,
+    managed: Managed,
+    manager: &Manager<'_>,
+    name: &str,
+) -> Result<Managed, equate_manifest::typed::Errors> {
+    for object in [new, live] {
+        manager.types.validate(object, Duplicates::Allow)?;
+    }
+    let reset = reset_set(manager);
+    // Under an identity of its own, so that what it changed is told from what it owned before.
+    let current = Identity::of(manager, Operation::Current, name);
+    let request = Request {
+        kind: manager.types,
+        manager: current.clone(),
+        api_version: manager.api_version,
+        ignored: &reset,
+    };
+    let owners = merge::update(&request, live, new, managed.owners)?;
+    let mut managed = Managed { owners, times: managed.times };
+    strip(&mut managed, &current);
+    if let Some(mut changed) = managed.owners.remove(&current) {
+        let identity = Identity::of(manager, Operation::Update, name);
+        if let Some(before) = managed.owners.get(&identity) {
+            changed.fields = changed.fields.union(&before.fields);
+        }
+        managed.times.insert(identity.clone(), manager.time.to_owned());
+        managed.owners.insert(identity, changed);
+    }
+    cap::cap_updaters(&mut managed);
+    Ok(managed)
+}
+
+type Outcome = Result<(Option<Value>, merge::Managers<Identity>), merge::ApplyError<Identity>>;
+
+fn merge_applied(live: &Value, patch: &Value, managed: &Managed, force: bool, manager: &Manager<'_>) -> Outcome {
+    let reset = reset_set(manager);
+    let request = Request {
+        kind: manager.types,
+        manager: Identity::of(manager, Operation::Apply, manager.name),
+        api_version: manager.api_version,
+        ignored: &reset,
+    };
+    merge::apply(&request, live, patch, managed.owners.clone(), force)
+}
+
+fn reset_set(manager: &Manager<'_>) -> Set {
+    let paths: Vec<Path> = manager.reset_fields.iter().map(|names| Path::fields(names)).collect();
+    Set::of(&paths)
+}
+
+/// Takes from a manager what nobody owns: the server writes these fields itself.
+fn strip(managed: &mut Managed, identity: &Identity) {
+    static NOBODYS: LazyLock<Set> = LazyLock::new(|| {
+        let roots = ["apiVersion", "kind", "metadata"].map(|name| Path::fields(&[name]));
+        let inner = [
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        ]
+        .map(|name| Path::fields(&["metadata", name]));
+        Set::of(roots.iter().chain(&inner))
+    });
+    if let Some(owned) = managed.owners.get_mut(identity) {
+        owned.fields = owned.fields.difference(&NOBODYS);
+        if owned.fields.is_empty() {
+            managed.owners.remove(identity);
+        }
+    }
+}
+
+/// Upstream answers these with 500 and no reason.
+fn failed(message: String) -> ApiError {
+    ApiError::new(500, "", message, None)
+}
+
+/// `namespace/name; group/version, Kind=kind`.
+fn describe(object: &Value) -> String {
+    format!(
+        "{}/{}; {}",
+        text(object, "/metadata/namespace"),
+        text(object, "/metadata/name"),
+        group_version_kind(object)
+    )
+}
+
+/// Go's text of a group, version and kind: the core group leaves the slash.
+fn group_version_kind(object: &Value) -> String {
+    let api_version = text(object, "/apiVersion");
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={}", text(object, "/kind"))
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_blank(value: &Value) -> bool {
+    value.is_null() || value == ""
+}
+
+/// Whether a request's `managedFields` ask to forget all managers.
+fn resets(said: &Value) -> bool {
+    match said.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(entry)]) => entry.values().all(is_blank),
+        _ => false,
+    }
+}
+
+/// `metadata.managedFields`, unless absent or null.
+fn managed_fields(object: &Value) -> Option<&Value> {
+    object.pointer("/metadata/managedFields").filter(|fields| !fields.is_null())
+}
+
+fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    metadata.remove("managedFields").filter(|fields| !fields.is_null())
+}
+
+fn set_managed_fields(object: &mut Value, fields: Value) {
+    if let Some(object) = object.as_object_mut() {
+        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("managedFields".to_owned(), fields);
+        }
+    }
+}
+
+/// A copy without `managedFields`, which may be larger than all the rest.
+fn without_managed_fields(object: &Value) -> Value {
+    let Value::Object(object) = object else {
+        return object.clone();
+    };
+    let copy = |(key, value): (&String, &Value)| {
+        let value = match value {
+            Value::Object(metadata) if key == "metadata" => {
+                let kept = metadata.iter().filter(|(key, _)| *key != "managedFields");
+                Value::Object(kept.map(|(k, v)| (k.clone(), v.clone())).collect())
+            }
+            value => value.clone(),
+        };
+        (key.clone(), value)
+    };
+    Value::Object(object.iter().map(copy).collect())
+}
