@@ -11,8 +11,12 @@ const ANCIENT: &str = "ancient-changes";
 /// Merges the oldest updaters of each API version into one until few enough are left. Applies are never
 /// merged: each has a configuration that may come again.
 pub(super) fn cap_updaters(managed: &mut Managed) {
-    let mut updaters: Vec<Identity> =
-        managed.owners.iter().filter(|(_, owned)| !owned.applied).map(|(identity, _)| identity.clone()).collect();
+    let mut updaters: Vec<Identity> = managed
+        .owners
+        .iter()
+        .filter(|(_, owned)| !owned.applied)
+        .map(|(identity, _)| identity.clone())
+        .collect();
     let mut left = updaters.len();
     if left <= UPDATERS_MAX {
         return;
@@ -25,7 +29,9 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
         if left <= UPDATERS_MAX {
             return;
         }
-        let Some(owned) = managed.owners.get(&updater) else { continue };
+        let Some(owned) = managed.owners.get(&updater) else {
+            continue;
+        };
         let version = owned.api_version.clone();
         let Some(first) = first_of.get(&version) else {
             first_of.insert(version, updater);

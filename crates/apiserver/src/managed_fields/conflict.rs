@@ -15,13 +15,20 @@ pub(super) fn error(conflicts: &[Conflict<Identity>]) -> ApiError {
             field: conflict.path.to_string(),
         })
         .collect();
-    let details = Details { causes, ..Details::default() };
+    let details = Details {
+        causes,
+        ..Details::default()
+    };
     ApiError::new(409, "Conflict", message(conflicts), Some(details))
 }
 
 fn message(conflicts: &[Conflict<Identity>]) -> String {
     if let [one] = conflicts {
-        return format!("Apply failed with 1 conflict: conflict with {}: {}", name(&one.manager), one.path);
+        return format!(
+            "Apply failed with 1 conflict: conflict with {}: {}",
+            name(&one.manager),
+            one.path
+        );
     }
     let mut text = format!("Apply failed with {} conflicts: ", conflicts.len());
     let mut before = None;
@@ -45,7 +52,11 @@ fn name(identity: &Identity) -> String {
         let _ = write!(text, " with subresource {:?}", identity.subresource);
     }
     if identity.operation == Operation::Update {
-        let _ = write!(text, " using {}", identity.api_version.as_deref().unwrap_or_default());
+        let _ = write!(
+            text,
+            " using {}",
+            identity.api_version.as_deref().unwrap_or_default()
+        );
     }
     text
 }

@@ -28,7 +28,11 @@ pub(super) enum Operation {
 impl Identity {
     pub(super) fn of(manager: &Manager<'_>, operation: Operation, name: &str) -> Self {
         Self {
-            manager: if name.is_empty() { "unknown".to_owned() } else { name.to_owned() },
+            manager: if name.is_empty() {
+                "unknown".to_owned()
+            } else {
+                name.to_owned()
+            },
             operation,
             api_version: (operation != Operation::Apply).then(|| manager.api_version.to_owned()),
             subresource: manager.subresource.to_owned(),
@@ -37,7 +41,10 @@ impl Identity {
 
     /// The same manager where it wrote in another API version.
     pub(super) fn in_version(self, api_version: &str) -> Self {
-        Self { api_version: self.api_version.map(|_| api_version.to_owned()), ..self }
+        Self {
+            api_version: self.api_version.map(|_| api_version.to_owned()),
+            ..self
+        }
     }
 }
 
@@ -82,7 +89,13 @@ impl Managed {
     }
 
     fn decode_entry(&mut self, entry: usize, value: &Map<String, Value>) -> Result<(), DecodeError> {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| {
+            value
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let operation = match text("operation").as_str() {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
@@ -118,7 +131,14 @@ impl Managed {
             }
         }
         let applied = operation == Operation::Apply;
-        self.owners.insert(identity, Ownership { fields, api_version, applied });
+        self.owners.insert(
+            identity,
+            Ownership {
+                fields,
+                api_version,
+                applied,
+            },
+        );
         Ok(())
     }
 
@@ -151,9 +171,20 @@ impl Managed {
         let mut owners: Vec<_> = self.owners.iter().collect();
         owners.sort_by_key(|(identity, owned)| {
             let time = self.times.get(*identity).map(String::as_str);
-            (!owned.applied, time, &identity.manager, &owned.api_version, &identity.subresource)
+            (
+                !owned.applied,
+                time,
+                &identity.manager,
+                &owned.api_version,
+                &identity.subresource,
+            )
         });
-        Some(owners.into_iter().map(|(identity, owned)| self.encode_entry(identity, owned)).collect())
+        Some(
+            owners
+                .into_iter()
+                .map(|(identity, owned)| self.encode_entry(identity, owned))
+                .collect(),
+        )
     }
 
     fn encode_entry(&self, identity: &Identity, owned: &Ownership) -> Value {
@@ -177,5 +208,8 @@ impl Managed {
 }
 
 fn seconds(time: &str) -> Result<String, jiff::Error> {
-    Ok(time.parse::<jiff::Timestamp>()?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    Ok(time
+        .parse::<jiff::Timestamp>()?
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string())
 }

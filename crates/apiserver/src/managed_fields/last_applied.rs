@@ -27,7 +27,10 @@ pub(super) fn unresolved(
     let Some(allowed) = unchanged_since(live, manager) else {
         return conflicts;
     };
-    conflicts.into_iter().filter(|conflict| !allowed.has(&conflict.path.0)).collect()
+    conflicts
+        .into_iter()
+        .filter(|conflict| !allowed.has(&conflict.path.0))
+        .collect()
 }
 
 /// The fields of the last client-side configuration that still have its values; `None` if there is no
@@ -43,7 +46,12 @@ fn unchanged_since(live: &Value, manager: &Manager<'_>) -> Option<Set> {
     }
     let fields = manager.types.field_set(&last).ok()?;
     let changes = manager.types.compare(&last, live).ok()?;
-    Some(fields.difference(&changes.modified).difference(&changes.added).difference(&changes.removed))
+    Some(
+        fields
+            .difference(&changes.modified)
+            .difference(&changes.added)
+            .difference(&changes.removed),
+    )
 }
 
 /// Puts the applied configuration into the annotation, if the object has it.
@@ -67,12 +75,19 @@ pub(super) fn refresh(object: &mut Value, patch: &Value) {
 }
 
 fn annotation(object: &Value) -> Option<&str> {
-    let text = object.get("metadata")?.get("annotations")?.get(ANNOTATION)?.as_str()?;
+    let text = object
+        .get("metadata")?
+        .get("annotations")?
+        .get(ANNOTATION)?
+        .as_str()?;
     Some(text).filter(|text| !text.is_empty())
 }
 
 fn annotations_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
-    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
+    object
+        .get_mut("metadata")?
+        .get_mut("annotations")?
+        .as_object_mut()
 }
 
 /// JSON as Go's encoder writes it: what could end a script in HTML is escaped. Only texts can hold it.

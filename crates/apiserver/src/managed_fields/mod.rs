@@ -73,13 +73,20 @@ pub(crate) fn manager_name(field_manager: &str, user_agent: &str) -> String {
     }
     let product = user_agent.split('/').next().unwrap_or_default();
     let mut name = String::new();
-    for c in product.chars().filter(|c| *c == ' ' || !(c.is_control() || c.is_whitespace())) {
+    for c in product
+        .chars()
+        .filter(|c| *c == ' ' || !(c.is_control() || c.is_whitespace()))
+    {
         if name.len() + c.len_utf8() > NAME_BYTES_MAX {
             break;
         }
         name.push(c);
     }
-    if name.is_empty() { "unknown".to_owned() } else { name }
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name
+    }
 }
 
 /// Books a create, PUT or patch: answers `new` with its `managedFields`.
@@ -100,7 +107,9 @@ pub(crate) fn update(live: Option<&Value>, mut new: Value, manager: &Manager<'_>
             _ => stored(),
         },
     };
-    let tracked = live.and_then(|live| live.pointer("/metadata/uid")).is_none_or(is_blank);
+    let tracked = live
+        .and_then(|live| live.pointer("/metadata/uid"))
+        .is_none_or(is_blank);
     if managed.is_empty() && !tracked {
         return new;
     }
@@ -142,10 +151,15 @@ pub(crate) fn apply(
     if managed_fields(patch).is_some() {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    for (what, object, duplicates) in [("patch", patch, Duplicates::Refuse), ("live", &live, Duplicates::Allow)] {
+    for (what, object, duplicates) in [
+        ("patch", patch, Duplicates::Refuse),
+        ("live", &live, Duplicates::Allow),
+    ] {
         manager.types.validate(object, duplicates).map_err(|errors| {
             let about = describe(object);
-            failed(format!("failed to create typed {what} object ({about}): {errors}"))
+            failed(format!(
+                "failed to create typed {what} object ({about}): {errors}"
+            ))
         })?;
     }
 
@@ -165,7 +179,10 @@ pub(crate) fn apply(
     })?;
 
     let identity = Identity::of(manager, Operation::Apply, manager.name);
-    let mut managed = Managed { owners, times: managed.times };
+    let mut managed = Managed {
+        owners,
+        times: managed.times,
+    };
     strip(&mut managed, &identity);
     let changed = new.is_some();
     if changed {
@@ -186,7 +203,11 @@ pub(crate) fn settle_times(live: &Value, new: &mut Value) -> bool {
         return live == new;
     };
     let timeless = |entries: &Value| -> Option<Vec<Map<String, Value>>> {
-        let mut entries: Vec<_> = entries.as_array()?.iter().map(|e| e.as_object().cloned()).collect::<Option<_>>()?;
+        let mut entries: Vec<_> = entries
+            .as_array()?
+            .iter()
+            .map(|e| e.as_object().cloned())
+            .collect::<Option<_>>()?;
         entries.iter_mut().for_each(|entry| {
             entry.remove("time");
         });
@@ -196,7 +217,9 @@ pub(crate) fn settle_times(live: &Value, new: &mut Value) -> bool {
         return false;
     }
     let before = before.clone();
-    let Some(after) = take_managed_fields(new) else { return false };
+    let Some(after) = take_managed_fields(new) else {
+        return false;
+    };
     let same = without_managed_fields(live) == *new;
     set_managed_fields(new, if same { before } else { after });
     same
@@ -223,7 +246,10 @@ fn track(
         ignored: &reset,
     };
     let owners = merge::update(&request, live, new, managed.owners)?;
-    let mut managed = Managed { owners, times: managed.times };
+    let mut managed = Managed {
+        owners,
+        times: managed.times,
+    };
     strip(&mut managed, &current);
     if let Some(mut changed) = managed.owners.remove(&current) {
         let identity = Identity::of(manager, Operation::Update, name);
@@ -239,7 +265,13 @@ fn track(
 
 type Outcome = Result<(Option<Value>, merge::Managers<Identity>), merge::ApplyError<Identity>>;
 
-fn merge_applied(live: &Value, patch: &Value, managed: &Managed, force: bool, manager: &Manager<'_>) -> Outcome {
+fn merge_applied(
+    live: &Value,
+    patch: &Value,
+    managed: &Managed,
+    force: bool,
+    manager: &Manager<'_>,
+) -> Outcome {
     let reset = reset_set(manager);
     let request = Request {
         kind: manager.types,
@@ -251,7 +283,11 @@ fn merge_applied(live: &Value, patch: &Value, managed: &Managed, force: bool, ma
 }
 
 fn reset_set(manager: &Manager<'_>) -> Set {
-    let paths: Vec<Path> = manager.reset_fields.iter().map(|names| Path::fields(names)).collect();
+    let paths: Vec<Path> = manager
+        .reset_fields
+        .iter()
+        .map(|names| Path::fields(names))
+        .collect();
     Set::of(&paths)
 }
 
@@ -304,7 +340,10 @@ fn group_version_kind(object: &Value) -> String {
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn is_blank(value: &Value) -> bool {
@@ -322,17 +361,23 @@ fn resets(said: &Value) -> bool {
 
 /// `metadata.managedFields`, unless absent or null.
 fn managed_fields(object: &Value) -> Option<&Value> {
-    object.pointer("/metadata/managedFields").filter(|fields| !fields.is_null())
+    object
+        .pointer("/metadata/managedFields")
+        .filter(|fields| !fields.is_null())
 }
 
 fn take_managed_fields(object: &mut Value) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    metadata.remove("managedFields").filter(|fields| !fields.is_null())
+    metadata
+        .remove("managedFields")
+        .filter(|fields| !fields.is_null())
 }
 
 fn set_managed_fields(object: &mut Value, fields: Value) {
     if let Some(object) = object.as_object_mut() {
-        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        let metadata = object
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(Map::new()));
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.insert("managedFields".to_owned(), fields);
         }

@@ -49,8 +49,11 @@ pub(crate) fn to_parent(
     let in_scale = Path::fields(&REPLICAS);
     for (identity, owned) in scale.owners {
         if owned.fields.has(&in_scale.0) {
-            let owned =
-                Ownership { fields: only.clone(), api_version: api_version.to_owned(), applied: owned.applied };
+            let owned = Ownership {
+                fields: only.clone(),
+                api_version: api_version.to_owned(),
+                applied: owned.applied,
+            };
             managed.owners.insert(identity.in_version(api_version), owned);
         }
     }

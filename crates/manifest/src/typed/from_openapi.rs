@@ -166,10 +166,7 @@ impl Converter {
             (Some(ListType::Atomic), _) => (false, &[] as &[String]),
             (Some(ListType::Set), _) => (true, &[] as &[String]),
             (Some(ListType::Map), _) => (true, node.list_map_keys.as_slice()),
-            (None, Some("merge" | "merge,retainKeys")) => (
-                true,
-                node.patch_merge_key.as_slice(),
-            ),
+            (None, Some("merge" | "merge,retainKeys")) => (true, node.patch_merge_key.as_slice()),
             (None, _) => (false, &[] as &[String]),
         };
         let element = match &node.items {
