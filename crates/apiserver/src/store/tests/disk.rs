@@ -66,7 +66,7 @@ fn lose(synced: &[u8], pending: &[(usize, Vec<u8>)], mut luck: u64) -> Vec<u8> {
             luck ^= luck << 17;
             let start = offset + index * SECTOR;
             let end = start + sector.len();
-            if luck.is_multiple_of(2) && end <= image.len() {
+            if luck.is_multiple_of(2) {
                 image[start..end].copy_from_slice(sector);
             }
         }
@@ -94,14 +94,19 @@ impl StorageBackend for Disk {
         let len = usize::try_from(len).unwrap();
         platter.cached.resize(len, 0);
         platter.synced.resize(len, 0);
+        platter.pending.retain_mut(|(start, data)| {
+            data.truncate(len.saturating_sub(*start));
+            !data.is_empty()
+        });
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
         let mut platter = locked(&self.0);
         platter.tick()?;
-        platter.pending.clear();
-        platter.synced = platter.cached.clone();
+        for (start, data) in std::mem::take(&mut platter.pending) {
+            platter.synced[start..start + data.len()].copy_from_slice(&data);
+        }
         Ok(())
     }
 
@@ -189,7 +194,7 @@ fn run(disk: &Disk, until: u64) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_power_cut_loses_nothing_acknowledged_and_halves_nothing(
         cuts in proptest::collection::vec((0u64..160, 1u64..), 1..4),
