@@ -1,5 +1,11 @@
 //! What the store costs: `cargo bench -p equate-apiserver --bench store`.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "the macros' functions have none, and a benchmark that fails should stop"
+)]
+
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

@@ -11,7 +11,22 @@ pub struct Entry {
     /// The revision that wrote it. For the entry of a deletion, the deletion's.
     pub revision: u64,
     object: Value,
+    /// About how many bytes of memory it holds, its encoding aside.
+    pub(super) weight: usize,
     encoded: OnceLock<Bytes>,
+}
+
+/// A [`Value`] with what an allocator and a map node add to it.
+const NODE_BYTES: usize = 64;
+
+fn weigh(value: &Value) -> usize {
+    NODE_BYTES
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(weigh).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weigh(value)).sum(),
+        }
 }
 
 impl Entry {
@@ -26,6 +41,7 @@ impl Entry {
             .insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
         Some(Self {
             revision,
+            weight: weigh(&object),
             object,
             encoded: OnceLock::new(),
         })

@@ -56,12 +56,13 @@ pub struct Lagged {
     pub trimmed: u64,
 }
 
-/// How much history a ring keeps. What exceeds either bound is dropped at the
+/// How much history a ring keeps. What exceeds any bound is dropped at the
 /// next write to the resource: a resource nobody writes keeps its last events,
 /// so that a watch of a quiet resource can always resume.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retention {
     pub(super) events: usize,
+    pub(super) bytes: usize,
     pub(super) age: Duration,
 }
 
@@ -70,6 +71,8 @@ pub(super) struct Retention {
 #[derive(Clone, Default)]
 pub(super) struct Ring {
     events: Vector<Arc<Event>>,
+    /// The weight of their entries.
+    bytes: usize,
     /// The revision of the newest event that was dropped; 0 when none was.
     pub(super) trimmed: u64,
 }
@@ -77,24 +80,32 @@ pub(super) struct Ring {
 impl Ring {
     pub(super) fn push(&mut self, event: Arc<Event>, retention: Retention) {
         let now = event.at;
+        self.bytes += event.entry.weight;
         self.events.push_back(event);
         while let Some(oldest) = self.events.front() {
             // a fork's clock may be another runtime's: never negative
             let age = now.saturating_duration_since(oldest.at);
-            if self.events.len() <= retention.events && age <= retention.age {
+            // the one being published must be readable, however large
+            let last = self.events.len() == 1;
+            let within = self.events.len() <= retention.events && self.bytes <= retention.bytes;
+            if last || within && age <= retention.age {
                 break;
             }
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.events.pop_front() {
             self.trimmed = oldest.revision;
-            self.events.pop_front();
+            self.bytes -= oldest.entry.weight;
         }
     }
 
     /// Drops every event up to `revision`.
     pub(super) fn trim(&mut self, revision: u64) {
-        let dropped = self.first_after(revision);
-        if let Some(last) = dropped.checked_sub(1).and_then(|index| self.events.get(index)) {
-            self.trimmed = last.revision;
-            self.events = self.events.skip(dropped);
+        while self.oldest().is_some_and(|oldest| oldest <= revision) {
+            self.drop_oldest();
         }
     }
 

@@ -27,10 +27,12 @@ use super::{Entry, Key, ResourceId};
 /// What this code writes. It rises when an older Equate could misread the file.
 const FORMAT: u64 = 1;
 
-/// (group, plural, namespace, name) -> (revision, JSON)
-const OBJECTS: TableDefinition<'_, (&str, &str, &str, &str), (u64, &[u8])> = TableDefinition::new("objects");
+/// Group, plural, namespace, name.
+pub(super) type Row = (&'static str, &'static str, &'static str, &'static str);
+/// To revision and JSON.
+pub(super) const OBJECTS: TableDefinition<'_, Row, (u64, &[u8])> = TableDefinition::new("objects");
 /// `format` and `revision`
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const META_FORMAT: &str = "format";
 const META_REVISION: &str = "revision";
 

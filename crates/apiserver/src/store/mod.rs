@@ -50,6 +50,9 @@ pub struct Options {
     pub journal: Option<PathBuf>,
     /// How many events a resource keeps at most, for watches and exact lists.
     pub history_events: usize,
+    /// About how many bytes of memory a resource's events may hold: large
+    /// objects have less history.
+    pub history_bytes: usize,
     /// How old an event may be when its resource is next written.
     pub history_age: Duration,
 }
@@ -59,6 +62,7 @@ impl Default for Options {
         Self {
             journal: None,
             history_events: 10_000,
+            history_bytes: 256 << 20,
             history_age: Duration::from_mins(5),
         }
     }
@@ -114,11 +118,12 @@ impl Store {
         let Options {
             journal,
             history_events,
+            history_bytes,
             history_age,
         } = options;
         let retention = Retention {
-            // the event being published must be readable
-            events: history_events.max(1),
+            events: history_events,
+            bytes: history_bytes,
             age: history_age,
         };
         let (journal, state) = match journal {
@@ -136,9 +141,11 @@ impl Store {
         let Options {
             journal: _,
             history_events: events,
+            history_bytes: bytes,
             history_age: age,
         } = Options::default();
-        Self::start(Arc::new(State::empty()), Retention { events, age }, None)
+        let retention = Retention { events, bytes, age };
+        Self::start(Arc::new(State::empty()), retention, None)
     }
 
     fn start(state: Arc<State>, retention: Retention, journal: Option<Journal>) -> Self {

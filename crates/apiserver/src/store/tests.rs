@@ -318,6 +318,38 @@ async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
 }
 
 #[tokio::test]
+async fn large_objects_have_less_history() {
+    let store = Store::open(Options {
+        history_bytes: 100_000,
+        ..Options::default()
+    })
+    .unwrap();
+    let large = |bytes| put(&pod(1), json!({"data": "x".repeat(bytes)}), Expect::Any);
+    let mut watch = store.subscribe(&pods(), 1).unwrap();
+    for (bytes, kept) in [
+        (30_000, 1),
+        (30_000, 2),
+        (30_000, 3),
+        (30_000, 3),
+        // one alone may be too large, but who is up to date has to see it
+        (200_000, 1),
+        (10, 1),
+        (10, 2),
+    ] {
+        store.commit(vec![large(bytes)]).await.unwrap();
+        assert_eq!(watch.next().await.unwrap().len(), 1);
+        let oldest = store.revision() - kept;
+        store.subscribe(&pods(), oldest).unwrap();
+        if oldest > 1 {
+            assert_eq!(
+                store.subscribe(&pods(), oldest - 1).unwrap_err(),
+                AtError::Expired { oldest }
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_compaction_ends_history_but_no_watch_that_is_up_to_date() {
     let store = Store::in_memory();
     let mut late = store.subscribe(&pods(), 1).unwrap();

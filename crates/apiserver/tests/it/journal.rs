@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use equate_apiserver::store::{Change, Expect, Key, Options, ResourceId, Store};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 const CHILD: &str = "EQUATE_TEST_JOURNAL";
 const WRITERS: usize = 4;
@@ -104,26 +105,28 @@ fn writes_until_killed() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                let store = store.clone();
-                let (mut count, _) = reached(&store, writer);
-                tokio::spawn(async move {
-                    loop {
-                        count += 1;
-                        let entries = store.commit(changes(writer, count)).await.unwrap();
-                        let revision = entries.last().unwrap().revision;
-                        let line = format!("ack {writer} {count} {revision}\n");
-                        // fails when the parent is gone: so should this be
-                        std::io::stdout().write_all(line.as_bytes()).unwrap();
-                    }
-                })
-            })
-            .collect();
-        for writer in writers {
-            writer.await.unwrap();
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            writers.spawn(write(store.clone(), writer));
+        }
+        // by a panic only
+        while let Some(ended) = writers.join_next().await {
+            ended.unwrap();
         }
     });
+}
+
+/// Writes and says so, for ever.
+async fn write(store: Store, writer: usize) {
+    let (mut count, _) = reached(&store, writer);
+    loop {
+        count += 1;
+        let entries = store.commit(changes(writer, count)).await.unwrap();
+        let revision = entries.last().unwrap().revision;
+        let line = format!("ack {writer} {count} {revision}\n");
+        // fails when the parent is gone: so should this be
+        std::io::stdout().write_all(line.as_bytes()).unwrap();
+    }
 }
 
 /// Killed however the test ends.

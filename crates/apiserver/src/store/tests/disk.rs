@@ -124,6 +124,7 @@ fn open(disk: &Disk) -> Result<Store, StoreError> {
     let (journal, state) = Journal::on(Path::new("disk"), disk.clone())?;
     let retention = Retention {
         events: 100,
+        bytes: usize::MAX,
         age: Duration::from_secs(1),
     };
     Ok(Store::start(Arc::new(state), retention, Some(journal)))

@@ -6,6 +6,7 @@ use std::path::Path;
 use redb::{Database, TableDefinition};
 use serde_json::json;
 
+use super::super::journal::{META, OBJECTS};
 use super::super::*;
 use super::{delete, pod, pods, put};
 
@@ -112,9 +113,6 @@ fn alter(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
     transaction.commit().unwrap();
 }
 
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-const OBJECTS: TableDefinition<'_, (&str, &str, &str, &str), (u64, &[u8])> = TableDefinition::new("objects");
-
 #[tokio::test]
 async fn what_is_no_journal_is_refused_by_name() {
     check_refused(
@@ -176,10 +174,12 @@ async fn what_is_no_journal_is_refused_by_name() {
     .await;
 }
 
+type Spoil<'a> = &'a dyn Fn(&redb::WriteTransaction);
+
 #[tokio::test]
 async fn what_contradicts_itself_is_refused_by_name() {
     let row = ("", "pods", "default", "pod-0");
-    let cases: [(&str, &dyn Fn(&redb::WriteTransaction), &str); 6] = [
+    let cases: [(&str, Spoil<'_>, &str); 6] = [
         (
             "a revision behind its objects",
             &|transaction| {
@@ -266,7 +266,7 @@ async fn damage_is_noticed_or_harmless() {
         match open(&spoiled) {
             Ok(store) => assert_eq!(shown(&store), WRITTEN, "{what}"),
             Err(StoreError::Corrupt { .. } | StoreError::Foreign { .. } | StoreError::Database { .. }) => {
-                noticed += 1
+                noticed += 1;
             }
             Err(error) => panic!("{what}: {error}"),
         }
