@@ -90,3 +90,23 @@ fn write_string(out: &mut String, text: &str) {
     }
     out.push('"');
 }
+
+/// A float as Go's `%v` and go-yaml print it: `FormatFloat(f, 'g', -1, 64)`.
+pub(crate) fn go_float(float: f64) -> String {
+    shortest(&format!("{float:e}"), || float.to_string())
+}
+
+/// The same for float32.
+pub(crate) fn go_float32(float: f32) -> String {
+    shortest(&format!("{float:e}"), || float.to_string())
+}
+
+fn shortest(scientific: &str, plain: impl Fn() -> String) -> String {
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return plain();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}

@@ -149,7 +149,7 @@ fn write_display(out: &mut String, value: &Value) {
         }
         Value::Number(number) => {
             let _ = match number.as_f64() {
-                Some(float) if number.is_f64() => write!(out, "{float}"),
+                Some(float) if number.is_f64() => write!(out, "{}", crate::json::go_float(float)),
                 _ => write!(out, "{number}"),
             };
         }

@@ -97,9 +97,9 @@ pub(super) fn arrange(
             find(order, identity.key, value)?.is_some()
         };
         if is_named {
-            named.push(item)
+            named.push(item);
         } else {
-            others.push(item)
+            others.push(item);
         }
     }
     if identity.maps {

@@ -72,8 +72,8 @@ fn agrees_with_the_real_package() {
 #[test]
 fn errors_have_the_answers_upstream_gives() {
     #[track_caller]
-    fn check(original: Value, patch: Value, text: &str, fault: Fault) {
-        let error = run(original, &patch).unwrap_err();
+    fn check(original: Value, patch: impl std::borrow::Borrow<Value>, text: &str, fault: Fault) {
+        let error = run(original, patch.borrow()).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.fault()), (text, fault));
     }
     check(

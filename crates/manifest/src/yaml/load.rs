@@ -1,0 +1,642 @@
+//! The loader.
+
+use super::resolve::{Dialect, Resolved, resolve, to_value};
+use base64::Engine as _;
+use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+
+/// What `!!` stands for.
+const YAML_TAGS: &str = "tag:yaml.org,2002:";
+
+/// How to read, and how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Whose rules for plain scalars hold.
+    pub dialect: Dialect,
+    /// What to do about repeated keys.
+    pub duplicates: Duplicates,
+    /// Whether to record where each value stands.
+    pub spans: bool,
+    /// The longest input, in bytes.
+    pub bytes_max: usize,
+    /// The deepest nesting.
+    pub depth_max: usize,
+    /// The most values in all documents together, those that aliases repeat included.
+    pub nodes_max: usize,
+    /// The most documents.
+    pub documents_max: usize,
+}
+
+impl Default for Options {
+    /// YAML 1.1, duplicates refused, no spans, 16 MiB, 200 levels, a million nodes, 10,000 documents.
+    fn default() -> Self {
+        Self {
+            dialect: Dialect::Yaml11,
+            duplicates: Duplicates::Refuse,
+            spans: false,
+            bytes_max: 16 << 20,
+            depth_max: 200,
+            nodes_max: 1_000_000,
+            documents_max: 10_000,
+        }
+    }
+}
+
+/// What to do about a key a mapping has twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Duplicates {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// The last value counts and [`Document::duplicates`] tells.
+    Collect,
+}
+
+/// One document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// What it holds.
+    pub value: Value,
+    /// Where its content begins.
+    pub place: Place,
+    /// The keys it repeats, with [`Duplicates::Collect`].
+    pub duplicates: Vec<Duplicate>,
+    /// Where its values stand, with [`Options::spans`].
+    pub spans: Spans,
+}
+
+/// A repeated key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The key.
+    pub key: String,
+    /// Where it stands the second time.
+    pub place: Place,
+}
+
+/// A stretch of the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The bytes.
+    pub bytes: Range<usize>,
+    /// The line of the first one, from 1.
+    pub line: usize,
+    /// Its column in characters, from 1.
+    pub column: usize,
+}
+
+/// Where the values of a document stand, by JSON pointer.
+///
+/// A block scalar's place is the text below its header, a block list's begins at
+/// its first item. What an alias or a merge key brings in has no place of its
+/// own; the alias has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spans {
+    places: BTreeMap<String, Place>,
+}
+
+impl Spans {
+    /// The place of the value a JSON pointer names.
+    pub fn get(&self, pointer: &str) -> Option<&Place> {
+        self.places.get(pointer)
+    }
+
+    /// All pointers and places, in byte order of the pointers.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Place)> {
+        self.places
+            .iter()
+            .map(|(pointer, place)| (pointer.as_str(), place))
+    }
+}
+
+/// Why a text cannot be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {fault}")]
+pub struct YamlError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What can be wrong with a text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The text is not YAML.
+    #[error("{0}")]
+    Syntax(String),
+    /// A tab where indentation is expected.
+    #[error("found character that cannot start any token")]
+    Tab,
+    /// A key a mapping already has.
+    #[error("key {0:?} already set in map")]
+    DuplicateKey(String),
+    /// A key that is null, a list or a mapping.
+    #[error("{0} cannot be a key")]
+    Key(&'static str),
+    /// `.inf` or `.nan`.
+    #[error("{0} is not a JSON value")]
+    NotFinite(String),
+    /// A tag that does not fit its scalar.
+    #[error("cannot decode {found} `{text}` as a {tag}")]
+    Tag {
+        /// What the scalar is.
+        found: &'static str,
+        /// The scalar.
+        text: String,
+        /// What the tag wants.
+        tag: String,
+    },
+    /// `<<` with something else than mappings.
+    #[error("map merge requires map or sequence of maps as the value")]
+    Merge,
+    /// An alias inside the value it stands for.
+    #[error("anchor value contains itself")]
+    Cycle,
+    /// Beyond [`Options::bytes_max`].
+    #[error("more than {0} bytes")]
+    Bytes(usize),
+    /// Beyond [`Options::depth_max`].
+    #[error("nested deeper than {0} levels")]
+    Depth(usize),
+    /// Beyond [`Options::nodes_max`].
+    #[error("more than {0} values, aliases expanded")]
+    Nodes(usize),
+    /// Beyond [`Options::documents_max`].
+    #[error("more than {0} documents")]
+    Documents(usize),
+}
+
+/// Reads all documents of a text. Empty documents (nothing but comments) are left out.
+pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.len() > options.bytes_max {
+        return Err(YamlError {
+            line: 1,
+            column: 1,
+            fault: Fault::Bytes(options.bytes_max),
+        });
+    }
+    let mut parser_options = granit_parser::Options::default();
+    parser_options.set_emit_comments(false);
+    parser_options.flow_nesting_limit = options.depth_max;
+    parser_options.block_nesting_limit = options.depth_max;
+    let mut loader = Loader {
+        text,
+        options,
+        frames: Vec::new(),
+        anchors: HashMap::new(),
+        nodes: 0,
+        done: Vec::new(),
+        current: None,
+    };
+    for event in Parser::new_from_str_with_options(text, parser_options) {
+        let (event, span) = event.map_err(|error| at(error.marker(), Fault::Syntax(error.info())))?;
+        loader.event(event, &span)?;
+    }
+    Ok(loader.done)
+}
+
+fn at(marker: &Marker, fault: Fault) -> YamlError {
+    YamlError {
+        line: marker.line(),
+        column: marker.col() + 1,
+        fault,
+    }
+}
+
+struct Loader<'t> {
+    text: &'t str,
+    options: &'t Options,
+    /// The collections that are open, outermost first.
+    frames: Vec<Frame>,
+    /// Finished anchored values of the current document, with how many nodes each has.
+    anchors: HashMap<usize, (Value, usize)>,
+    nodes: usize,
+    done: Vec<Document>,
+    current: Option<Document>,
+}
+
+struct Frame {
+    content: Content,
+    anchor: usize,
+    start: Marker,
+    flow: bool,
+    /// The node count when it was opened.
+    nodes_before: usize,
+}
+
+enum Content {
+    List(Vec<Value>),
+    Map {
+        map: Map<String, Value>,
+        /// The keys that `<<` brought in and nothing has overridden.
+        merged: BTreeSet<String>,
+        key: Key,
+    },
+}
+
+enum Key {
+    /// A key is next.
+    Wanted,
+    /// A value is next, for this key.
+    Is(String),
+    /// A value is next, to be merged in.
+    Merge,
+}
+
+impl Loader<'_> {
+    fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), YamlError> {
+        match event {
+            Event::DocumentStart(..) => {
+                self.anchors.clear();
+                self.current = None;
+            }
+            Event::DocumentEnd => {
+                if let Some(document) = self.current.take() {
+                    if self.done.len() == self.options.documents_max {
+                        return Err(at(&span.start, Fault::Documents(self.options.documents_max)));
+                    }
+                    self.done.push(document);
+                }
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                self.starts(span)?;
+                // granit gives absent scalars the text `~`
+                let absent =
+                    style == ScalarStyle::Plain && span.byte_range().is_none_or(|range| range.is_empty());
+                let text = if absent { Cow::Borrowed("") } else { text };
+                if self.frames.is_empty() && absent && tag.is_none() && anchor == 0 {
+                    return Ok(());
+                }
+                if self.is_merge_key(&text, style, tag.as_deref()) {
+                    if let Some(Frame {
+                        content: Content::Map { key, .. },
+                        ..
+                    }) = self.frames.last_mut()
+                    {
+                        *key = Key::Merge;
+                    }
+                    return Ok(());
+                }
+                let scalar = self.scalar(text, style, tag.as_deref(), span)?;
+                self.finish(scalar, anchor, span.start, span, 1)?;
+            }
+            Event::SequenceStart(style, anchor, _) => {
+                self.open(Content::List(Vec::new()), style, anchor, span)?;
+            }
+            Event::MappingStart(style, anchor, _) => {
+                let content = Content::Map {
+                    map: Map::new(),
+                    merged: BTreeSet::new(),
+                    key: Key::Wanted,
+                };
+                self.open(content, style, anchor, span)?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(frame) = self.frames.pop() else {
+                    return Ok(());
+                };
+                let value = match frame.content {
+                    Content::List(items) => Value::Array(items),
+                    Content::Map { map, .. } => Value::Object(map),
+                };
+                let nodes = self.nodes - frame.nodes_before;
+                self.finish(Scalar::plain(value), frame.anchor, frame.start, span, nodes)?;
+            }
+            Event::Alias(id) => {
+                self.starts(span)?;
+                let (value, nodes) = self
+                    .anchors
+                    .get(&id)
+                    .cloned()
+                    .ok_or_else(|| at(&span.start, Fault::Cycle))?;
+                self.count(nodes, span)?;
+                let scalar = Scalar {
+                    key: key_text(&value),
+                    value,
+                };
+                self.finish(scalar, 0, span.start, span, nodes)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks what holds for every node: the tab rule (granit lets tabs indent, go-yaml does not) and the budget.
+    fn starts(&mut self, span: &Span) -> Result<(), YamlError> {
+        let flow = self.frames.last().is_some_and(|frame| frame.flow);
+        if !flow && let Some(start) = span.start.byte_offset() {
+            let before = &self.text[..start.min(self.text.len())];
+            let line = before
+                .rfind(['\n', '\r'])
+                .map_or(before, |end| &before[end + 1..]);
+            if line.contains('\t') && line.trim_matches([' ', '\t']).is_empty() {
+                return Err(at(&span.start, Fault::Tab));
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize, span: &Span) -> Result<(), YamlError> {
+        self.nodes += nodes;
+        if self.nodes > self.options.nodes_max {
+            return Err(at(&span.start, Fault::Nodes(self.options.nodes_max)));
+        }
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        content: Content,
+        style: granit_parser::StructureStyle,
+        anchor: usize,
+        span: &Span,
+    ) -> Result<(), YamlError> {
+        self.starts(span)?;
+        if self.frames.len() == self.options.depth_max {
+            return Err(at(&span.start, Fault::Depth(self.options.depth_max)));
+        }
+        if let Some(Frame {
+            content: Content::Map { key: Key::Wanted, .. },
+            ..
+        }) = self.frames.last()
+        {
+            let what = if matches!(content, Content::List(_)) {
+                "a list"
+            } else {
+                "a mapping"
+            };
+            return Err(at(&span.start, Fault::Key(what)));
+        }
+        let nodes_before = self.nodes;
+        self.count(1, span)?;
+        let flow = style == granit_parser::StructureStyle::Flow;
+        self.frames.push(Frame {
+            content,
+            anchor,
+            start: span.start,
+            flow,
+            nodes_before,
+        });
+        Ok(())
+    }
+
+    fn is_merge_key(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
+        let wanted = matches!(
+            self.frames.last(),
+            Some(Frame {
+                content: Content::Map { key: Key::Wanted, .. },
+                ..
+            })
+        );
+        let merge = match tag {
+            None => style == ScalarStyle::Plain,
+            Some(tag) => tag.suffix_in_namespace(YAML_TAGS).as_deref() == Some("merge"),
+        };
+        wanted && text == "<<" && merge
+    }
+
+    /// Puts a finished value where it belongs.
+    fn finish(
+        &mut self,
+        scalar: Scalar,
+        anchor: usize,
+        start: Marker,
+        span: &Span,
+        nodes: usize,
+    ) -> Result<(), YamlError> {
+        if anchor != 0 {
+            self.anchors.insert(anchor, (scalar.value.clone(), nodes));
+        }
+        let refuse = self.options.duplicates == Duplicates::Refuse;
+        let place = || place(&start, span);
+        let spans = self.options.spans;
+        let pointer = if spans { self.pointer() } else { None };
+        let Some(frame) = self.frames.last_mut() else {
+            let whole = place();
+            let document = self.current_document(&start, span);
+            if let Some(pointer) = pointer {
+                document.spans.places.insert(pointer, whole.clone());
+            }
+            document.place = whole;
+            document.value = scalar.value;
+            return Ok(());
+        };
+        match &mut frame.content {
+            Content::List(items) => items.push(scalar.value),
+            Content::Map { map, merged, key } => match std::mem::replace(key, Key::Wanted) {
+                Key::Wanted => {
+                    let text = scalar.key.map_err(|what| at(&start, Fault::Key(what)))?;
+                    // merged-in values may be overridden, so only the mapping's own keys count
+                    if map.contains_key(&text) && !merged.contains(&text) {
+                        if refuse {
+                            return Err(at(&start, Fault::DuplicateKey(text)));
+                        }
+                        let duplicate = Duplicate {
+                            key: text.clone(),
+                            place: place(),
+                        };
+                        self.current_document(&start, span).duplicates.push(duplicate);
+                        if let Some(Frame {
+                            content: Content::Map { key, .. },
+                            ..
+                        }) = self.frames.last_mut()
+                        {
+                            *key = Key::Is(text);
+                        }
+                        return Ok(());
+                    }
+                    *key = Key::Is(text);
+                    return Ok(());
+                }
+                Key::Is(text) => {
+                    merged.remove(&text);
+                    map.insert(text, scalar.value);
+                }
+                Key::Merge => merge(map, merged, scalar.value, self.options.dialect)
+                    .map_err(|fault| at(&start, fault))?,
+            },
+        }
+        if let Some(pointer) = pointer {
+            let place = place();
+            self.current_document(&start, span)
+                .spans
+                .places
+                .insert(pointer, place);
+        }
+        Ok(())
+    }
+
+    fn current_document(&mut self, start: &Marker, span: &Span) -> &mut Document {
+        self.current.get_or_insert_with(|| Document {
+            value: Value::Null,
+            place: place(start, span),
+            duplicates: Vec::new(),
+            spans: Spans::default(),
+        })
+    }
+
+    /// The JSON pointer of the value that is about to be placed; none for keys and merged values.
+    fn pointer(&self) -> Option<String> {
+        let mut pointer = String::new();
+        for frame in &self.frames {
+            pointer.push('/');
+            match &frame.content {
+                Content::List(items) => pointer.push_str(&items.len().to_string()),
+                Content::Map {
+                    key: Key::Is(key), ..
+                } => {
+                    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                }
+                Content::Map { .. } => return None,
+            }
+        }
+        Some(pointer)
+    }
+
+    fn scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        span: &Span,
+    ) -> Result<Scalar, YamlError> {
+        self.count(1, span)?;
+        let fail = |fault| Err(at(&span.start, fault));
+        let core = tag.and_then(|tag| tag.suffix_in_namespace(YAML_TAGS));
+        let core = core.as_deref();
+        let as_string = |text: Cow<'_, str>| Scalar {
+            key: Ok(text.clone().into_owned()),
+            value: text.into_owned().into(),
+        };
+        let resolved = match (tag, core) {
+            (None, _) if style == ScalarStyle::Plain => resolve(self.options.dialect, &text),
+            (None, _) | (Some(_), None | Some("str" | "merge")) => return Ok(as_string(text)),
+            (Some(_), Some("binary")) => {
+                let packed: String = text.split_ascii_whitespace().collect();
+                let decoded = base64::engine::general_purpose::STANDARD.decode(packed);
+                return match decoded.ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+                    Some(decoded) => Ok(as_string(decoded.into())),
+                    None => fail(Fault::Tag {
+                        found: "!!str",
+                        text: text.into_owned(),
+                        tag: "!!binary".to_owned(),
+                    }),
+                };
+            }
+            (Some(_), Some(wanted @ ("bool" | "int" | "float" | "null" | "timestamp"))) => {
+                let resolved = match resolve(self.options.dialect, &text) {
+                    Resolved::Int(number) if wanted == "float" => Resolved::Float(number as f64),
+                    other => other,
+                };
+                if resolved.tag().strip_prefix("!!") != Some(wanted) {
+                    return fail(Fault::Tag {
+                        found: resolved.tag(),
+                        text: text.into_owned(),
+                        tag: format!("!!{wanted}"),
+                    });
+                }
+                resolved
+            }
+            (Some(_), Some(_)) => return Ok(as_string(text)),
+        };
+        let key = match &resolved {
+            Resolved::Null => Err("null"),
+            Resolved::Bool(flag) => Ok(flag.to_string()),
+            Resolved::Int(number) => Ok(number.to_string()),
+            Resolved::Unsigned(number) => Ok(number.to_string()),
+            // go through float32, as sigs.k8s.io/yaml does
+            Resolved::Float(number) => Ok(crate::json::go_float32(*number as f32)),
+            Resolved::Timestamp | Resolved::String => Ok(text.clone().into_owned()),
+        };
+        let is_key = matches!(
+            self.frames.last(),
+            Some(Frame {
+                content: Content::Map { key: Key::Wanted, .. },
+                ..
+            })
+        );
+        match to_value(&resolved, &text) {
+            Some(value) => Ok(Scalar { key, value }),
+            None if is_key => Ok(Scalar {
+                key: Ok(text.to_ascii_lowercase().replace('+', "")),
+                value: Value::Null,
+            }),
+            None => fail(Fault::NotFinite(text.into_owned())),
+        }
+    }
+}
+
+/// A value, and what it is as a key.
+struct Scalar {
+    value: Value,
+    key: Result<String, &'static str>,
+}
+
+impl Scalar {
+    fn plain(value: Value) -> Self {
+        Self {
+            key: key_text(&value),
+            value,
+        }
+    }
+}
+
+fn key_text(value: &Value) -> Result<String, &'static str> {
+    match value {
+        Value::Null => Err("null"),
+        Value::Array(_) => Err("a list"),
+        Value::Object(_) => Err("a mapping"),
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        Value::Number(number) => Ok(number.to_string()),
+    }
+}
+
+/// Carries out `<<`. Of several mappings the first counts. A key the mapping has
+/// itself wins; with go-yaml v2 only if it comes after.
+fn merge(
+    map: &mut Map<String, Value>,
+    merged: &mut BTreeSet<String>,
+    value: Value,
+    dialect: Dialect,
+) -> Result<(), Fault> {
+    let sources = match value {
+        Value::Object(source) => vec![source],
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::Object(source) => Ok(source),
+                _ => Err(Fault::Merge),
+            })
+            .collect::<Result<_, _>>()?,
+        _ => return Err(Fault::Merge),
+    };
+    for source in sources.into_iter().rev() {
+        for (key, value) in source {
+            let own = map.contains_key(&key) && !merged.contains(&key);
+            if own && dialect == Dialect::Yaml12 {
+                continue;
+            }
+            merged.insert(key.clone());
+            map.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+fn place(start: &Marker, span: &Span) -> Place {
+    let from = start.byte_offset().unwrap_or_default();
+    let to = span.end.byte_offset().unwrap_or(from);
+    Place {
+        bytes: from..to.max(from),
+        line: start.line(),
+        column: start.col() + 1,
+    }
+}
