@@ -1,0 +1,204 @@
+//! The admission that is built in: what a cluster adds to, or refuses of, a write.
+//!
+//! Pure functions over the object; what they need of the cluster arrives as a
+//! closure. Which of them run is the pipeline's choice, so that a cluster can be
+//! set up like a bare API server. Quotas and limit ranges are not enforced.
+
+use super::tree::{annotation, at, default, get, has, int, items, set, text};
+use serde_json::{Value, json};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+const LEGACY_DEFAULT_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-class";
+const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Why a pod's priority cannot be settled: completes `pods "p" is forbidden: `.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PriorityRefused {
+    /// The class does not exist.
+    #[error("no PriorityClass with name {0} was found")]
+    NoClass(String),
+    /// The pod brought a number that is not its class's.
+    #[error(
+        "the integer value of priority ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
+    )]
+    Value {
+        /// What the pod says.
+        asked: i64,
+        /// What the class says.
+        computed: i64,
+    },
+    /// The pod brought a preemption policy that is not its class's.
+    #[error(
+        "the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
+    )]
+    Policy {
+        /// What the pod says.
+        asked: String,
+        /// What the class says.
+        computed: String,
+    },
+}
+
+/// A pod without a ServiceAccount runs as `default`.
+pub(crate) fn service_account(pod: &mut Value) {
+    default(pod, "spec.serviceAccountName", "default");
+    let name = get(pod, "spec.serviceAccountName").clone();
+    set(pod, "spec.serviceAccount", name);
+}
+
+/// Pods leave a broken node after five minutes, unless they say otherwise.
+pub(crate) fn default_tolerations(pod: &mut Value) {
+    for taint in [NOT_READY, UNREACHABLE] {
+        let tolerated = items(pod, "spec.tolerations").iter().any(|toleration| {
+            let (key, effect) = (text(toleration, "key"), text(toleration, "effect"));
+            (key == taint || key.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if tolerated {
+            continue;
+        }
+        default(pod, "spec.tolerations", json!([]));
+        if let Some(list) = at(pod, "spec.tolerations").and_then(Value::as_array_mut) {
+            list.push(json!({
+                "key": taint,
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }));
+        }
+    }
+}
+
+/// Settles a new pod's priority: by its class, else by the default class, else 0.
+///
+/// `class` finds a PriorityClass by name; `default_class` is the one marked `globalDefault`.
+pub(crate) fn priority(
+    pod: &mut Value,
+    class: impl Fn(&str) -> Option<Value>,
+    default_class: Option<&Value>,
+) -> Result<(), PriorityRefused> {
+    let name = text(pod, "spec.priorityClassName").to_owned();
+    let found = if name.is_empty() {
+        default_class.cloned()
+    } else {
+        Some(class(&name).ok_or(PriorityRefused::NoClass(name))?)
+    };
+    let (value, policy) = match &found {
+        Some(class) => (
+            int(class, "value").unwrap_or(0),
+            Some(text(class, "preemptionPolicy")).filter(|p| !p.is_empty()),
+        ),
+        None => (0, None),
+    };
+    let policy = policy.unwrap_or("PreemptLowerPriority").to_owned();
+    if let Some(class) = &found {
+        set(pod, "spec.priorityClassName", text(class, "metadata.name"));
+    }
+    if let Some(asked) = int(pod, "spec.priority").filter(|asked| *asked != value) {
+        return Err(PriorityRefused::Value {
+            asked,
+            computed: value,
+        });
+    }
+    set(pod, "spec.priority", value);
+    let asked = text(pod, "spec.preemptionPolicy");
+    if !asked.is_empty() && asked != policy {
+        return Err(PriorityRefused::Policy {
+            asked: asked.to_owned(),
+            computed: policy,
+        });
+    }
+    set(pod, "spec.preemptionPolicy", policy);
+    Ok(())
+}
+
+/// A claim in use must not vanish, so it waits for a controller to let it go.
+pub(crate) fn claim_protection(claim: &mut Value) {
+    add_finalizer(claim, PVC_PROTECTION);
+}
+
+/// The same for a volume.
+pub(crate) fn volume_protection(volume: &mut Value) {
+    add_finalizer(volume, PV_PROTECTION);
+}
+
+fn add_finalizer(object: &mut Value, finalizer: &str) {
+    if items(object, "metadata.finalizers")
+        .iter()
+        .any(|f| f == finalizer)
+    {
+        return;
+    }
+    default(object, "metadata.finalizers", json!([]));
+    if let Some(list) = at(object, "metadata.finalizers").and_then(Value::as_array_mut) {
+        list.push(finalizer.into());
+    }
+}
+
+/// A claim that names no class gets the default one: the newest of `classes` so marked, then the first by name.
+pub(crate) fn default_storage_class<'a>(claim: &mut Value, classes: impl Iterator<Item = &'a Value>) {
+    if has(claim, "spec.storageClassName")
+        || annotation(claim, "volume.beta.kubernetes.io/storage-class").is_some()
+    {
+        return;
+    }
+    let marked = |class: &&Value| {
+        [DEFAULT_CLASS, LEGACY_DEFAULT_CLASS]
+            .iter()
+            .any(|key| annotation(class, key) == Some("true"))
+    };
+    let key = |class: &Value| {
+        (
+            std::cmp::Reverse(text(class, "metadata.creationTimestamp").to_owned()),
+            text(class, "metadata.name").to_owned(),
+        )
+    };
+    if let Some(class) = classes.filter(marked).min_by_key(|class| key(class)) {
+        set(claim, "spec.storageClassName", text(class, "metadata.name"));
+    }
+}
+
+/// An Ingress that names no class gets the default one, if there is exactly one newest.
+pub(crate) fn default_ingress_class<'a>(ingress: &mut Value, classes: impl Iterator<Item = &'a Value>) {
+    if has(ingress, "spec.ingressClassName") || annotation(ingress, "kubernetes.io/ingress.class").is_some() {
+        return;
+    }
+    let marked =
+        |class: &&Value| annotation(class, "ingressclass.kubernetes.io/is-default-class") == Some("true");
+    let key = |class: &Value| {
+        (
+            std::cmp::Reverse(text(class, "metadata.creationTimestamp").to_owned()),
+            text(class, "metadata.name").to_owned(),
+        )
+    };
+    if let Some(class) = classes.filter(marked).min_by_key(|class| key(class)) {
+        set(ingress, "spec.ingressClassName", text(class, "metadata.name"));
+    }
+}
+
+/// Removes owner references that stand twice, and says so.
+pub(crate) fn deduplicate_owners(object: &mut Value) -> Option<String> {
+    const PATH: &str = "metadata.ownerReferences";
+    let mut seen: Vec<Value> = Vec::new();
+    let mut twice: Vec<String> = Vec::new();
+    for reference in items(object, PATH) {
+        if seen.contains(reference) {
+            let uid = text(reference, "uid").to_owned();
+            if !twice.contains(&uid) {
+                twice.push(uid);
+            }
+        } else {
+            seen.push(reference.clone());
+        }
+    }
+    if twice.is_empty() {
+        return None;
+    }
+    set(object, PATH, seen);
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        twice.join(", ")
+    ))
+}

@@ -1,0 +1,199 @@
+//! Webhook configurations and admission policies: stored, never called.
+//!
+//! Nothing outside this process decides about a write, so each of these objects
+//! is answered with a warning that says so by name.
+
+use super::SPEC_AND_STATUS;
+use super::meta::strings;
+use super::names;
+use super::tree::{default, each, get, has, int, items, set, text, with};
+use crate::field::FieldError;
+use crate::registry::{Generation, Strategy};
+use serde_json::{Value, json};
+
+const BASE: Strategy = Strategy {
+    unconditional_update: false,
+    generation: Generation::AllButMetadata,
+    warnings: not_evaluated,
+    ..Strategy::GENERIC
+};
+
+static VALIDATING_WEBHOOKS: Strategy = Strategy {
+    default: |object| each(object, "webhooks", default_webhook),
+    validate: validate_webhooks,
+    ..BASE
+};
+
+static MUTATING_WEBHOOKS: Strategy = Strategy {
+    default: |object| {
+        each(object, "webhooks", |webhook| {
+            default_webhook(webhook);
+            default(webhook, "reinvocationPolicy", "Never");
+        });
+    },
+    validate: validate_webhooks,
+    ..BASE
+};
+
+static VALIDATING_POLICY: Strategy = Strategy {
+    unconditional_update: false,
+    generation: Generation::Spec,
+    default: default_policy,
+    prepare_create: |policy| set(policy, "status", json!({})),
+    warnings: not_evaluated,
+    ..SPEC_AND_STATUS
+};
+
+static MUTATING_POLICY: Strategy = Strategy {
+    default: default_policy,
+    ..BASE
+};
+
+static POLICY_BINDING: Strategy = Strategy {
+    generation: Generation::Spec,
+    default: |binding| with(binding, "spec.matchResources", default_match),
+    validate: |binding| {
+        let mut out = Vec::new();
+        let name = text(binding, "spec.policyName");
+        if name.is_empty() {
+            out.push(FieldError::required("spec.policyName", ""));
+        } else {
+            for message in names::dns_subdomain(name) {
+                out.push(FieldError::invalid("spec.policyName", &name.into(), message));
+            }
+        }
+        if text(binding, "kind").starts_with("Validating") {
+            let actions = items(binding, "spec.validationActions");
+            if actions.is_empty() {
+                out.push(FieldError::required("spec.validationActions", ""));
+            }
+            for (i, action) in actions.iter().enumerate() {
+                if !matches!(action.as_str(), Some("Audit" | "Deny" | "Warn")) {
+                    out.push(FieldError::not_supported(
+                        format!("spec.validationActions[{i}]"),
+                        action,
+                        &["Audit", "Deny", "Warn"],
+                    ));
+                }
+            }
+        }
+        out
+    },
+    ..BASE
+};
+
+static OTHER: Strategy = Strategy::GENERIC;
+
+pub(super) fn strategy(kind: &str) -> &'static Strategy {
+    match kind {
+        "ValidatingWebhookConfiguration" => &VALIDATING_WEBHOOKS,
+        "MutatingWebhookConfiguration" => &MUTATING_WEBHOOKS,
+        "ValidatingAdmissionPolicy" => &VALIDATING_POLICY,
+        "MutatingAdmissionPolicy" => &MUTATING_POLICY,
+        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => &POLICY_BINDING,
+        _ => &OTHER,
+    }
+}
+
+fn not_evaluated(object: &Value) -> Vec<String> {
+    let kind = text(object, "kind");
+    let webhooks: Vec<String> = items(object, "webhooks")
+        .iter()
+        .map(|webhook| {
+            format!(
+                "webhook {} would be called; this server stores it and calls nothing",
+                text(webhook, "name")
+            )
+        })
+        .collect();
+    if !webhooks.is_empty() {
+        return webhooks;
+    }
+    vec![format!(
+        "{kind} {} is stored and not evaluated by this server",
+        text(object, "metadata.name")
+    )]
+}
+
+fn default_match(resources: &mut Value) {
+    default(resources, "matchPolicy", "Equivalent");
+    default(resources, "namespaceSelector", json!({}));
+    default(resources, "objectSelector", json!({}));
+    for list in ["resourceRules", "excludeResourceRules"] {
+        each(resources, list, |rule| default(rule, "scope", "*"));
+    }
+}
+
+fn default_webhook(webhook: &mut Value) {
+    default(webhook, "failurePolicy", "Fail");
+    default(webhook, "matchPolicy", "Equivalent");
+    default(webhook, "namespaceSelector", json!({}));
+    default(webhook, "objectSelector", json!({}));
+    default(webhook, "timeoutSeconds", 10);
+    each(webhook, "rules", |rule| default(rule, "scope", "*"));
+    with(webhook, "clientConfig.service", |service| {
+        default(service, "port", 443)
+    });
+}
+
+fn default_policy(policy: &mut Value) {
+    default(policy, "spec.failurePolicy", "Fail");
+    with(policy, "spec.matchConstraints", default_match);
+}
+
+fn validate_webhooks(object: &Value) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    let webhooks = items(object, "webhooks");
+    for (i, webhook) in webhooks.iter().enumerate() {
+        let at = |field: &str| format!("webhooks[{i}].{field}");
+        let name = text(webhook, "name");
+        let mut problems = names::dns_subdomain(name);
+        if problems.is_empty() && name.split('.').count() < 3 {
+            problems.push("should be a domain with at least three segments separated by dots".to_owned());
+        }
+        if name.is_empty() {
+            out.push(FieldError::required(at("name"), ""));
+        } else {
+            for message in problems {
+                out.push(FieldError::invalid(at("name"), &name.into(), message));
+            }
+        }
+        if webhooks.iter().take(i).any(|other| text(other, "name") == name) {
+            out.push(FieldError::duplicate(at("name"), &name.into()));
+        }
+        if items(webhook, "admissionReviewVersions").is_empty() {
+            out.push(FieldError::required(
+                at("admissionReviewVersions"),
+                "must specify one of v1, v1beta1",
+            ));
+        } else if !strings(webhook, "admissionReviewVersions").any(|v| v == "v1" || v == "v1beta1") {
+            out.push(FieldError::invalid(
+                at("admissionReviewVersions"),
+                get(webhook, "admissionReviewVersions"),
+                "must include at least one of v1, v1beta1",
+            ));
+        }
+        let effects = get(webhook, "sideEffects");
+        if !matches!(effects.as_str(), Some("None" | "NoneOnDryRun")) {
+            out.push(FieldError::not_supported(
+                at("sideEffects"),
+                effects,
+                &["None", "NoneOnDryRun"],
+            ));
+        }
+        if let Some(seconds) = int(webhook, "timeoutSeconds").filter(|n| !(1..=30).contains(n)) {
+            out.push(FieldError::invalid(
+                at("timeoutSeconds"),
+                &seconds.into(),
+                "the timeout value must be between 1 and 30 seconds",
+            ));
+        }
+        if has(webhook, "clientConfig.url") == has(webhook, "clientConfig.service") {
+            out.push(FieldError::required(
+                at("clientConfig"),
+                "exactly one of url or service is required",
+            ));
+        }
+    }
+    out
+}

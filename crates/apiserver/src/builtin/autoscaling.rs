@@ -1,0 +1,203 @@
+//! HorizontalPodAutoscaler, in both versions.
+
+use super::SPEC_AND_STATUS;
+use super::names;
+use super::quantity;
+use super::tree::{default, get, has, int, is_empty, items, set, text};
+use crate::field::FieldError;
+use crate::registry::Strategy;
+use serde_json::{Value, json};
+
+pub(super) static HORIZONTAL_POD_AUTOSCALER: Strategy = Strategy {
+    default: default_autoscaler,
+    prepare_create: |autoscaler| {
+        let status = if is_v1(autoscaler) {
+            json!({"currentReplicas": 0, "desiredReplicas": 0})
+        } else {
+            json!({"desiredReplicas": 0, "currentMetrics": null})
+        };
+        set(autoscaler, "status", status);
+    },
+    validate,
+    ..SPEC_AND_STATUS
+};
+
+fn is_v1(autoscaler: &Value) -> bool {
+    text(autoscaler, "apiVersion") == "autoscaling/v1"
+}
+
+fn default_autoscaler(autoscaler: &mut Value) {
+    default(autoscaler, "spec.minReplicas", 1);
+    if is_v1(autoscaler) {
+        if !autoscaler
+            .pointer("/metadata/annotations")
+            .is_some_and(|a| a.get("autoscaling.alpha.kubernetes.io/metrics").is_some())
+        {
+            default(autoscaler, "spec.targetCPUUtilizationPercentage", 80);
+        }
+        return;
+    }
+    if is_empty(get(autoscaler, "spec.metrics")) {
+        set(
+            autoscaler,
+            "spec.metrics",
+            json!([{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 80}}}]),
+        );
+    }
+    if !has(autoscaler, "spec.behavior") {
+        return;
+    }
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    default(autoscaler, "spec.behavior.scaleUp.stabilizationWindowSeconds", 0);
+    for (direction, policies) in [
+        (
+            "scaleUp",
+            json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, percent]),
+        ),
+        ("scaleDown", json!([percent])),
+    ] {
+        default(
+            autoscaler,
+            &format!("spec.behavior.{direction}.selectPolicy"),
+            "Max",
+        );
+        default(
+            autoscaler,
+            &format!("spec.behavior.{direction}.policies"),
+            policies,
+        );
+    }
+}
+
+fn validate(autoscaler: &Value) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    let spec = get(autoscaler, "spec");
+    let min = int(spec, "minReplicas");
+    if let Some(n) = min.filter(|n| *n < 1) {
+        out.push(FieldError::invalid(
+            "spec.minReplicas",
+            &n.into(),
+            "must be greater than or equal to 1",
+        ));
+    }
+    let max = int(spec, "maxReplicas").unwrap_or(0);
+    if max == 0 {
+        out.push(FieldError::required(
+            "spec.maxReplicas",
+            "must be set and greater than 0",
+        ));
+    } else if max < 0 {
+        out.push(FieldError::invalid(
+            "spec.maxReplicas",
+            &max.into(),
+            "must be greater than or equal to 1",
+        ));
+    }
+    if min.is_some_and(|n| max < n) {
+        out.push(FieldError::invalid(
+            "spec.maxReplicas",
+            &max.into(),
+            "must be greater than or equal to `minReplicas`",
+        ));
+    }
+    for field in ["kind", "name"] {
+        let value = text(spec, &format!("scaleTargetRef.{field}"));
+        let path = format!("spec.scaleTargetRef.{field}");
+        if value.is_empty() {
+            out.push(FieldError::required(path, ""));
+        } else {
+            for message in names::path_segment(value, false) {
+                out.push(FieldError::invalid(path.clone(), &value.into(), message));
+            }
+        }
+    }
+    for (i, metric) in items(spec, "metrics").iter().enumerate() {
+        out.extend(validate_metric(metric, &format!("spec.metrics[{i}]")));
+    }
+    out
+}
+
+fn validate_metric(metric: &Value, path: &str) -> Vec<FieldError> {
+    const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
+    let mut out = Vec::new();
+    let kind = get(metric, "type");
+    let expected = match kind.as_str() {
+        Some("Object") => "object",
+        Some("Pods") => "pods",
+        Some("Resource") => "resource",
+        Some("External") => "external",
+        Some("ContainerResource") => "containerResource",
+        _ => {
+            if is_empty(kind) {
+                out.push(FieldError::required(
+                    format!("{path}.type"),
+                    "must specify a metric source type",
+                ));
+            }
+            out.push(FieldError::not_supported(format!("{path}.type"), kind, TYPES));
+            return out;
+        }
+    };
+    if !has(metric, expected) {
+        out.push(FieldError::required(
+            format!("{path}.{expected}"),
+            "must populate information for the given metric source",
+        ));
+    }
+    for other in ["object", "pods", "resource", "external", "containerResource"] {
+        if other != expected && has(metric, other) {
+            out.push(FieldError::forbidden(
+                format!("{path}.{other}"),
+                "must populate the given metric source only",
+            ));
+        }
+    }
+    let target = get(metric, expected).get("target").cloned().unwrap_or_default();
+    if target.is_null() {
+        return out;
+    }
+    let path = format!("{path}.{expected}");
+    if expected == "resource" && text(metric, "resource.name").is_empty() {
+        out.push(FieldError::required(
+            format!("{path}.name"),
+            "must specify a resource name",
+        ));
+    }
+    let path = format!("{path}.target");
+    let target_type = get(&target, "type");
+    if is_empty(target_type) {
+        out.push(FieldError::required(
+            format!("{path}.type"),
+            "must specify a metric target type",
+        ));
+    }
+    if !matches!(
+        target_type.as_str(),
+        Some("Utilization" | "Value" | "AverageValue")
+    ) {
+        out.push(FieldError::invalid(
+            format!("{path}.type"),
+            &target_type.as_str().unwrap_or("").into(),
+            "must be either Utilization, Value, or AverageValue",
+        ));
+    }
+    for field in ["value", "averageValue"] {
+        let value = get(&target, field);
+        if value.as_str().and_then(quantity::nano).is_some_and(|n| n <= 0) {
+            out.push(FieldError::invalid(
+                format!("{path}.{field}"),
+                value,
+                "must be positive",
+            ));
+        }
+    }
+    if let Some(n) = int(&target, "averageUtilization").filter(|n| *n < 1) {
+        out.push(FieldError::invalid(
+            format!("{path}.averageUtilization"),
+            &n.into(),
+            "must be greater than 0",
+        ));
+    }
+    out
+}

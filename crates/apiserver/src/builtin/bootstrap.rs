@@ -1,0 +1,66 @@
+//! What a cluster holds before anyone wrote to it.
+//!
+//! The RBAC objects are `auth`'s. Revisions, uids and times are the caller's.
+
+use serde_json::{Value, json};
+
+/// The priorities that are the system's own.
+pub(super) const SYSTEM_PRIORITIES: &[(&str, i64)] = &[
+    ("system-cluster-critical", 2_000_000_000),
+    ("system-node-critical", 2_000_001_000),
+];
+
+/// The address of the `kubernetes` Service: the first of the range.
+const KUBERNETES_IP: &str = "10.96.0.1";
+
+/// Namespaces, the `kubernetes` Service and the system's priority classes, in the order in which they must be written.
+pub(crate) fn bootstrap() -> Vec<Value> {
+    let mut out: Vec<Value> = ["default", "kube-node-lease", "kube-public", "kube-system"]
+        .iter()
+        .map(|name| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            })
+        })
+        .collect();
+    out.push(json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": KUBERNETES_IP,
+            "clusterIPs": [KUBERNETES_IP],
+            "internalTrafficPolicy": "Cluster",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+        "status": {"loadBalancer": {}},
+    }));
+    for (name, value) in SYSTEM_PRIORITIES {
+        let description = if name.contains("node") {
+            "Used for system critical pods that must not be moved from their current node."
+        } else {
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+        };
+        out.push(json!({
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name, "generation": 1},
+            "value": value,
+            "description": description,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }));
+    }
+    out
+}
