@@ -242,6 +242,14 @@ impl Decoder<'_> {
         };
         for (key, value) in map.iter_mut() {
             self.element(element, value, &Path::Key(path, key))?;
+            // The stored form has no null for the values of a map.
+            if value.is_null() && element.reference.is_none() {
+                match element.kind {
+                    Some(SchemaType::String) => *value = "".into(),
+                    Some(SchemaType::Array) => *value = Value::Array(Vec::new()),
+                    _ => {}
+                }
+            }
         }
         Ok(())
     }
@@ -364,6 +372,7 @@ impl Decoder<'_> {
                 return Ok(());
             }
         };
+        let is_root = matches!(path, Path::Root);
         let mut fatal = None;
         map.retain(|name, value| {
             if fatal.is_some() {
@@ -386,7 +395,8 @@ impl Decoder<'_> {
                 fatal = Some(error);
                 return true;
             }
-            is_written(node, value)
+            // Only a whole object says its kind: the stored form has no room for it further down.
+            is_written(node, value) && (is_root || node.inline.as_deref() != Some("TypeMeta"))
         });
         if let Some(fatal) = fatal {
             return Err(fatal);
@@ -395,6 +405,14 @@ impl Decoder<'_> {
             if !map.contains_key(name) {
                 map.insert(name.clone(), zero.clone());
             }
+        }
+        // The one nested object that does say its kind: upstream writes it on the way out.
+        if let Path::Index(Path::Field { name, definition, .. }, _) = path
+            && *name == "volumeClaimTemplates"
+            && definition.go_name() == "StatefulSetSpec"
+        {
+            map.insert("apiVersion".to_owned(), "v1".into());
+            map.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         }
         Ok(())
     }

@@ -29,7 +29,8 @@ pub struct TimeError(String);
 /// The canonical text of a time: UTC, in the layout. `None` for Go's zero time, which is written as null.
 pub fn normalize(text: &str, precision: Precision) -> Result<Option<String>, TimeError> {
     let parsed = parse(text, precision)?;
-    if parsed.seconds == ZERO && parsed.nanos == 0 {
+    // The stored form has no fraction for times to the second.
+    if parsed.seconds == ZERO && (parsed.nanos == 0 || precision == Precision::Seconds) {
         return Ok(None);
     }
     Ok(Some(format(parsed.seconds, parsed.nanos, precision)))
