@@ -23,7 +23,7 @@
 
 pub mod auth;
 mod builtin;
-mod controllers;
+pub mod controllers;
 mod crd;
 mod discovery;
 pub mod field;

@@ -1,0 +1,394 @@
+//! The garbage collector: what happens to dependents when owners go.
+//!
+//! An object whose owners are all absent (by uid, at the place the reference
+//! names) is deleted; with one owner left it loses its dangling references
+//! instead. An owner that is deleted in the foreground waits for dependents
+//! that block it; one that orphans gives its dependents up first. The rules
+//! are those of upstream's garbage collector (1.36).
+//!
+//! Its index holds only objects with owner references, so its cost follows
+//! change. It never deletes on partial knowledge: an owner of a kind that is
+//! not served counts as present until the kind is.
+
+use super::object::{FOREGROUND, ORPHAN, deleting, finalizers, has_finalizer};
+use super::object::{meta, owner_references, text, uid};
+use super::{Action, Controller, Propagation, Seen, Step};
+use crate::field::go_quote;
+use crate::store::{Entry, Event, EventKind, Key, ResourceId, Snapshot};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+const MANAGER: &str = "kube-controller-manager";
+const REPORTER: &str = "garbage-collector-controller";
+
+#[derive(Debug, Default)]
+pub(super) struct Garbage {
+    /// Objects with a reference to an owner, by the owner's uid.
+    dependents: HashMap<String, BTreeSet<Key>>,
+    /// Owners whose deletion waits for their dependents.
+    waiting: HashMap<String, Key>,
+    /// Objects with a reference to a kind that is not served.
+    unserved: BTreeSet<Key>,
+    /// Invalid references that were reported: dependent and owner uid.
+    reported: HashSet<(String, String)>,
+    dirty: BTreeSet<Key>,
+}
+
+/// What the references of an object lead to.
+#[derive(Default)]
+struct Owners<'a> {
+    solid: usize,
+    /// Absent by uid.
+    dangling: Vec<&'a Value>,
+    /// Being deleted in the foreground.
+    waiting: Vec<&'a Value>,
+    /// Whether any cannot be judged.
+    unclear: bool,
+}
+
+impl Controller for Garbage {
+    fn name(&self) -> &'static str {
+        "garbage collector"
+    }
+
+    fn resync(&mut self, snapshot: &Snapshot, _at: Instant, _now: Timestamp) {
+        *self = Self::default();
+        for resource in snapshot.resources() {
+            for (path, entry) in snapshot.list(resource, None) {
+                let key = Key::new(resource, path.namespace(), path.name());
+                self.changed(&key, None, Some(entry.object()));
+            }
+        }
+    }
+
+    fn observe(&mut self, event: &Event, _at: Instant) {
+        let before = event.previous.as_ref().map(|entry| entry.object());
+        let after = match event.kind {
+            EventKind::Added | EventKind::Modified => Some(event.entry.object()),
+            EventKind::Deleted => None,
+        };
+        self.changed(&event.key, before, after);
+        let is_definition = event.key.resource.plural() == "customresourcedefinitions";
+        if is_definition && !self.unserved.is_empty() {
+            self.dirty.append(&mut self.unserved);
+        }
+    }
+
+    fn again(&mut self, about: Key) {
+        self.dirty.insert(about);
+    }
+
+    fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        while let Some(key) = self.dirty.pop_first() {
+            if let Some(entry) = seen.snapshot.get(&key) {
+                self.look(&key, entry, seen, &mut steps);
+            }
+        }
+        steps
+    }
+}
+
+impl Garbage {
+    /// Keeps the index, and marks what the change concerns.
+    fn changed(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
+        let refs = |object: Option<&Value>| object.map(owner_references).unwrap_or_default().to_vec();
+        let (old, new) = (refs(before), refs(after));
+        if old != new {
+            let uids = |refs: &[Value]| -> BTreeSet<String> {
+                refs.iter().map(|r| text(r, "uid").to_owned()).collect()
+            };
+            let (old_uids, new_uids) = (uids(&old), uids(&new));
+            for gone in old_uids.difference(&new_uids) {
+                if let Some(set) = self.dependents.get_mut(gone) {
+                    set.remove(key);
+                    if set.is_empty() {
+                        self.dependents.remove(gone);
+                    }
+                }
+            }
+            for owner in new_uids.difference(&old_uids) {
+                self.dependents
+                    .entry(owner.clone())
+                    .or_default()
+                    .insert(key.clone());
+            }
+            // An owner may have waited for exactly this.
+            for owner in old_uids.union(&new_uids) {
+                self.dirty.extend(self.waiting.get(owner).cloned());
+            }
+            if !new.is_empty() {
+                self.dirty.insert(key.clone());
+            }
+        }
+        let own = before.or(after).map(uid).unwrap_or_default();
+        let state = |object: Option<&Value>| object.is_some_and(holds_for_dependents);
+        let (held, holds) = (state(before), state(after));
+        if holds {
+            self.waiting.insert(own.to_owned(), key.clone());
+        } else if held {
+            self.waiting.remove(own);
+        }
+        if holds && !held {
+            self.dirty.insert(key.clone());
+        }
+        let owner_changed = (before.is_some() && after.is_none()) || holds != held;
+        if owner_changed && let Some(dependents) = self.dependents.get(own) {
+            self.dirty.extend(dependents.iter().cloned());
+        }
+        if after.is_none() {
+            self.unserved.remove(key);
+            self.reported.retain(|(dependent, _)| dependent != own);
+        }
+    }
+
+    fn look(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>, steps: &mut Vec<Step>) {
+        let object = entry.object();
+        if deleting(object) {
+            if has_finalizer(object, ORPHAN) {
+                steps.extend(self.orphan(key, entry, seen));
+            } else if has_finalizer(object, FOREGROUND) {
+                steps.extend(self.finish_foreground(key, entry, seen));
+            }
+            return;
+        }
+        let references = owner_references(object);
+        if references.is_empty() {
+            return;
+        }
+        let owners = self.classify(key, object, seen, steps);
+        if owners.unclear {
+            return;
+        }
+        if owners.solid > 0 {
+            let lost: Vec<&Value> = owners.dangling.iter().chain(&owners.waiting).copied().collect();
+            if !lost.is_empty() {
+                let kept: Vec<&Value> = references.iter().filter(|r| !lost.contains(r)).collect();
+                steps.push(Step::one(
+                    key.clone(),
+                    set_references(key, entry, &json!(kept), true),
+                ));
+            }
+            return;
+        }
+        steps.push(self.collect(key, entry, &owners, seen));
+    }
+
+    /// The deletion of an object without a solid owner.
+    fn collect(&self, key: &Key, entry: &Arc<Entry>, owners: &Owners<'_>, seen: &Seen<'_>) -> Step {
+        let object = entry.object();
+        let dependents = self.dependents.get(uid(object));
+        let mut actions = Vec::new();
+        let foreground = !owners.waiting.is_empty() && dependents.is_some();
+        if foreground {
+            let cyclic = dependents.into_iter().flatten().any(|d| {
+                let dependent = seen.snapshot.get(d).map(|e| e.object());
+                dependent.is_some_and(|d| deleting(d) && has_finalizer(d, FOREGROUND))
+            });
+            if cyclic {
+                // A circle of owners would wait for itself: from here on it blocks nobody.
+                let mut unblocked = owner_references(object).to_vec();
+                for reference in &mut unblocked {
+                    if reference.get("blockOwnerDeletion").is_some() {
+                        reference["blockOwnerDeletion"] = json!(false);
+                    }
+                }
+                actions.push(set_references(key, entry, &json!(unblocked), false));
+            }
+        }
+        let propagation = if foreground || has_finalizer(object, FOREGROUND) {
+            Propagation::Foreground
+        } else if has_finalizer(object, ORPHAN) {
+            Propagation::Orphan
+        } else {
+            Propagation::Background
+        };
+        actions.push(Action::Delete {
+            key: key.clone(),
+            uid: uid(object).to_owned(),
+            revision: actions.is_empty().then_some(entry.revision),
+            propagation,
+        });
+        Step {
+            about: key.clone(),
+            actions,
+        }
+    }
+
+    /// A foreground deletion: lets the owner go once nothing blocks it.
+    fn finish_foreground(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Option<Step> {
+        let own = uid(entry.object());
+        let mut blocked = false;
+        for dependent in self.dependents.get(own).into_iter().flatten() {
+            let Some(object) = seen.snapshot.get(dependent).map(|e| e.object()) else {
+                continue;
+            };
+            blocked |= owner_references(object)
+                .iter()
+                .any(|r| text(r, "uid") == own && r["blockOwnerDeletion"] == true);
+        }
+        (!blocked).then(|| Step::one(key.clone(), drop_finalizer(key, entry, FOREGROUND)))
+    }
+
+    /// An orphaning deletion: dependents give up their references, then the owner goes.
+    fn orphan(&self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Vec<Step> {
+        let own = uid(entry.object());
+        let mut steps = Vec::new();
+        for dependent in self.dependents.get(own).into_iter().flatten() {
+            let Some(current) = seen.snapshot.get(dependent) else {
+                continue;
+            };
+            let references = owner_references(current.object());
+            let kept: Vec<&Value> = references.iter().filter(|r| text(r, "uid") != own).collect();
+            if kept.len() < references.len() {
+                let patch = set_references(dependent, current, &json!(kept), true);
+                steps.push(Step::one(key.clone(), patch));
+            }
+        }
+        if steps.is_empty() {
+            steps.push(Step::one(key.clone(), drop_finalizer(key, entry, ORPHAN)));
+        }
+        steps
+    }
+
+    fn classify<'a>(
+        &mut self,
+        key: &Key,
+        object: &'a Value,
+        seen: &Seen<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Owners<'a> {
+        let mut owners = Owners::default();
+        for reference in owner_references(object) {
+            let Some(served) = (seen.served)(text(reference, "apiVersion"), text(reference, "kind")) else {
+                self.unserved.insert(key.clone());
+                owners.unclear = true;
+                continue;
+            };
+            let namespace = if served.namespaced { &*key.namespace } else { "" };
+            let place = Key::new(&served.resource, namespace, text(reference, "name"));
+            if served.namespaced && key.namespace.is_empty() {
+                // There is no place to look for it: never deleted, only reported.
+                if elsewhere(&place, reference, seen.snapshot) {
+                    steps.extend(self.report(key, object, reference, seen));
+                }
+                owners.unclear = true;
+                continue;
+            }
+            let owner = seen.snapshot.get(&place).map(|e| e.object());
+            match owner.filter(|owner| uid(owner) == text(reference, "uid")) {
+                Some(owner) if deleting(owner) && has_finalizer(owner, FOREGROUND) => {
+                    owners.waiting.push(reference);
+                }
+                Some(_) => owners.solid += 1,
+                None => {
+                    if served.namespaced && elsewhere(&place, reference, seen.snapshot) {
+                        steps.extend(self.report(key, object, reference, seen));
+                    }
+                    owners.dangling.push(reference);
+                }
+            }
+        }
+        if !owners.unclear {
+            self.unserved.remove(key);
+        }
+        owners
+    }
+
+    /// The Event that says a reference reaches into another namespace; once per reference.
+    fn report(&mut self, key: &Key, object: &Value, reference: &Value, seen: &Seen<'_>) -> Option<Step> {
+        let pair = (uid(object).to_owned(), text(reference, "uid").to_owned());
+        if !self.reported.insert(pair) {
+            return None;
+        }
+        let namespace = if key.namespace.is_empty() {
+            "default"
+        } else {
+            &key.namespace
+        };
+        let stamp = seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let name = format!("{}.{:x}", key.name, seen.now.as_nanosecond());
+        let message = format!(
+            "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {}",
+            text(reference, "apiVersion"),
+            text(reference, "kind"),
+            key.namespace,
+            text(reference, "name"),
+            text(reference, "uid"),
+            go_quote(&key.namespace)
+        );
+        let mut involved = json!({
+            "kind": text(object, "kind"), "apiVersion": text(object, "apiVersion"),
+            "name": key.name, "uid": uid(object),
+        });
+        if !key.namespace.is_empty() {
+            involved["namespace"] = json!(key.namespace);
+        }
+        let event = json!({
+            "kind": "Event", "apiVersion": "v1",
+            "metadata": { "name": name, "namespace": namespace },
+            "involvedObject": involved,
+            "reason": "OwnerRefInvalidNamespace", "message": message,
+            "source": { "component": REPORTER }, "reportingComponent": REPORTER, "reportingInstance": "",
+            "firstTimestamp": stamp, "lastTimestamp": stamp, "count": 1, "type": "Warning",
+        });
+        let place = Key::new(&ResourceId::new("", "events"), namespace, name);
+        Some(Step::one(
+            place.clone(),
+            Action::Create {
+                key: place,
+                object: event,
+                manager: MANAGER,
+            },
+        ))
+    }
+}
+
+/// Whether the object is being deleted in a way that concerns its dependents.
+fn holds_for_dependents(object: &Value) -> bool {
+    deleting(object) && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))
+}
+
+/// Whether the owner a reference means exists by the same name in another namespace.
+fn elsewhere(place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
+    let namespaces = snapshot.list(&ResourceId::new("", "namespaces"), None);
+    namespaces.into_iter().any(|(path, _)| {
+        let other = Key::new(&place.resource, path.name(), &*place.name);
+        let owner = snapshot.get(&other).map(|e| e.object());
+        owner.is_some_and(|owner| uid(owner) == text(reference, "uid"))
+    })
+}
+
+fn set_references(key: &Key, entry: &Arc<Entry>, references: &Value, pinned: bool) -> Action {
+    let empty = references.as_array().is_none_or(Vec::is_empty);
+    let mut metadata = json!({
+        "uid": uid(entry.object()),
+        "ownerReferences": if empty { &Value::Null } else { references },
+    });
+    if pinned {
+        metadata["resourceVersion"] = json!(meta(entry.object(), "resourceVersion"));
+    }
+    Action::Merge {
+        key: key.clone(),
+        endpoint: "",
+        patch: json!({ "metadata": metadata }),
+        manager: MANAGER,
+    }
+}
+
+fn drop_finalizer(key: &Key, entry: &Arc<Entry>, name: &str) -> Action {
+    let kept: Vec<&str> = finalizers(entry.object()).filter(|f| *f != name).collect();
+    Action::Merge {
+        key: key.clone(),
+        endpoint: "",
+        patch: json!({ "metadata": {
+            "uid": uid(entry.object()),
+            "resourceVersion": meta(entry.object(), "resourceVersion"),
+            "finalizers": if kept.is_empty() { Value::Null } else { json!(kept) },
+        } }),
+        manager: MANAGER,
+    }
+}

@@ -1,0 +1,216 @@
+//! The one task that shows events to the controllers and does what they decide.
+
+use super::definitions::Definitions;
+use super::expiry::Expiry;
+use super::furnish::Furnish;
+use super::garbage::Garbage;
+use super::namespaces::Namespaces;
+use super::roles::Roles;
+use super::{Action, Cluster, Controller, Profile, Seen, Step};
+use crate::status::ApiError;
+use crate::store::Key;
+use futures::StreamExt;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::time::{Duration, Instant, sleep_until};
+
+/// How many steps are under way at once, so that their journal commits travel together.
+const STEPS_AT_ONCE: usize = 64;
+const RETRY_FIRST: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// Runs the controllers of a profile until dropped. `root_ca` is the PEM text that namespaces are given.
+///
+/// CRDs, aggregated ClusterRoles and expiry of Events are part of the API itself upstream, and in every profile.
+pub(crate) fn start<C: Cluster>(
+    cluster: Arc<C>,
+    profile: &Profile,
+    root_ca: &str,
+) -> impl Future<Output = ()> + Send + use<C> {
+    let mut controllers: Vec<Box<dyn Controller>> = vec![
+        Box::new(Definitions::default()),
+        Box::new(Roles::default()),
+        Box::new(Expiry::new(profile.event_ttl)),
+    ];
+    if profile.garbage_collector {
+        controllers.push(Box::new(Garbage::default()));
+    }
+    if profile.namespaces {
+        controllers.push(Box::new(Namespaces::new(profile.namespace_delay)));
+    }
+    if profile.service_accounts {
+        controllers.push(Box::new(Furnish::service_account()));
+    }
+    if profile.root_ca {
+        controllers.push(Box::new(Furnish::root_ca(root_ca)));
+    }
+    run(cluster, controllers)
+}
+
+/// What failed, and when it is tried again.
+#[derive(Debug, Default)]
+struct Held {
+    about: Vec<(usize, Key)>,
+    until: Option<Instant>,
+    delay: Duration,
+}
+
+impl Held {
+    /// Holds what failed in a round. A round without failures makes the next delay short again.
+    fn settle(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
+        if failed.is_empty() {
+            if self.about.is_empty() {
+                self.delay = Duration::ZERO;
+            }
+            return;
+        }
+        self.delay = (self.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
+        self.until = Some(at + self.delay);
+        self.about.extend(failed);
+    }
+
+    fn release(&mut self, at: Instant) -> Vec<(usize, Key)> {
+        if self.until.is_some_and(|until| until <= at) {
+            self.until = None;
+            std::mem::take(&mut self.about)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controller>>) {
+    let store = cluster.store();
+    'resync: loop {
+        let snapshot = store.snapshot();
+        // Fails only if this very revision was compacted since: then there is a newer one to start from.
+        let Ok(mut events) = store.subscribe_all(snapshot.revision()) else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        for controller in &mut controllers {
+            controller.resync(&snapshot, Instant::now(), cluster.now());
+        }
+        drop(snapshot);
+        let mut held = Held::default();
+        loop {
+            loop {
+                let Ok(batch) = events.take() else {
+                    continue 'resync;
+                };
+                if batch.is_empty() {
+                    break;
+                }
+                observe(&mut controllers, &batch);
+            }
+            let at = Instant::now();
+            for (index, about) in held.release(at) {
+                controllers[index].again(about);
+            }
+            let steps = decide(&*cluster, &mut controllers, at);
+            let acted = !steps.is_empty();
+            let failed = act(&*cluster, steps).await;
+            held.settle(failed, Instant::now());
+            if acted {
+                // What was done may call for more, and most of it arrived as events.
+                continue;
+            }
+            let due = controllers.iter().filter_map(|c| c.due()).chain(held.until).min();
+            let timer = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                batch = events.next() => match batch {
+                    Ok(batch) => observe(&mut controllers, &batch),
+                    Err(_) => continue 'resync,
+                },
+                () = timer => {}
+            }
+        }
+    }
+}
+
+fn observe(controllers: &mut [Box<dyn Controller>], events: &[Arc<crate::store::Event>]) {
+    let at = Instant::now();
+    for event in events {
+        for controller in &mut *controllers {
+            controller.observe(event, at);
+        }
+    }
+}
+
+/// A step and who decided it.
+struct Planned {
+    index: usize,
+    controller: &'static str,
+    step: Step,
+}
+
+fn decide<C: Cluster>(cluster: &C, controllers: &mut [Box<dyn Controller>], at: Instant) -> Vec<Planned> {
+    let snapshot = cluster.store().snapshot();
+    let seen = Seen {
+        snapshot: &snapshot,
+        at,
+        now: cluster.now(),
+        served: &|api_version, kind| cluster.served(&snapshot, api_version, kind),
+    };
+    let mut planned = Vec::new();
+    for (index, controller) in controllers.iter_mut().enumerate() {
+        let steps = controller.decide(&seen).into_iter();
+        planned.extend(steps.map(|step| Planned {
+            index,
+            controller: controller.name(),
+            step,
+        }));
+    }
+    planned
+}
+
+/// Does the steps; what they were about, of those that failed.
+async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key)> {
+    futures::stream::iter(planned)
+        .map(|planned| planned.act(cluster))
+        .buffer_unordered(STEPS_AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
+}
+
+impl Planned {
+    async fn act<C: Cluster>(self, cluster: &C) -> Option<(usize, Key)> {
+        for action in self.step.actions {
+            let Err(error) = cluster.perform(action.clone()).await else {
+                continue;
+            };
+            if settled(&action, &error) {
+                continue;
+            }
+            // A conflict is the ordinary way to learn that something newer is there.
+            if error.code != 409 {
+                let controller = self.controller;
+                tracing::warn!(controller, about = %self.step.about, %error, "will be tried again");
+            }
+            return Some((self.index, self.step.about));
+        }
+        None
+    }
+}
+
+/// Whether an error says that there is nothing left to do.
+fn settled(action: &Action, error: &ApiError) -> bool {
+    match action {
+        Action::Create { .. } => {
+            let terminating = error.details.as_ref().is_some_and(|details| {
+                details
+                    .causes
+                    .iter()
+                    .any(|cause| cause.reason == "NamespaceTerminating")
+            });
+            error.code == 404 || error.reason == "AlreadyExists" || terminating
+        }
+        Action::Merge { .. } | Action::Apply { .. } | Action::Delete { .. } => error.code == 404,
+    }
+}
