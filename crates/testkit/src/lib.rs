@@ -5,6 +5,7 @@
 //! the product may use it, and it refuses to fetch anything but through the package
 //! registries' own clients (`go`, `pip`).
 
+pub mod cluster;
 pub mod peers;
 pub mod real;
 pub mod replay;

@@ -141,18 +141,33 @@ impl RealCluster {
         let ports = Ports::free().map_err(Error::io("find free ports"))?;
         let files = Files::write(folder.path(), ports.api)?;
         let children = Children::start(plane, folder.path(), &files, &ports)?;
-        let mut cluster = RealCluster { children, files, port: ports.api, folder };
+        let mut cluster = RealCluster {
+            children,
+            files,
+            port: ports.api,
+            folder,
+        };
         cluster.wait_for("/readyz", None).await?;
         // ready says that the roles are written, not that the authorizer has read them
-        cluster.wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-controller-manager")).await?;
-        cluster.wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-scheduler")).await?;
-        cluster.children.start_controllers(plane, profile, &cluster.files, &ports)?;
+        cluster
+            .wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-controller-manager"))
+            .await?;
+        cluster
+            .wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-scheduler"))
+            .await?;
+        cluster
+            .children
+            .start_controllers(plane, profile, &cluster.files, &ports)?;
         if profile == Profile::Full {
             cluster.create_nodes().await?;
         }
         // what the controllers leave behind when they act
-        cluster.wait_for("/api/v1/namespaces/default/serviceaccounts/default", None).await?;
-        cluster.wait_for("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", None).await?;
+        cluster
+            .wait_for("/api/v1/namespaces/default/serviceaccounts/default", None)
+            .await?;
+        cluster
+            .wait_for("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", None)
+            .await?;
         Ok(cluster)
     }
 

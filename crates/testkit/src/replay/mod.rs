@@ -312,14 +312,6 @@ async fn make_namespace(sender: &Sender, name: &str) -> Result<(), Error> {
         namespace: name.to_owned(),
         last_seen,
     };
-    let admin = |method: &str, path: String, body: Option<Vec<u8>>| Call {
-        method: method.to_owned(),
-        path,
-        content_type: body.is_some().then(|| "application/json".to_owned()),
-        body,
-        token: Some(ADMIN_TOKEN.to_owned()),
-        ..Call::default()
-    };
     let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let create = admin(
         "POST",
@@ -344,6 +336,17 @@ async fn make_namespace(sender: &Sender, name: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn admin(method: &str, path: String, body: Option<Vec<u8>>) -> Call {
+    Call {
+        method: method.to_owned(),
+        path,
+        content_type: body.is_some().then(|| "application/json".to_owned()),
+        body,
+        token: Some(ADMIN_TOKEN.to_owned()),
+        ..Call::default()
+    }
 }
 
 impl Scenario {

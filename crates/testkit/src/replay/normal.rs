@@ -57,7 +57,7 @@ impl Normaliser {
 
     fn object(&mut self, fields: &mut Map<String, Value>) {
         if fields.get("kind").and_then(Value::as_str) == Some("Table") {
-            mask_ages(fields);
+            mask_cells(fields);
         }
         if is_collection(fields) {
             mask_collection_version(fields);
@@ -68,9 +68,20 @@ impl Normaliser {
             mask_collection_version(object);
         }
         mask_generated_name(fields);
+        // a managed field of a list that is keyed by uid has the uid in its name
+        let named_by_id: Vec<String> = fields.keys().filter(|key| UUID.is_match(key)).cloned().collect();
+        for key in named_by_id {
+            if let Some(value) = fields.remove(&key) {
+                let key = self.text(&key);
+                fields.insert(key, value);
+            }
+        }
         for (key, value) in fields.iter_mut() {
             match (key.as_str(), &mut *value) {
                 ("resourceVersion", Value::String(version)) => *version = self.version(version),
+                ("gitVersion" | "gitCommit" | "goVersion" | "platform", Value::String(build)) => {
+                    "<build>".clone_into(build);
+                }
                 ("continue", Value::String(token)) if !token.is_empty() => "<continue>".clone_into(token),
                 ("clusterIP", Value::String(address)) => mask_address(address),
                 ("clusterIPs", Value::Array(addresses)) => {
@@ -108,6 +119,7 @@ impl Normaliser {
         });
         let text = TIME.replace_all(&text, "<ts>");
         let text = JWT.replace_all(&text, "<jwt>");
+        let text = LOOPBACK.replace_all(&text, "127.0.0.1:<port>");
         VERSION_IN_TEXT.replace_all(&text, "$before<rv>").into_owned()
     }
 }
@@ -117,9 +129,13 @@ static UUID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
 static JWT: LazyLock<Regex> = LazyLock::new(|| regex(r"eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"));
+/// Where the server itself listens.
+static LOOPBACK: LazyLock<Regex> = LazyLock::new(|| regex(r"127\.0\.0\.1:\d+"));
 /// Versions in messages and in YAML; their numbers follow the server's other work.
 static VERSION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r#"(?P<before>too old resource version: \d+ \(|, current: |resourceVersion: ")\d+"#)
+    regex(
+        r#"(?P<before>too old resource version: \d+ \(|ResourceVersion in (the precondition|record) \(|, current: |resourceVersion: "|resourceVersion\\*":\\*")\d+"#,
+    )
 });
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^(\d+[smhdy])+$"));
 static ADDRESS: LazyLock<Regex> = LazyLock::new(|| regex(r"^\d+\.\d+\.\d+\.\d+$"));
@@ -191,7 +207,8 @@ fn mask_address(address: &mut String) {
     }
 }
 
-fn mask_ages(table: &mut Map<String, Value>) {
+/// Masks what a row says about when and where.
+fn mask_cells(table: &mut Map<String, Value>) {
     let columns: Vec<usize> = match table.get("columnDefinitions") {
         Some(Value::Array(columns)) => columns
             .iter()
@@ -214,6 +231,11 @@ fn mask_ages(table: &mut Map<String, Value>) {
         let Some(Value::Array(cells)) = row.get_mut("cells") else {
             continue;
         };
+        for cell in cells.iter_mut() {
+            if let Value::String(cell) = cell {
+                mask_address(cell);
+            }
+        }
         for column in &columns {
             if let Some(Value::String(cell)) = cells.get_mut(*column)
                 && AGE.is_match(cell)

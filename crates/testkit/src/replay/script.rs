@@ -115,7 +115,9 @@ impl Line {
             body: self.body,
             accept: Some(accept.to_owned()),
             token: token.map(str::to_owned),
-            headers: self.headers,
+            headers: self.headers.map(|headers| {
+                headers.into_iter().map(|(name, value)| (name, value.replace("{ns}", namespace))).collect()
+            }),
             watch_seconds: self.watch_seconds,
             sleep: None,
             until: self.until,

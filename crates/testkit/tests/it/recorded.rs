@@ -1,0 +1,104 @@
+//! The recorded answers of a real 1.36 server, replayed.
+//!
+//! Left out and known differences stand in `tests/ratchet/recorded*.jsonl`, each with its
+//! reason. The recordings themselves are not part of the repository; without them the tests
+//! say so and pass.
+
+use std::path::{Path, PathBuf};
+
+use equate_testkit::replay::compare::Pairs;
+use equate_testkit::replay::normal::Normaliser;
+use equate_testkit::replay::ratchet::{self, Outcomes};
+use equate_testkit::replay::{self, Scenario};
+use equate_testkit::wire::{Answer, Sender};
+
+use crate::peer::real_cluster;
+
+/// Of the recorded steps, at most so many may be left out.
+const LEFT_OUT_MAX: usize = 45;
+
+/// Of the rest, at least so many percent have to be equal.
+const EQUAL_PERCENT_MIN: f64 = 95.0;
+
+fn recordings() -> Option<Vec<Scenario>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/conformance/kube-apiserver-1.36/k8s-1.36.2-http.jsonl");
+    if !path.exists() {
+        println!("skipped: the recordings are not beside the checkout");
+        return None;
+    }
+    Some(replay::load(&path).unwrap())
+}
+
+fn list(name: &str) -> Vec<ratchet::Entry> {
+    ratchet::load(
+        &PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/ratchet")
+            .join(name),
+    )
+    .unwrap()
+}
+
+/// Replays every scenario and compares every step with its recorded answer.
+async fn replay_all(sender: &Sender, scenarios: &[Scenario]) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    for scenario in scenarios {
+        let judge = std::cell::RefCell::new(Judge::default());
+        let played = replay::play(
+            sender,
+            scenario,
+            |_, step, answer| match step.response.clone() {
+                Some(response) => judge
+                    .borrow()
+                    .clone()
+                    .compare(response.into(), answer.clone())
+                    .is_empty(),
+                None => true,
+            },
+            |exchange| {
+                let recorded = exchange.step.response.clone().unwrap().into();
+                let differences = judge.borrow_mut().compare(recorded, exchange.answer);
+                outcomes.note(scenario, exchange.index, differences);
+            },
+        );
+        played
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error:?}", scenario.name));
+    }
+    outcomes
+}
+
+/// Both sides of one scenario: each has tokens of its own.
+#[derive(Default, Clone)]
+struct Judge {
+    recorded: Normaliser,
+    actual: Normaliser,
+    pairs: Pairs,
+}
+
+impl Judge {
+    fn compare(&mut self, recorded: Answer, actual: Answer) -> Vec<replay::compare::Difference> {
+        let recorded = self.recorded.answer(recorded);
+        let actual = self.actual.answer(actual);
+        self.pairs.compare(&recorded, &actual)
+    }
+}
+
+/// Which recorded steps even a real server does not repeat: the artefacts of the recording.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_real_server_answers_as_recorded() {
+    let Some(scenarios) = recordings() else { return };
+    let Some(cluster) = real_cluster().await else {
+        return;
+    };
+    let mut scenarios = scenarios;
+    // it lists whole resources, so on a server that all share it goes first
+    scenarios.sort_by_key(|scenario| scenario.name != "list-watch");
+    let outcomes = replay_all(&cluster.sender().unwrap(), &scenarios).await;
+    println!("{}", outcomes.differing());
+    let summary = outcomes
+        .judge(&list("recorded-real.jsonl"), &[])
+        .unwrap_or_else(|report| panic!("{report}"));
+    println!("{summary:?}: {:.1} % equal", summary.percent());
+    cluster.stop().await.unwrap();
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask baseline`: what the real tools answer, recorded.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use equate_testkit::cluster::Cluster;
+use equate_testkit::replay::{self, normal::Normaliser};
+
+/// What `baseline` is asked to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Plays scripts against a real API server and writes the conformance format to stdout.
+    KubeApiserver {
+        /// Scripts, as in `crates/testkit/scenarios`.
+        #[arg(required = true)]
+        scripts: Vec<PathBuf>,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let Tool::KubeApiserver { scripts } = &args.tool;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut progress = |line: &str| eprintln!("peers: {line}");
+        let cluster = Cluster::named("real", &mut progress).await?;
+        let sender = cluster.sender()?;
+        for script in scripts {
+            let mut scenario = replay::load_script(script)?;
+            let mut normaliser = Normaliser::default();
+            let mut answers = Vec::new();
+            replay::play(&sender, &scenario, |_, _, _| true, |exchange| {
+                answers.push(normaliser.answer(exchange.answer));
+            })
+            .await?;
+            for (step, answer) in scenario.steps.iter_mut().zip(answers) {
+                step.response = Some(answer.into());
+            }
+            println!("{}", serde_json::to_string(&scenario)?);
+        }
+        cluster.stop().await?;
+        Ok(())
+    })
+}
