@@ -34,9 +34,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             let mut scenario = replay::load_script(script)?;
             let mut normaliser = Normaliser::default();
             let mut answers = Vec::new();
-            replay::play(&sender, &scenario, |_, _, _| true, |exchange| {
-                answers.push(normaliser.answer(exchange.answer));
-            })
+            replay::play(
+                &sender,
+                &scenario,
+                |_, _, _| true,
+                |exchange| {
+                    answers.push(normaliser.answer(exchange.answer));
+                },
+            )
             .await?;
             for (step, answer) in scenario.steps.iter_mut().zip(answers) {
                 step.response = Some(answer.into());

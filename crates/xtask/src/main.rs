@@ -2,8 +2,11 @@
 //! on a laptop and in CI. This file only dispatches; each command is a file or a folder of
 //! its own, returns an error that names the step, and nothing here is part of the product.
 
+mod baseline;
 mod r#gen;
 mod peers;
+mod test_peers;
+mod tidy;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -20,16 +23,25 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Records what a real tool answers.
+    Baseline(baseline::Args),
     /// Regenerates the committed tables from the pinned upstream module.
     Gen(r#gen::Args),
     /// Builds or starts the real Kubernetes control plane the tests are held against.
     Peers(peers::Args),
+    /// Runs the tests that hold the embedded API against the real tools.
+    TestPeers(test_peers::Args),
+    /// Checks what the compiler does not: headers, names, sizes, links, edges.
+    Tidy(tidy::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Baseline(args) => baseline::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::Peers(args) => peers::run(&args),
+        Command::TestPeers(args) => test_peers::run(&args),
+        Command::Tidy(args) => tidy::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

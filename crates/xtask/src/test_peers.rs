@@ -29,9 +29,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         }
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.arg("test").args(CRATES.iter().flat_map(|name| ["--package", name])).args(["--test", "it"]);
+    cargo
+        .arg("test")
+        .args(CRATES.iter().flat_map(|name| ["--package", name]))
+        .args(["--test", "it"]);
     // a control plane takes half a gigabyte and both cores to start
-    cargo.args(["--", "--test-threads=1", "--nocapture"]).args(&args.arguments);
+    cargo
+        .args(["--", "--test-threads=1", "--nocapture"])
+        .args(&args.arguments);
     let status = cargo.env(RUN_VARIABLE, "1").status()?;
-    if status.success() { Ok(()) } else { Err(format!("the real-peer tests failed ({status})").into()) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the real-peer tests failed ({status})").into())
+    }
 }

@@ -116,7 +116,10 @@ impl Line {
             accept: Some(accept.to_owned()),
             token: token.map(str::to_owned),
             headers: self.headers.map(|headers| {
-                headers.into_iter().map(|(name, value)| (name, value.replace("{ns}", namespace))).collect()
+                headers
+                    .into_iter()
+                    .map(|(name, value)| (name, value.replace("{ns}", namespace)))
+                    .collect()
             }),
             watch_seconds: self.watch_seconds,
             sleep: None,

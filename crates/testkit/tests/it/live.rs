@@ -22,10 +22,15 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder("scenarios"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
-    files.iter().map(|file| replay::load_script(file).unwrap()).collect()
+    files
+        .iter()
+        .map(|file| replay::load_script(file).unwrap())
+        .collect()
 }
 
 async fn answers(sender: &Sender, scenario: &Scenario) -> Vec<Answer> {
@@ -46,10 +51,19 @@ async fn answers(sender: &Sender, scenario: &Scenario) -> Vec<Answer> {
 /// Compares step by step; a script that broke off differs at every step it did not reach.
 fn compare(scenario: &Scenario, expected: &[Answer], actual: &[Answer], outcomes: &mut Outcomes) {
     let mut pairs = Pairs::default();
-    assert_eq!(expected.len(), scenario.steps.len(), "{}: the real server broke it off", scenario.name);
+    assert_eq!(
+        expected.len(),
+        scenario.steps.len(),
+        "{}: the real server broke it off",
+        scenario.name
+    );
     for (step, expected) in expected.iter().enumerate() {
-        let missing =
-            Answer { status: 0, content_type: String::new(), warnings: Vec::new(), body: "not reached".into() };
+        let missing = Answer {
+            status: 0,
+            content_type: String::new(),
+            warnings: Vec::new(),
+            body: "not reached".into(),
+        };
         let actual = actual.get(step).unwrap_or(&missing);
         outcomes.note(scenario, step, pairs.compare(expected, actual));
     }
@@ -73,7 +87,9 @@ async fn both_answer_alike() {
         compare(scenario, &expected, &actual, &mut outcomes);
     }
     let listed = ratchet::load(&folder("tests/ratchet/live.jsonl")).unwrap();
-    let summary = outcomes.judge(&listed, &[]).unwrap_or_else(|report| panic!("{report}"));
+    let summary = outcomes
+        .judge(&listed, &[])
+        .unwrap_or_else(|report| panic!("{report}"));
     println!("{summary:?}: {:.1} % equal", summary.percent());
     embedded.stop().await.unwrap();
     real.stop().await.unwrap();
