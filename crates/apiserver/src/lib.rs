@@ -23,13 +23,21 @@
 
 pub mod auth;
 mod builtin;
+mod catalog;
+pub mod cluster;
 pub mod controllers;
 mod crd;
 mod discovery;
 pub mod field;
+mod http;
 mod managed_fields;
 mod openapi;
+mod pipeline;
 pub mod registry;
+mod selector;
 pub mod status;
 pub mod store;
 mod table;
+
+pub use auth::{Identity, Token};
+pub use cluster::{Controllers, EmbeddedCluster};

@@ -77,6 +77,8 @@ pub struct ApiError {
     pub message: String,
     /// What it is about; `None` leaves `details` out, `Some(default)` writes `{}`.
     pub details: Option<Box<Details>>,
+    /// Where a list may go on, inconsistently, after its revision expired.
+    pub continue_token: Option<String>,
 }
 
 impl ApiError {
@@ -92,6 +94,7 @@ impl ApiError {
             reason,
             message: message.into(),
             details: details.map(Box::new),
+            continue_token: None,
         }
     }
 
@@ -249,6 +252,9 @@ impl ApiError {
         });
         if !self.reason.is_empty() {
             out["reason"] = json!(self.reason);
+        }
+        if let Some(token) = &self.continue_token {
+            out["metadata"]["continue"] = json!(token);
         }
         if let Some(details) = &self.details {
             out["details"] = details.to_value();

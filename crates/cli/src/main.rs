@@ -1,2 +1,62 @@
-//! skeleton
-fn main() {}
+//! The `equate` binary: parses the command line, runs one command, turns its
+//! error into text and an exit code. One file per command.
+
+mod api;
+mod exit;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Keeps a Kubernetes cluster equal to its declarations, and those equal to git.
+#[derive(Debug, Parser)]
+#[command(name = "equate", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    /// Say more on standard error (-v: info, -vv: debug); `RUST_LOG` overrides it.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the embedded Kubernetes API until interrupted.
+    Api(api::Args),
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(cli.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&exit::Failure::Runtime(error)),
+    };
+    let result = match cli.command {
+        Command::Api(args) => runtime.block_on(api::run(args)),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "equate", &mut std::io::stdout());
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => exit::report(&failure),
+    }
+}
+
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("warn,equate={level},equate_apiserver={level}")));
+    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+}

@@ -6,6 +6,11 @@
 //! validates objects. Rules (CEL) are in [`rules`]. Conversion webhooks are
 //! refused by name; only `None` converts.
 
+/// The group of CRDs.
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+/// The plural of CRDs.
+pub(crate) const PLURAL: &str = "customresourcedefinitions";
+
 mod correlate;
 mod definition;
 mod embedded;

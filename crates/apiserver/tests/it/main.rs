@@ -7,4 +7,16 @@
     reason = "a test says what went wrong by panicking"
 )]
 
+mod clients;
 mod journal;
+
+use std::time::Duration;
+
+/// Waits until something holds, with a deadline that names it.
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(tokio::time::Instant::now() < deadline, "in vain: {what}");
+        tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await.unwrap_err();
+    }
+}

@@ -5,11 +5,16 @@
 //! pure functions. Built-in strategies are a table in `builtin`; custom
 //! resources share one.
 
+mod behaviour;
+mod versions;
+
 use crate::field::FieldError;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use behaviour::Types;
 use crate::status::GroupResource;
+use crate::store::ResourceId;
 
 /// One served group, version and plural.
 #[derive(Debug, Clone)]
@@ -40,6 +45,15 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// How the kind behaves.
     pub strategy: &'static Strategy,
+    /// What follows from the rest.
+    pub derived: Derived,
+}
+
+/// What a resource's other fields imply, computed when first asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Derived {
+    storage: OnceLock<ResourceId>,
+    types: OnceLock<Types>,
 }
 
 impl Resource {

@@ -1,0 +1,201 @@
+//! Which resources are served at a given state of the store.
+//!
+//! Built-in resources are fixed; custom ones are read from the CRDs in a
+//! snapshot, so that what is served never lags behind what is stored. The
+//! result is rebuilt only when a CRD changed, and a version is compiled again
+//! only when its CRD did: the cost of a request does not depend on CRDs.
+
+use crate::builtin;
+use crate::crd::{self, CustomVersion};
+use crate::registry::{Resource, SchemaSource, Subresource};
+use crate::store::{ResourceId, Snapshot};
+use equate_manifest::schema;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Everything that is served.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// The revision of the newest CRD change this was built from.
+    revision: u64,
+    resources: Vec<Arc<Resource>>,
+    by_path: HashMap<(String, String, String), Arc<Resource>>,
+    group_versions: BTreeSet<(String, String)>,
+    /// What custom resources were compiled from: CRD uid and generation.
+    compiled: HashMap<(String, i64, String), Arc<CustomVersion>>,
+}
+
+impl Registry {
+    /// All resources: built-in ones in discovery order, then custom ones.
+    pub(crate) fn resources(&self) -> &[Arc<Resource>] {
+        &self.resources
+    }
+
+    /// The resource at a path.
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// Whether anything is served under this group and version.
+    pub(crate) fn serves(&self, group: &str, version: &str) -> bool {
+        self.group_versions.contains(&(group.to_owned(), version.to_owned()))
+    }
+
+    /// The resource of a kind, in whichever version is served first.
+    pub(crate) fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|r| r.group == group && r.kind == kind && r.stored())
+    }
+
+    /// The resource that stores objects under an id.
+    pub(crate) fn by_storage(&self, id: &ResourceId) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|r| r.stored() && r.storage() == *id)
+    }
+
+    /// When the set of resources last changed; a cache key for documents made from it.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn build(revision: u64, resources: Vec<Arc<Resource>>, compiled: HashMap<(String, i64, String), Arc<CustomVersion>>) -> Self {
+        let by_path = resources
+            .iter()
+            .map(|r| ((r.group.clone(), r.version.clone(), r.plural.clone()), Arc::clone(r)))
+            .collect();
+        let group_versions = resources.iter().map(|r| (r.group.clone(), r.version.clone())).collect();
+        Self { revision, resources, by_path, group_versions, compiled }
+    }
+}
+
+/// The registry of the newest state, kept until a CRD changes.
+pub(crate) struct Catalog {
+    builtin: Vec<Arc<Resource>>,
+    crds: ResourceId,
+    current: RwLock<Arc<Registry>>,
+}
+
+impl Catalog {
+    pub(crate) fn new() -> Self {
+        let builtin: Vec<Arc<Resource>> = schema::kubernetes_resources().iter().map(builtin_resource).map(Arc::new).collect();
+        let first = Registry::build(0, builtin.clone(), HashMap::new());
+        Self {
+            builtin,
+            crds: ResourceId::new(crd::GROUP, crd::PLURAL),
+            current: RwLock::new(Arc::new(first)),
+        }
+    }
+
+    /// What is served at a state.
+    pub(crate) fn at(&self, snapshot: &Snapshot) -> Arc<Registry> {
+        let revision = snapshot.modified(&self.crds);
+        let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        if current.revision >= revision {
+            return current;
+        }
+        let next = Arc::new(self.rebuild(revision, snapshot, &current));
+        let mut slot = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.revision < revision {
+            *slot = Arc::clone(&next);
+        }
+        next
+    }
+
+    fn rebuild(&self, revision: u64, snapshot: &Snapshot, before: &Registry) -> Registry {
+        let mut resources = self.builtin.clone();
+        let mut compiled = HashMap::new();
+        for (_, entry) in snapshot.list(&self.crds, None) {
+            let crd = entry.object();
+            if !crd::condition_is_true(crd, "Established") {
+                continue;
+            }
+            let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let generation = crd["metadata"]["generation"].as_i64().unwrap_or_default();
+            let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+            for version in versions.iter().filter(|v| v["served"] == true) {
+                let name = version["name"].as_str().unwrap_or_default();
+                let key = (uid.clone(), generation, name.to_owned());
+                let custom = match before.compiled.get(&key) {
+                    Some(custom) => Arc::clone(custom),
+                    None => match CustomVersion::compile(crd, name) {
+                        Ok(custom) => Arc::new(custom),
+                        Err(error) => {
+                            tracing::error!(crd = %crd["metadata"]["name"], version = name, %error, "a stored CRD does not compile");
+                            continue;
+                        }
+                    },
+                };
+                compiled.insert(key, Arc::clone(&custom));
+                resources.push(Arc::new(custom_resource(crd, name, custom)));
+            }
+        }
+        Registry::build(revision, resources, compiled)
+    }
+}
+
+fn builtin_resource(api: &'static schema::ApiResource) -> Resource {
+    Resource {
+        group: api.group.clone(),
+        version: api.version.clone(),
+        plural: api.plural.clone(),
+        singular: api.singular.clone(),
+        kind: api.kind.clone(),
+        list_kind: format!("{}List", api.kind),
+        namespaced: api.namespaced,
+        short_names: api.short_names.clone(),
+        categories: api.categories.clone(),
+        verbs: api.verbs.clone(),
+        schema: SchemaSource::Builtin(&api.definition),
+        subresources: api
+            .subresources
+            .iter()
+            .map(|s| Subresource {
+                name: s.name.clone(),
+                kind: (s.group.clone(), s.version.clone(), s.kind.clone()),
+                verbs: s.verbs.clone(),
+            })
+            .collect(),
+        strategy: builtin::strategy(&api.group, &api.kind),
+        derived: crate::registry::Derived::default(),
+    }
+}
+
+const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Resource {
+    let spec = &crd["spec"];
+    let names = &crd["status"]["acceptedNames"];
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let list = |v: &Value| -> Vec<String> {
+        v.as_array().map(|a| a.iter().filter_map(Value::as_str).map(str::to_owned).collect()).unwrap_or_default()
+    };
+    let kind = text(&names["kind"]);
+    let group = text(&spec["group"]);
+    let sub = |name: &str, kind: (String, String, String)| Subresource {
+        name: name.to_owned(),
+        kind,
+        verbs: ["get", "patch", "update"].map(str::to_owned).to_vec(),
+    };
+    let mut subresources = Vec::new();
+    if custom.has_status() {
+        subresources.push(sub("status", (group.clone(), version.to_owned(), kind.clone())));
+    }
+    if custom.scale().is_some() {
+        subresources.push(sub("scale", ("autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned())));
+    }
+    Resource {
+        version: version.to_owned(),
+        plural: text(&names["plural"]),
+        singular: text(&names["singular"]),
+        list_kind: text(&names["listKind"]),
+        namespaced: spec["scope"] == "Namespaced",
+        short_names: list(&names["shortNames"]),
+        categories: list(&names["categories"]),
+        verbs: CUSTOM_VERBS.map(str::to_owned).to_vec(),
+        strategy: crd::strategy(custom.has_status()),
+        schema: SchemaSource::Custom(custom),
+        subresources,
+        kind,
+        group,
+        derived: crate::registry::Derived::default(),
+    }
+}

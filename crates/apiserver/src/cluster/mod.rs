@@ -1,0 +1,280 @@
+//! A cluster: the store, the API and the controllers, built and served.
+//!
+//!     let cluster = EmbeddedCluster::builder().build()?;
+//!     let client: kube::Client = cluster.client();
+//!
+//! The client calls the router in-process: no socket, no TLS. The same router
+//! serves a loopback port for anyone else.
+
+mod kubeconfig;
+mod serve;
+
+use crate::auth::{Authenticator, Authority, Identity, Token};
+use crate::catalog::Catalog;
+use crate::controllers::{self, Profile};
+use crate::http::{self, Server, nonresource::Documents};
+use crate::pipeline::{Api, Clock, Settings};
+use crate::store::{Options, Store, StoreError};
+use axum::Router;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
+
+pub use serve::{Serving, ServeError};
+
+/// Why a cluster could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The journal could not be opened.
+    #[error("could not open the store")]
+    Store(#[from] StoreError),
+    /// A built-in object was refused, which is a bug.
+    #[error("could not make the bootstrap object {name}: {why}")]
+    Bootstrap {
+        /// Kind and name.
+        name: String,
+        /// What was wrong with it.
+        why: String,
+    },
+    /// The built-in objects could not be written.
+    #[error("could not write the bootstrap objects")]
+    Commit(#[source] crate::store::CommitError),
+    /// The certificates of the run could not be made.
+    #[error("could not make the cluster's certificate authority")]
+    Certificates(#[from] rcgen::Error),
+}
+
+/// How a cluster is to be.
+#[derive(Clone)]
+pub struct Builder {
+    options: Options,
+    tokens: Vec<(Token, Identity)>,
+    anonymous: bool,
+    settings: Settings,
+    controllers: Profile,
+    clock: Clock,
+    base: Option<Store>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("options", &self.options)
+            .field("anonymous", &self.anonymous)
+            .field("settings", &self.settings)
+            .field("controllers", &self.controllers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            tokens: Vec::new(),
+            anonymous: true,
+            settings: Settings { service_account_admission: true },
+            controllers: Profile::default(),
+            clock: Arc::new(jiff::Timestamp::now),
+            base: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Keeps the state in this file; without one it is gone with the process.
+    #[must_use]
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.options.journal = Some(path.into());
+        self
+    }
+
+    /// How much history is kept for watches and old lists.
+    #[must_use]
+    pub fn history(mut self, events: usize, age: std::time::Duration) -> Self {
+        self.options.history_events = events;
+        self.options.history_age = age;
+        self
+    }
+
+    /// Accepts a bearer token, besides the one that every cluster makes for its administrator.
+    #[must_use]
+    pub fn token(mut self, token: Token, identity: Identity) -> Self {
+        self.tokens.push((token, identity));
+        self
+    }
+
+    /// Whether callers without a token are let in as `system:anonymous`.
+    #[must_use]
+    pub fn anonymous(mut self, allowed: bool) -> Self {
+        self.anonymous = allowed;
+        self
+    }
+
+    /// Which controllers run.
+    #[must_use]
+    pub fn controllers(mut self, controllers: Profile) -> Self {
+        self.controllers = controllers;
+        self
+    }
+
+    /// Whether pods are given a ServiceAccount, and must name an existing one.
+    #[must_use]
+    pub fn service_account_admission(mut self, on: bool) -> Self {
+        self.settings.service_account_admission = on;
+        self
+    }
+
+    /// Where timestamps come from.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(now);
+        self
+    }
+
+    /// Builds the cluster and starts its controllers.
+    ///
+    /// # Errors
+    /// When the journal cannot be opened or the certificate authority cannot be made.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn build(self) -> Result<EmbeddedCluster, BuildError> {
+        let store = match self.base.clone() {
+            Some(store) => store,
+            None => Store::open(self.options.clone())?,
+        };
+        let authority = serve::Authority::new()?;
+        let admin = Token::random();
+        let mut authenticator =
+            Authenticator::new().anonymous(self.anonymous).token(&admin, Identity::admin());
+        for (token, identity) in &self.tokens {
+            authenticator = authenticator.token(token, identity.clone());
+        }
+        let api = Arc::new(Api {
+            catalog: Catalog::new(),
+            settings: self.settings,
+            clock: Arc::clone(&self.clock),
+            auth: Authority::new(authenticator),
+            store,
+        });
+        api.bootstrap().await?;
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let running = controllers::start(Arc::clone(&api), &self.controllers, authority.certificate_pem());
+        let stopped = stop.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                () = running => {}
+                () = stopped.cancelled() => {}
+            }
+        });
+        let server = Arc::new(Server { api: Arc::clone(&api), documents: Documents::default() });
+        let router = Router::new().fallback(http::handle).with_state(server);
+        Ok(EmbeddedCluster { builder: self, api, router, admin, authority: Arc::new(authority), stop, tasks })
+    }
+}
+
+/// A running cluster. Dropping it stops its controllers.
+pub struct EmbeddedCluster {
+    builder: Builder,
+    api: Arc<Api>,
+    router: Router,
+    admin: Token,
+    authority: Arc<serve::Authority>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl std::fmt::Debug for EmbeddedCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedCluster").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedCluster {
+    /// A cluster as people expect one: in memory, all controllers.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A client with the administrator's rights, in-process.
+    pub fn client(&self) -> kube::Client {
+        self.client_as(Identity::admin())
+    }
+
+    /// A client that acts as somebody, in-process.
+    pub fn client_as(&self, identity: Identity) -> kube::Client {
+        let service = tower::ServiceBuilder::new()
+            .map_request(move |mut request: ::http::Request<kube::client::Body>| {
+                request.extensions_mut().insert(identity.clone());
+                request
+            })
+            .service(self.router.clone());
+        kube::Client::new(service, "default")
+    }
+
+    /// The API as a service; identities come from bearer tokens or as an [`Identity`] extension.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// The administrator's token.
+    pub fn admin_token(&self) -> &Token {
+        &self.admin
+    }
+
+    /// The certificate authority that signs what [`serve`](Self::serve) presents, PEM.
+    pub fn certificate_authority(&self) -> &str {
+        self.authority.certificate_pem()
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        self.api.store.revision()
+    }
+
+    /// Forgets history before a revision, so that older lists and watches answer 410.
+    pub fn compact(&self, before: u64) {
+        self.api.store.compact(before);
+    }
+
+    /// A second cluster that starts from this one's state and goes its own way, in memory.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub async fn fork(&self) -> Result<Self, BuildError> {
+        let builder = Builder { base: Some(self.api.store.fork()), ..self.builder.clone() };
+        builder.build().await
+    }
+
+    /// Serves the API over TLS on an address (port 0 picks one).
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub async fn serve(&self, address: std::net::SocketAddr) -> Result<Serving, ServeError> {
+        serve::serve(self.router.clone(), Arc::clone(&self.authority), address, self.stop.child_token()).await
+    }
+
+    /// Writes a kubeconfig for a served address, readable by its owner only.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_kubeconfig(&self, serving: &Serving, path: &Path) -> std::io::Result<()> {
+        kubeconfig::write(path, &serving.url(), self.authority.certificate_pem(), &self.admin)
+    }
+
+    /// Stops the controllers and waits for them.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for EmbeddedCluster {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

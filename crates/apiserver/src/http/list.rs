@@ -1,0 +1,262 @@
+//! Lists: which state they show, which objects, how many at a time.
+
+use super::negotiate::{Format, Shape};
+use super::options::{At, ListOptions};
+use super::respond::{List, Reply, partial};
+use crate::pipeline::{Api, View};
+use crate::registry::Resource;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::{ApiError, Cause, Details};
+use crate::store::{AtError, Entry, Snapshot};
+use crate::table;
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a list waits for a revision that has not come yet (apiserver watch cache, 3 s).
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+
+/// The selectors of a list, watch or delete collection, checked against the resource.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(&options.label_selector).map_err(ApiError::bad_request)?;
+        let fields = FieldSelector::parse(&options.field_selector).map_err(ApiError::bad_request)?;
+        for test in fields.tests() {
+            resource.check_selectable(&test.field)?;
+        }
+        Ok(Self { labels, fields })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, resource: &Resource, object: &Value) -> bool {
+        self.labels.matches(object)
+            && (self.fields.is_empty() || self.fields.matches(|field| resource.selectable_value(object, field)))
+    }
+}
+
+/// One page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub entries: Vec<Arc<Entry>>,
+    pub revision: u64,
+    pub continue_token: Option<String>,
+    pub remaining: Option<usize>,
+}
+
+impl Page {
+    pub(crate) fn metadata(&self) -> Value {
+        let mut out = json!({ "resourceVersion": self.revision.to_string() });
+        if let Some(token) = &self.continue_token {
+            out["continue"] = json!(token);
+        }
+        if let Some(remaining) = self.remaining {
+            out["remainingItemCount"] = json!(remaining);
+        }
+        out
+    }
+}
+
+/// Reads a page of a resource.
+pub(crate) async fn page(
+    api: &Api,
+    view: &View,
+    resource: &Resource,
+    namespace: Option<&str>,
+    options: &ListOptions,
+) -> Result<Page, ApiError> {
+    let selection = Selection::parse(resource, options)?;
+    let (snapshot, start) = match &options.continue_token {
+        Some(token) => continued(api, view, namespace, token, options)?,
+        None => (at(api, view, options.at).await?, None),
+    };
+    // Upstream answers "any state" from its cache, which knows no pages.
+    let limit = if options.at == At::Any && options.continue_token.is_none() { None } else { options.limit };
+    let id = resource.storage();
+    let mut entries = Vec::new();
+    let mut last = None;
+    let mut more = false;
+    let mut seen = 0;
+    let start = start.unwrap_or_default();
+    for (path, entry) in snapshot.list_from(&id, namespace, &start) {
+        if !selection.matches(resource, entry.object()) {
+            seen += 1;
+            continue;
+        }
+        if limit.is_some_and(|limit| entries.len() >= limit) {
+            more = true;
+            break;
+        }
+        seen += 1;
+        last = Some(path.clone());
+        entries.push(Arc::clone(entry));
+    }
+    let continue_token = match (more, &last) {
+        (true, Some(path)) => Some(encode_token(snapshot.revision(), namespace, path.as_str())),
+        _ => None,
+    };
+    let remaining = (continue_token.is_some() && selection.is_empty()).then(|| {
+        let after_start = snapshot.list_from(&id, namespace, &start).count();
+        after_start.saturating_sub(seen)
+    });
+    Ok(Page { entries, revision: snapshot.revision(), continue_token, remaining })
+}
+
+/// The state that a list asks for.
+pub(crate) async fn at(api: &Api, view: &View, at: At) -> Result<Snapshot, ApiError> {
+    match at {
+        At::Newest | At::Any => Ok(view.snapshot.clone()),
+        At::NotOlderThan(revision) => fresh(api, revision).await,
+        At::Exactly(revision) => {
+            fresh(api, revision).await?;
+            api.store.snapshot_at(revision).map_err(|error| match error {
+                AtError::Expired { .. } => expired(revision),
+                AtError::Future { current } => too_large(revision, current),
+            })
+        }
+    }
+}
+
+/// Waits a moment for a revision that is yet to come; then 504.
+async fn fresh(api: &Api, revision: u64) -> Result<Snapshot, ApiError> {
+    if api.store.wait_for(revision, FRESHNESS_WAIT).await {
+        Ok(api.store.snapshot())
+    } else {
+        Err(too_large(revision, api.store.revision()))
+    }
+}
+
+fn expired(revision: u64) -> ApiError {
+    ApiError::expired(format!("The resourceVersion for the provided list is too old: {revision}"))
+}
+
+/// 504: the revision is in the future.
+pub(crate) fn too_large(revision: u64, current: u64) -> ApiError {
+    ApiError::new(
+        504,
+        "Timeout",
+        format!("Timeout: Too large resource version: {revision}, current: {current}"),
+        Some(Details {
+            causes: vec![Cause {
+                reason: "ResourceVersionTooLarge".to_owned(),
+                message: "Too large resource version".to_owned(),
+                field: String::new(),
+            }],
+            retry_after_seconds: Some(1),
+            ..Details::default()
+        }),
+    )
+}
+
+/// A continue token: the revision of the first page, and the last key, relative to what is listed.
+fn encode_token(revision: u64, namespace: Option<&str>, path: &str) -> String {
+    let relative = match namespace {
+        Some(namespace) => path.strip_prefix(namespace).and_then(|p| p.strip_prefix('/')).unwrap_or(path),
+        None => path,
+    };
+    token(json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{relative}\u{0}") }))
+}
+
+fn token(value: Value) -> String {
+    let Value::Object(map) = value else { return String::new() };
+    let text = |key: &str| map.get(key).map(Value::to_string).unwrap_or_default();
+    URL_SAFE_NO_PAD.encode(format!("{{\"v\":{},\"rv\":{},\"start\":{}}}", text("v"), text("rv"), text("start")))
+}
+
+fn continued(
+    api: &Api,
+    view: &View,
+    namespace: Option<&str>,
+    token_text: &str,
+    options: &ListOptions,
+) -> Result<(Snapshot, Option<String>), ApiError> {
+    let invalid = |why: String| ApiError::bad_request(format!("invalid continue token: {why}"));
+    let bytes = URL_SAFE_NO_PAD
+        .decode(token_text)
+        .map_err(|e| invalid(format!("continue key is not valid: {e}")))?;
+    let value = equate_manifest::json::decode(&bytes)
+        .map_err(|e| invalid(format!("continue key is not valid: {e}")))?
+        .value;
+    if value["v"] != "meta.k8s.io/v1" {
+        return Err(invalid(format!(
+            "continue key is not valid: server does not recognize this encoded version {}",
+            value["v"]
+        )));
+    }
+    let start = value["start"].as_str().unwrap_or_default();
+    let Some(start) = start.strip_prefix('/').filter(|s| !s.is_empty()) else {
+        return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned()));
+    };
+    if !matches!(options.at, At::Newest | At::Any) {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let start = match namespace {
+        Some(namespace) => format!("{namespace}/{start}"),
+        None => start.to_owned(),
+    };
+    match value["rv"].as_i64() {
+        // An inconsistent continuation, offered after the first revision was compacted.
+        Some(-1) => Ok((view.snapshot.clone(), Some(start))),
+        Some(revision) => {
+            let revision = u64::try_from(revision).unwrap_or_default();
+            match api.store.snapshot_at(revision) {
+                Ok(snapshot) => Ok((snapshot, Some(start))),
+                Err(AtError::Future { current }) => Err(too_large(revision, current)),
+                Err(AtError::Expired { .. }) => Err(expired_continue(&value)),
+            }
+        }
+        None => Err(invalid("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned())),
+    }
+}
+
+/// 410 with a token that goes on at the newest state, for clients that can live with that.
+fn expired_continue(value: &Value) -> ApiError {
+    let fresh = token(json!({ "v": "meta.k8s.io/v1", "rv": -1, "start": value["start"] }));
+    let mut error = ApiError::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    error.continue_token = Some(fresh);
+    error
+}
+
+/// Writes a page in the shape that was asked for.
+pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result<Response, ApiError> {
+    let converted: Vec<std::borrow::Cow<'_, Value>> =
+        page.entries.iter().map(|e| resource.to_version(e.object())).collect::<Result<_, _>>()?;
+    let items = converted.iter().map(std::convert::AsRef::as_ref);
+    let value = match reply.accepted.shape {
+        Shape::Object => {
+            let list = List { resource, metadata: page.metadata(), items };
+            if reply.accepted.format == Format::Json {
+                let bytes = serde_json::to_vec(&list).map_err(|e| ApiError::internal(e.to_string()))?;
+                return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), Bytes::from(bytes)));
+            }
+            serde_json::to_value(&list).map_err(|e| ApiError::internal(e.to_string()))?
+        }
+        Shape::PartialMetadata => json!({
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": page.metadata(),
+            "items": items.map(partial).collect::<Vec<_>>(),
+        }),
+        Shape::Table => {
+            let mut out = table::render(resource, items, reply.include_object, reply.now);
+            out["metadata"] = page.metadata();
+            out
+        }
+    };
+    Ok(reply.value(StatusCode::OK, &value))
+}

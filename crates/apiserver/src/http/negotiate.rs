@@ -1,0 +1,174 @@
+//! Which representation a client asked for.
+//!
+//! The `Accept` list is read in order; the first entry this server can write
+//! wins. Protobuf is never written: clients that ask for it list JSON as well.
+
+use crate::status::ApiError;
+use http::{HeaderMap, header};
+
+/// How an answer is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+}
+
+impl Format {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// What an object is turned into before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Object,
+    Table,
+    PartialMetadata,
+}
+
+/// The outcome for one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    pub format: Format,
+    pub shape: Shape,
+}
+
+impl Accepted {
+    pub(crate) const JSON: Self = Self { format: Format::Json, shape: Shape::Object };
+}
+
+const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The first acceptable entry; 406 when there is none. No header means JSON.
+pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepted, ApiError> {
+    let mut any = false;
+    for value in headers.get_all(header::ACCEPT) {
+        let Ok(text) = value.to_str() else { continue };
+        for entry in text.split(',') {
+            let entry = entry.trim();
+            if entry.is_empty() {
+                continue;
+            }
+            any = true;
+            if let Some(accepted) = entry_accepted(entry, transformable) {
+                return Ok(accepted);
+            }
+        }
+    }
+    if any { Err(not_acceptable()) } else { Ok(Accepted::JSON) }
+}
+
+/// Whether the aggregated discovery document was asked for; the value is the version to answer with.
+pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> {
+    for value in headers.get_all(header::ACCEPT) {
+        for entry in value.to_str().ok()?.split(',') {
+            let parts = MediaType::parse(entry);
+            if parts.parameter("as") == Some("APIGroupDiscoveryList")
+                && parts.parameter("g") == Some("apidiscovery.k8s.io")
+                && matches!(parts.media_type, "application/json")
+            {
+                match parts.parameter("v") {
+                    Some("v2") => return Some("v2"),
+                    Some("v2beta1") => return Some("v2beta1"),
+                    _ => {}
+                }
+            } else if parts.parameters.is_empty() && parts.media_type == "application/json" {
+                return None;
+            }
+        }
+    }
+    None
+}
+
+fn entry_accepted(entry: &str, transformable: bool) -> Option<Accepted> {
+    let parts = MediaType::parse(entry);
+    let format = match parts.media_type {
+        "application/json" | "*/*" | "application/*" => Format::Json,
+        "application/yaml" => Format::Yaml,
+        _ => return None,
+    };
+    let shape = match parts.parameter("as") {
+        None => Shape::Object,
+        Some(_) if !transformable => return None,
+        Some(kind) => {
+            if parts.parameter("g") != Some("meta.k8s.io") || !matches!(parts.parameter("v"), Some("v1" | "v1beta1")) {
+                return None;
+            }
+            match kind {
+                "Table" => Shape::Table,
+                "PartialObjectMetadata" | "PartialObjectMetadataList" => Shape::PartialMetadata,
+                _ => return None,
+            }
+        }
+    };
+    Some(Accepted { format, shape })
+}
+
+fn not_acceptable() -> ApiError {
+    ApiError::new(
+        406,
+        "NotAcceptable",
+        format!("406: Not Acceptable\n\nAvailable representations: {AVAILABLE}"),
+        Some(crate::status::Details::default()),
+    )
+}
+
+/// A media type and its parameters, borrowed from a header.
+struct MediaType<'a> {
+    media_type: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> MediaType<'a> {
+    fn parse(entry: &'a str) -> Self {
+        let mut parts = entry.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let parameters = parts.filter_map(|p| p.split_once('=')).map(|(k, v)| (k.trim(), v.trim())).collect();
+        Self { media_type, parameters }
+    }
+
+    fn parameter(&self, key: &str) -> Option<&'a str> {
+        self.parameters.iter().find(|(k, _)| *k == key).map(|(_, v)| *v)
+    }
+}
+
+/// The content type of a body, without parameters.
+pub(crate) fn content_type(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(text.split(';').next().unwrap_or_default().trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &str, expected: Result<(Format, Shape), u16>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, value.parse().unwrap());
+        let got = accept(&headers, true).map(|a| (a.format, a.shape)).map_err(|e| e.code);
+        assert_eq!(got, expected, "{value}");
+    }
+
+    #[test]
+    fn accepted() {
+        check("application/json", Ok((Format::Json, Shape::Object)));
+        check("*/*", Ok((Format::Json, Shape::Object)));
+        check("application/vnd.kubernetes.protobuf, */*", Ok((Format::Json, Shape::Object)));
+        check("application/yaml", Ok((Format::Yaml, Shape::Object)));
+        check("text/csv", Err(406));
+        check(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+            Ok((Format::Json, Shape::Table)),
+        );
+        check(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Ok((Format::Json, Shape::PartialMetadata)),
+        );
+        check("application/json;as=Other;g=meta.k8s.io;v=v1,application/json", Ok((Format::Json, Shape::Object)));
+    }
+}

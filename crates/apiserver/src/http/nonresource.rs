@@ -1,0 +1,183 @@
+//! Paths that name no object: discovery, OpenAPI, version, health.
+
+use super::Call;
+use super::respond::{Reply, text};
+use crate::catalog::Registry;
+use crate::status::ApiError;
+use crate::{discovery, openapi};
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Documents made from a registry, kept until it changes.
+#[derive(Debug, Default)]
+pub(crate) struct Documents(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    revision: u64,
+    made: HashMap<String, Arc<Document>>,
+}
+
+/// Bytes and the hash clients cache them by.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub bytes: Bytes,
+    pub hash: String,
+}
+
+impl Documents {
+    /// The document of a name, made when it is first asked for.
+    fn get(&self, registry: &Registry, name: &str, make: impl FnOnce() -> Option<Vec<u8>>) -> Option<Arc<Document>> {
+        {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.revision != registry.revision() {
+                *kept = Kept { revision: registry.revision(), made: HashMap::new() };
+            }
+            if let Some(document) = kept.made.get(name) {
+                return Some(Arc::clone(document));
+            }
+        }
+        // Made outside the lock: a large document must not hold up the small ones.
+        let bytes = Bytes::from(make()?);
+        let document = Arc::new(Document { hash: openapi::hash(&bytes), bytes });
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.revision == registry.revision() {
+            kept.made.insert(name.to_owned(), Arc::clone(&document));
+        }
+        Some(document)
+    }
+}
+
+/// Answers a request for a path that names no object.
+pub(super) fn respond(call: &Call<'_>) -> Result<Response, ApiError> {
+    if !matches!(call.method.as_str(), "GET" | "HEAD") {
+        return Ok(text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n"));
+    }
+    let path = call.info.path.trim_end_matches('/');
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+    let registry = &call.view.registry;
+    let resources = registry.resources();
+    match parts.as_slice() {
+        [] => json(call, &discovery::root_paths(resources)),
+        ["version"] => json(call, &discovery::version()),
+        ["healthz" | "livez" | "readyz", rest @ ..] => Ok(health(call, &parts, rest)),
+        ["api"] => match super::negotiate::aggregated_discovery(call.headers) {
+            Some(version) => aggregated(call, version, true),
+            None => json(call, &discovery::api_versions(host(call.headers))),
+        },
+        ["apis"] => match super::negotiate::aggregated_discovery(call.headers) {
+            Some(version) => aggregated(call, version, false),
+            None => json(call, &discovery::group_list(resources)),
+        },
+        ["api", version] => found(call, discovery::resource_list(resources, "", version)),
+        ["apis", group] => found(call, discovery::group(resources, group)),
+        ["apis", group, version] => found(call, discovery::resource_list(resources, group, version)),
+        ["openapi", "v3"] => openapi_index(call),
+        ["openapi", "v3", rest @ ..] => openapi_document(call, rest),
+        ["openapi", "v2"] => Err(openapi::v2_not_supported()),
+        _ => Ok(not_found()),
+    }
+}
+
+fn not_found() -> Response {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn host(headers: &HeaderMap) -> &str {
+    headers.get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or("localhost")
+}
+
+fn json(call: &Call<'_>, value: &Value) -> Result<Response, ApiError> {
+    let reply: Reply = call.reply(false)?;
+    Ok(reply.value(StatusCode::OK, value))
+}
+
+fn found(call: &Call<'_>, value: Option<Value>) -> Result<Response, ApiError> {
+    match value {
+        Some(value) => json(call, &value),
+        None => Ok(not_found()),
+    }
+}
+
+fn aggregated(call: &Call<'_>, version: &'static str, core: bool) -> Result<Response, ApiError> {
+    let registry = &call.view.registry;
+    let name = format!("aggregated/{version}/{core}");
+    let document = call
+        .server
+        .documents
+        .get(registry, &name, || {
+            serde_json::to_vec(&discovery::aggregated(registry.resources(), core, version)).ok()
+        })
+        .ok_or_else(|| ApiError::internal("the discovery document could not be written"))?;
+    let content_type = match version {
+        "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+    };
+    cached(call, &document, content_type)
+}
+
+/// An answer that clients keep: 304 when they hold it already.
+fn cached(call: &Call<'_>, document: &Document, content_type: &'static str) -> Result<Response, ApiError> {
+    let etag = format!("\"{}\"", document.hash);
+    let held = call.headers.get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok()) == Some(etag.as_str());
+    let reply = call.reply_any();
+    let mut response = if held {
+        reply.bytes(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
+    } else {
+        reply.bytes(StatusCode::OK, content_type, document.bytes.clone())
+    };
+    let value = HeaderValue::from_str(&etag).map_err(|e| ApiError::internal(e.to_string()))?;
+    response.headers_mut().insert(header::ETAG, value);
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+fn openapi_index(call: &Call<'_>) -> Result<Response, ApiError> {
+    let registry = &call.view.registry;
+    let documents = &call.server.documents;
+    let index = documents.get(registry, "openapi/index", || {
+        let hashes = openapi::group_versions(registry.resources())
+            .into_iter()
+            .filter_map(|path| {
+                let document = openapi_made(call, &path)?;
+                Some((path, document.hash.clone()))
+            })
+            .collect::<Vec<_>>();
+        serde_json::to_vec(&openapi::index(&hashes)).ok()
+    });
+    let index = index.ok_or_else(|| ApiError::internal("the OpenAPI index could not be written"))?;
+    cached(call, &index, "application/json")
+}
+
+fn openapi_made(call: &Call<'_>, path: &str) -> Option<Arc<Document>> {
+    let registry = &call.view.registry;
+    call.server
+        .documents
+        .get(registry, &format!("openapi/{path}"), || openapi::document(registry.resources(), path))
+}
+
+fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError> {
+    match openapi_made(call, &rest.join("/")) {
+        Some(document) => cached(call, &document, "application/json"),
+        None => Ok(not_found()),
+    }
+}
+
+/// `ok`; with `?verbose`, what was checked.
+fn health(call: &Call<'_>, parts: &[&str], rest: &[&str]) -> Response {
+    const CHECKS: [&str; 2] = ["ping", "store"];
+    let endpoint = parts.first().copied().unwrap_or_default();
+    match rest {
+        [] if call.query.get("verbose").is_some() => {
+            let lines: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();
+            text(StatusCode::OK, format!("{lines}{endpoint} check passed\n"))
+        }
+        [] => text(StatusCode::OK, "ok"),
+        [check] if CHECKS.contains(check) => text(StatusCode::OK, "ok"),
+        _ => not_found(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Answers: objects, lists, tables and failures, as bytes.
+
+use super::negotiate::{Accepted, Format, Shape};
+use crate::pipeline::Object;
+use crate::registry::{Resource, SchemaSource};
+use crate::status::ApiError;
+use crate::table;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+
+/// Above this an answer is compressed for clients that accept it (apiserver, 128 KiB).
+const GZIP_MIN: usize = 128 * 1024;
+/// The most bytes of `Warning` texts in one answer (apiserver `warning`, 4 KiB).
+const WARNINGS_MAX: usize = 4 * 1024;
+
+/// What an answer needs to know of its request.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub accepted: Accepted,
+    pub include_object: table::IncludeObject,
+    pub gzip: bool,
+    pub now: jiff::Timestamp,
+}
+
+impl Reply {
+    /// An object of a resource in the shape that was asked for.
+    pub(crate) fn object(&self, resource: &Resource, object: &Object, code: StatusCode) -> Response {
+        match self.accepted.shape {
+            Shape::Object => match object {
+                Object::Stored(entry) if self.accepted.format == Format::Json && resource.shows_as_stored(entry.object()) => {
+                    self.bytes(code, Format::Json.content_type(), entry.encoded())
+                }
+                _ => match resource.to_version(object.value()) {
+                    Ok(value) => self.value(code, &value),
+                    Err(error) => self.failure(&error),
+                },
+            },
+            Shape::PartialMetadata => self.value(code, &partial(object.value())),
+            Shape::Table => {
+                let value = match resource.to_version(object.value()) {
+                    Ok(value) => value,
+                    Err(error) => return self.failure(&error),
+                };
+                let meta = json!({ "resourceVersion": value["metadata"]["resourceVersion"] });
+                let mut out = table::render(resource, std::iter::once(&*value), self.include_object, self.now);
+                out["metadata"] = meta;
+                self.value(code, &out)
+            }
+        }
+    }
+
+    /// Any JSON value.
+    pub(crate) fn value(&self, code: StatusCode, value: &Value) -> Response {
+        match self.accepted.format {
+            Format::Json => match serde_json::to_vec(value) {
+                Ok(bytes) => self.bytes(code, Format::Json.content_type(), Bytes::from(bytes)),
+                Err(error) => self.failure(&ApiError::internal(error.to_string())),
+            },
+            Format::Yaml => {
+                let text = equate_manifest::yaml::to_string(value);
+                self.bytes(code, Format::Yaml.content_type(), Bytes::from(text))
+            }
+        }
+    }
+
+    /// A failure, always as one line of JSON.
+    pub(crate) fn failure(&self, error: &ApiError) -> Response {
+        failure(error)
+    }
+
+    /// Bytes of a content type, compressed when large and accepted.
+    pub(crate) fn bytes(&self, code: StatusCode, content_type: &'static str, bytes: Bytes) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = code;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        let compressed = (self.gzip && bytes.len() > GZIP_MIN).then(|| gzip(&bytes)).flatten();
+        *response.body_mut() = match compressed {
+            Some(compressed) => {
+                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+                Body::from(compressed)
+            }
+            None => Body::from(bytes),
+        };
+        response
+    }
+}
+
+/// The lowest level, as upstream: lists repeat themselves enough.
+fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::fast());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()
+}
+
+/// A Status answer.
+pub(crate) fn failure(error: &ApiError) -> Response {
+    let mut response = Response::new(Body::from(error.to_value().to_string()));
+    *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if let Some(seconds) = error.details.as_ref().and_then(|d| d.retry_after_seconds) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A text answer.
+pub(crate) fn text(code: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// Adds `Warning` headers, once each, up to upstream's limit.
+pub(crate) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    let mut total = 0;
+    for warning in warnings {
+        total += warning.len();
+        if total > WARNINGS_MAX {
+            return;
+        }
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}
+
+/// An object reduced to its metadata.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new())),
+    })
+}
+
+/// A list as it is written: items of built-in kinds carry no `apiVersion` and `kind`.
+pub(crate) struct List<'a, I> {
+    pub resource: &'a Resource,
+    pub metadata: Value,
+    pub items: I,
+}
+
+impl<'a, I> Serialize for List<'a, I>
+where
+    I: Iterator<Item = &'a Value> + Clone,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("kind", &self.resource.list_kind)?;
+        map.serialize_entry("apiVersion", &self.resource.api_version())?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        match self.resource.schema {
+            SchemaSource::Custom(_) => {
+                let api_version = self.resource.api_version();
+                map.serialize_entry("items", &Sequence(self.items.clone().map(|v| InVersion(v, &api_version))))?;
+            }
+            SchemaSource::Builtin(_) => map.serialize_entry("items", &Sequence(self.items.clone().map(WithoutKind)))?,
+        }
+        map.end()
+    }
+}
+
+struct Sequence<I>(I);
+
+impl<I> Serialize for Sequence<I>
+where
+    I: Iterator + Clone,
+    I::Item: Serialize,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
+struct WithoutKind<'a>(&'a Value);
+
+impl Serialize for WithoutKind<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(map) => {
+                serializer.collect_map(map.iter().filter(|(k, _)| *k != "apiVersion" && *k != "kind"))
+            }
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+struct InVersion<'a>(&'a Value, &'a str);
+
+impl Serialize for InVersion<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(map) => {
+                let mut out = serializer.serialize_map(Some(map.len()))?;
+                for (key, value) in map {
+                    if key == "apiVersion" {
+                        out.serialize_entry(key, self.1)?;
+                    } else {
+                        out.serialize_entry(key, value)?;
+                    }
+                }
+                out.end()
+            }
+            other => other.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Watches: a stream of events as lines of JSON.
+//!
+//! A watch holds a cursor into the store's event ring and no buffer of its
+//! own: a client that reads too slowly falls out of the ring and its stream
+//! ends, after which it resumes or relists as it would after any broken
+//! connection.
+
+use super::list::{Selection, at};
+use super::negotiate::Shape;
+use super::options::{At, ListOptions};
+use super::respond::{Reply, partial};
+use crate::pipeline::{Api, View};
+use crate::registry::Resource;
+use crate::status::ApiError;
+use crate::store::{AtError, Entry, Event, EventKind, Snapshot, Subscription};
+use crate::table;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often an idle watch says how far it has seen.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long a watch lives when the client does not say (apiserver: 30 to 60 minutes, at random).
+const LIFETIME_MIN: Duration = Duration::from_secs(30 * 60);
+/// The last bookmark comes this long before the end.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// Answers a watch request.
+pub(crate) async fn respond(
+    api: &Api,
+    view: &View,
+    reply: Reply,
+    resource: Arc<Resource>,
+    namespace: Option<String>,
+    options: &ListOptions,
+) -> Result<Response, ApiError> {
+    let selection = Selection::parse(&resource, options)?;
+    let begun = begin(api, view, &resource, options).await?;
+    let lifetime = options.timeout_seconds.map_or_else(random_lifetime, Duration::from_secs);
+    let end = Instant::now() + lifetime;
+    let stream = Stream {
+        lines: Lines { reply, resource, selection, namespace, table_begun: false },
+        bookmarks: options.bookmarks,
+        mark_initial: options.send_initial_events == Some(true) && options.bookmarks,
+        next_bookmark: (Instant::now() + BOOKMARK_EVERY).min(before(end)),
+        end,
+        state: State::Begin(begun),
+    };
+    let content_type = if stream.lines.reply.accepted.format == super::negotiate::Format::Yaml {
+        return Err(ApiError::new(
+            406,
+            "NotAcceptable",
+            "406: Not Acceptable\n\nAvailable representations: application/json;stream=watch",
+            Some(crate::status::Details::default()),
+        ));
+    } else {
+        HeaderValue::from_static("application/json")
+    };
+    let body = Body::from_stream(futures::stream::unfold(stream, |mut stream| async move {
+        stream.next().await.map(|bytes| (Ok::<_, std::convert::Infallible>(bytes), stream))
+    }));
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::OK;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+fn random_lifetime() -> Duration {
+    let random = u64::from(u32::from_le_bytes(first_four(uuid::Uuid::new_v4().as_bytes())));
+    LIFETIME_MIN + Duration::from_secs(random % LIFETIME_MIN.as_secs())
+}
+
+fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
+    [bytes[0], bytes[1], bytes[2], bytes[3]]
+}
+
+fn before(end: Instant) -> Instant {
+    end.checked_sub(BOOKMARK_BEFORE_END).map_or(end, |at| at.max(Instant::now()))
+}
+
+/// Where a watch starts.
+enum Begun {
+    /// With the objects of a state, then what follows.
+    Objects(Snapshot, Subscription),
+    /// With what follows a revision.
+    After(u64, Subscription),
+    /// Nowhere: the revision is gone. The stream says so and ends.
+    Expired(u64),
+}
+
+async fn begin(api: &Api, view: &View, resource: &Resource, options: &ListOptions) -> Result<Begun, ApiError> {
+    let id = resource.storage();
+    let from = |snapshot: Snapshot| match api.store.subscribe(&id, snapshot.revision()) {
+        Ok(subscription) => Begun::Objects(snapshot, subscription),
+        Err(_) => Begun::Expired(0),
+    };
+    match (options.send_initial_events, options.at) {
+        (Some(true), wanted) => Ok(from(at(api, view, wanted).await?)),
+        (Some(false), At::Newest | At::Any) => {
+            let revision = view.snapshot.revision();
+            Ok(subscribe(api, &id, revision))
+        }
+        (None, At::Newest | At::Any) => Ok(from(view.snapshot.clone())),
+        (_, At::NotOlderThan(revision) | At::Exactly(revision)) => Ok(subscribe(api, &id, revision)),
+    }
+}
+
+fn subscribe(api: &Api, id: &crate::store::ResourceId, revision: u64) -> Begun {
+    match api.store.subscribe(id, revision) {
+        Ok(subscription) => Begun::After(revision, subscription),
+        Err(AtError::Expired { .. }) => Begun::Expired(revision),
+        // A revision yet to come: nothing before it is sent.
+        Err(AtError::Future { current }) => match api.store.subscribe(id, current) {
+            Ok(subscription) => Begun::After(revision, subscription),
+            Err(_) => Begun::Expired(revision),
+        },
+    }
+}
+
+enum State {
+    Begin(Begun),
+    Live { subscription: Subscription, after: u64 },
+    Ended,
+}
+
+struct Stream {
+    lines: Lines,
+    bookmarks: bool,
+    mark_initial: bool,
+    next_bookmark: Instant,
+    end: Instant,
+    state: State,
+}
+
+impl Stream {
+    /// The next bytes; `None` ends the stream.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Ended => return None,
+                State::Begin(Begun::Expired(revision)) => return Some(self.lines.expired(revision)),
+                State::Begin(Begun::After(after, subscription)) => {
+                    self.state = State::Live { subscription, after };
+                }
+                State::Begin(Begun::Objects(snapshot, subscription)) => {
+                    let bytes = self.initial(&snapshot);
+                    self.state = State::Live { subscription, after: snapshot.revision() };
+                    if !bytes.is_empty() {
+                        return Some(bytes);
+                    }
+                }
+                State::Live { mut subscription, after } => {
+                    let next = self.live(&mut subscription, after).await;
+                    match next {
+                        Live::Bytes(bytes) => {
+                            self.state = State::Live { subscription, after };
+                            return Some(bytes);
+                        }
+                        Live::Nothing => self.state = State::Live { subscription, after },
+                        Live::Over => return None,
+                    }
+                }
+            }
+        }
+    }
+
+    fn initial(&mut self, snapshot: &Snapshot) -> Bytes {
+        let mut out = BytesMut::new();
+        let id = self.lines.resource.storage();
+        for (_, entry) in snapshot.list(&id, self.lines.namespace.as_deref()) {
+            if self.lines.selected(entry.object()) {
+                self.lines.entry(&mut out, "ADDED", entry);
+            }
+        }
+        if self.mark_initial {
+            let bookmark = self.lines.bookmark(snapshot.revision(), true);
+            out.extend_from_slice(&bookmark);
+        }
+        out.freeze()
+    }
+
+    async fn live(&mut self, subscription: &mut Subscription, after: u64) -> Live {
+        let deadline = if self.bookmarks { self.next_bookmark.min(self.end) } else { self.end };
+        match tokio::time::timeout_at(deadline, subscription.next()).await {
+            Ok(Ok(events)) => {
+                let mut out = BytesMut::new();
+                for event in events.iter().filter(|e| e.revision > after) {
+                    self.lines.event(&mut out, event);
+                }
+                if out.is_empty() { Live::Nothing } else { Live::Bytes(out.freeze()) }
+            }
+            Ok(Err(lagged)) => {
+                tracing::debug!(?lagged, "a watch fell behind and was closed");
+                Live::Over
+            }
+            Err(_) if Instant::now() >= self.end => Live::Over,
+            Err(_) => {
+                self.next_bookmark = if self.next_bookmark >= before(self.end) {
+                    self.end
+                } else {
+                    (Instant::now() + BOOKMARK_EVERY).min(before(self.end))
+                };
+                Live::Bytes(self.lines.bookmark(subscription.revision(), false))
+            }
+        }
+    }
+}
+
+enum Live {
+    Bytes(Bytes),
+    Nothing,
+    Over,
+}
+
+/// Turns events into lines for one watch.
+struct Lines {
+    reply: Reply,
+    resource: Arc<Resource>,
+    selection: Selection,
+    namespace: Option<String>,
+    /// Tables carry their columns only in the first event.
+    table_begun: bool,
+}
+
+impl Lines {
+    fn selected(&self, object: &Value) -> bool {
+        self.selection.matches(&self.resource, object)
+    }
+
+    /// An event, with what it means to a client that sees only the selection.
+    fn event(&mut self, out: &mut BytesMut, event: &Event) {
+        if self.namespace.as_ref().is_some_and(|n| *n != event.key.namespace) {
+            return;
+        }
+        let before = event.previous.as_ref().is_some_and(|p| self.selected(p.object()));
+        let now = event.kind != EventKind::Deleted && self.selected(event.entry.object());
+        match (before, now) {
+            (false, true) => self.entry(out, "ADDED", &event.entry),
+            (true, true) => self.entry(out, "MODIFIED", &event.entry),
+            (true, false) if event.kind == EventKind::Deleted => self.entry(out, "DELETED", &event.entry),
+            // Left the selection: its last matching state, at the new revision.
+            (true, false) => {
+                if let Some(previous) = &event.previous {
+                    let mut last = previous.object().clone();
+                    last["metadata"]["resourceVersion"] = json!(event.revision.to_string());
+                    self.value(out, "DELETED", &last);
+                }
+            }
+            (false, false) => {}
+        }
+    }
+
+    fn entry(&mut self, out: &mut BytesMut, kind: &str, entry: &Arc<Entry>) {
+        if self.reply.accepted.shape == Shape::Object && self.resource.shows_as_stored(entry.object()) {
+            out.put_slice(b"{\"type\":\"");
+            out.put_slice(kind.as_bytes());
+            out.put_slice(b"\",\"object\":");
+            out.extend_from_slice(&entry.encoded());
+            out.put_slice(b"}\n");
+        } else {
+            self.value(out, kind, entry.object());
+        }
+    }
+
+    fn value(&mut self, out: &mut BytesMut, kind: &str, object: &Value) {
+        let shown = match self.resource.to_version(object) {
+            Ok(shown) => shown,
+            Err(error) => {
+                line(out, "ERROR", &error.to_value());
+                return;
+            }
+        };
+        match self.reply.accepted.shape {
+            Shape::Object => line(out, kind, &shown),
+            Shape::PartialMetadata => line(out, kind, &partial(&shown)),
+            Shape::Table => {
+                let now = self.reply.now;
+                let mut rendered =
+                    table::render(&self.resource, std::iter::once(&*shown), self.reply.include_object, now);
+                rendered["metadata"] = json!({ "resourceVersion": shown["metadata"]["resourceVersion"] });
+                self.begin_table(&mut rendered);
+                line(out, kind, &rendered);
+            }
+        }
+    }
+
+    fn begin_table(&mut self, rendered: &mut Value) {
+        if self.table_begun {
+            rendered["columnDefinitions"] = Value::Null;
+        }
+        self.table_begun = true;
+    }
+
+    fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
+        let mut metadata = json!({ "resourceVersion": revision.to_string() });
+        if initial_end {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        let object = json!({
+            "kind": self.resource.kind,
+            "apiVersion": self.resource.api_version(),
+            "metadata": metadata,
+        });
+        let mut out = BytesMut::new();
+        match self.reply.accepted.shape {
+            Shape::Object => line(&mut out, "BOOKMARK", &object),
+            Shape::PartialMetadata => line(&mut out, "BOOKMARK", &partial(&object)),
+            Shape::Table => {
+                let mut rendered =
+                    table::render(&self.resource, std::iter::once(&object), self.reply.include_object, self.reply.now);
+                rendered["metadata"] = json!({ "resourceVersion": revision.to_string() });
+                self.begin_table(&mut rendered);
+                line(&mut out, "BOOKMARK", &rendered);
+            }
+        }
+        out.freeze()
+    }
+
+    fn expired(&self, revision: u64) -> Bytes {
+        let error = ApiError::expired(format!("too old resource version: {revision}"));
+        let mut out = BytesMut::new();
+        line(&mut out, "ERROR", &error.to_value());
+        out.freeze()
+    }
+}
+
+fn line(out: &mut BytesMut, kind: &str, object: &Value) {
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(kind.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(object.to_string().as_bytes());
+    out.put_slice(b"}\n");
+}

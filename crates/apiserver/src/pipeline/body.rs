@@ -1,0 +1,235 @@
+//! Request bodies: from bytes to an object in normal form.
+
+use super::{Cx, Target};
+use crate::field::go_quote;
+use crate::registry::{Resource, SchemaSource};
+use crate::status::ApiError;
+use bytes::Bytes;
+use equate_manifest::object::GroupVersion;
+use equate_manifest::{json, schema, yaml};
+use serde_json::{Map, Value};
+
+/// What a body's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    Json,
+    Yaml,
+}
+
+/// A body as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    pub bytes: Bytes,
+    pub kind: BodyKind,
+}
+
+/// The four ways to patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+impl Body {
+    /// By content type; none means JSON. Protobuf is refused by name.
+    pub(crate) fn new(bytes: Bytes, content_type: Option<&str>) -> Result<Self, ApiError> {
+        let kind = match content_type {
+            None | Some("" | "application/json") => BodyKind::Json,
+            Some("application/yaml") => BodyKind::Yaml,
+            Some(protobuf @ "application/vnd.kubernetes.protobuf") => return Err(no_protobuf(protobuf)),
+            Some(_) => return Err(ApiError::unsupported_media_type(&ACCEPTED)),
+        };
+        Ok(Self { bytes, kind })
+    }
+
+    /// The value, and the paths of keys that stand twice.
+    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), String> {
+        match self.kind {
+            BodyKind::Json => {
+                let decoded = json::decode(&self.bytes).map_err(|e| e.to_string())?;
+                Ok((decoded.value, decoded.duplicates))
+            }
+            BodyKind::Yaml => {
+                let text = std::str::from_utf8(&self.bytes).map_err(|e| e.to_string())?;
+                yaml_value(text).map(|value| (value, Vec::new()))
+            }
+        }
+    }
+}
+
+/// 415 for protobuf, saying so.
+pub(crate) fn no_protobuf(content_type: &str) -> ApiError {
+    let mut error = ApiError::unsupported_media_type(&["application/json", "application/yaml"]);
+    error.message = format!(
+        "the embedded API server does not support protobuf bodies ({content_type}) - accepted media types include: application/json, application/yaml"
+    );
+    error
+}
+
+/// The first document of a YAML 1.1 text; null when there is none.
+pub(crate) fn yaml_value(text: &str) -> Result<Value, String> {
+    let documents = yaml::load(text, &yaml::Options::default()).map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))?;
+    Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
+}
+
+/// An object in normal form, with Go's sentences about what strict decoding would refuse.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub value: Value,
+    pub problems: Vec<String>,
+}
+
+/// Reads the body of a create or update: parses, checks the kind, decodes, defaults.
+pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Result<Value, ApiError> {
+    let resource = &*target.resource;
+    let unrecognized = |why: String| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            resource.kind,
+            excerpt(&body.bytes)
+        ))
+    };
+    let (mut value, duplicates) = body.parse().map_err(|e| match body.kind {
+        BodyKind::Json => unrecognized(format!("couldn't get version/kind; json parse error: {e}")),
+        BodyKind::Yaml => ApiError::bad_request(e),
+    })?;
+    check_kind(resource, &mut value, body, unrecognized)?;
+    let decoded = decode(resource, value, duplicates)
+        .map_err(|why| cannot_handle(resource, &why))?;
+    let value = decoded.value;
+    cx.strict(decoded.problems).map_err(|problems| {
+        cannot_handle(resource, &format!("strict decoding error: {}", problems.join(", ")))
+    })?;
+    Ok(value)
+}
+
+fn cannot_handle(resource: &Resource, why: &str) -> ApiError {
+    let Resource { kind, version, .. } = resource;
+    ApiError::bad_request(format!("{kind} in version {} cannot be handled as a {kind}: {why}", go_quote(version)))
+}
+
+/// As much of a body as upstream quotes in its message.
+fn excerpt(bytes: &[u8]) -> String {
+    const SHOWN: usize = 22;
+    if bytes.len() <= SHOWN {
+        String::from_utf8_lossy(bytes).into_owned()
+    } else {
+        format!("{} ...", String::from_utf8_lossy(&bytes[..SHOWN]))
+    }
+}
+
+/// The body must be of the endpoint's kind; built-in kinds may leave it out.
+fn check_kind(
+    resource: &Resource,
+    value: &mut Value,
+    body: &Body,
+    unrecognized: impl Fn(String) -> ApiError,
+) -> Result<(), ApiError> {
+    let Value::Object(map) = value else {
+        return Err(unrecognized(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_type(value)
+        )));
+    };
+    let text = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    let custom = matches!(resource.schema, SchemaSource::Custom(_));
+    if custom && (kind.is_empty() || api_version.is_empty()) {
+        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        return Err(unrecognized(format!(
+            "Object '{missing}' is missing in '{}'",
+            String::from_utf8_lossy(&body.bytes)
+        )));
+    }
+    let expected = resource.api_version();
+    let kind = if kind.is_empty() { resource.kind.clone() } else { kind };
+    let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
+    if kind != resource.kind || api_version != expected {
+        return Err(kind_mismatch(resource, &kind, &api_version, custom));
+    }
+    map.insert("kind".to_owned(), Value::String(kind));
+    map.insert("apiVersion".to_owned(), Value::String(api_version));
+    Ok(())
+}
+
+fn kind_mismatch(resource: &Resource, kind: &str, api_version: &str, custom: bool) -> ApiError {
+    let gv = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
+    if custom || gv.group != resource.group || gv.version != resource.version {
+        return ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            resource.api_version()
+        ));
+    }
+    let internal = if gv.group.is_empty() { "core" } else { gv.group.split('.').next().unwrap_or_default() };
+    ApiError::bad_request(format!(
+        "{kind} in version {} cannot be handled as a {}: converting ({}.{kind}) to ({internal}.{}): unknown conversion",
+        go_quote(&gv.version),
+        resource.kind,
+        gv.version,
+        resource.kind
+    ))
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Brings an object to normal form and fills in its defaults. The error is Go's text.
+pub(crate) fn decode(resource: &Resource, value: Value, duplicates: Vec<String>) -> Result<Decoded, String> {
+    let mut problems: Vec<String> = Vec::new();
+    // An empty list says "forget all managers"; the normal form would drop it.
+    let forget = value.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let value = match &resource.schema {
+        SchemaSource::Builtin(definition) => {
+            let decoded = schema::decode(schema::kubernetes(), definition, value).map_err(|e| e.to_string())?;
+            problems.extend(decoded.unknown.iter().map(|p| format!("unknown field {}", go_quote(p))));
+            decoded.value
+        }
+        SchemaSource::Custom(version) => {
+            let (mut value, unknown) = decode_custom_metadata(value)?;
+            let mut unknown: Vec<String> = unknown.iter().map(|p| format!("metadata.{p}")).collect();
+            unknown.extend(version.prune(&mut value));
+            unknown.sort();
+            problems.extend(unknown.iter().map(|p| format!("unknown field {}", go_quote(p))));
+            version.default(&mut value);
+            value
+        }
+    };
+    problems.extend(duplicates.iter().map(|p| format!("duplicate field {}", go_quote(p))));
+    let mut value = value;
+    if forget {
+        super::put(&mut value, &["metadata", "managedFields"], Some(Value::Array(Vec::new())));
+    }
+    (resource.strategy.default)(&mut value);
+    Ok(Decoded { value, problems })
+}
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// A custom resource's metadata is decoded like any other; the rest is left alone.
+fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), String> {
+    let Some(map) = value.as_object_mut() else { return Ok((value, Vec::new())) };
+    let metadata = map.remove("metadata").unwrap_or_else(|| Value::Object(Map::new()));
+    let decoded = schema::decode(schema::kubernetes(), OBJECT_META, metadata).map_err(|e| e.to_string())?;
+    map.insert("metadata".to_owned(), decoded.value);
+    Ok((value, decoded.unknown))
+}
+
+/// An apply's configuration: JSON where it is JSON, else YAML 1.1, with the paths of keys that stand twice.
+pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), String> {
+    if let Ok(decoded) = json::decode(text.as_bytes()) {
+        return Ok((decoded.value, decoded.duplicates));
+    }
+    yaml_value(text).map(|value| (value, Vec::new()))
+}

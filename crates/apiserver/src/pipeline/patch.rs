@@ -1,0 +1,273 @@
+//! Patching an object: three patches that rewrite it, and apply, which merges intentions.
+
+use super::meta::{meta, meta_text, set_text};
+use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions, name_mismatch};
+use super::{Api, Body, Cx, Endpoint, PatchKind, Target, Written, body};
+use crate::field::{FieldError, go_quote};
+use crate::managed_fields;
+use crate::registry::SchemaSource;
+use crate::status::ApiError;
+use equate_manifest::object::Object as Manifest;
+use equate_manifest::{json, patch, schema};
+use serde_json::Value;
+
+/// A patch that has been read.
+pub(super) enum Change {
+    Json(patch::json::Patch),
+    Merge(Value),
+    Strategic(Value),
+    /// The configuration, and whether conflicts are taken over.
+    Apply(Value, bool),
+}
+
+impl Api {
+    /// PATCH of the object itself, or of a subresource that shows the object.
+    pub(crate) async fn patch(
+        &self,
+        target: &Target,
+        bytes: &Body,
+        kind: PatchKind,
+        force: bool,
+        cx: &mut Cx<'_>,
+    ) -> Result<Written, ApiError> {
+        let change = read(target, bytes, kind, force, cx)?;
+        for _ in 0..RACE_ATTEMPTS {
+            let view = self.view();
+            let current = view.snapshot.get(&target.key()).cloned();
+            let now = self.now();
+            let Some(current) = current else {
+                let Change::Apply(config, force) = change else { return Err(target.not_found()) };
+                return self.apply_new(target, config, force, cx, &now).await;
+            };
+            let stored = self.in_version(target, &current)?;
+            let (new, pinned) = match &change {
+                Change::Apply(config, force) => {
+                    let pinned = check_preconditions(target, config, &stored)?;
+                    (self.applied(target, Some(&stored), config, *force, cx, &now)?, pinned)
+                }
+                rewrite => {
+                    let patched = rewritten(target, &stored, rewrite)?;
+                    let new = read_patched(target, patched, cx)?;
+                    let pinned = names_other_revision(&new, &stored);
+                    if pinned {
+                        return Err(target.modified());
+                    }
+                    check_identity(target, &new, &stored)?;
+                    let mut new = new;
+                    set_text(&mut new, "resourceVersion", meta_text(&stored, "resourceVersion"));
+                    // A patch that writes the revision down, even the right one, does not survive a race.
+                    let pinned = writes_revision(rewrite);
+                    (managed_fields::update(Some(&stored), new, &self.manager(target, cx, &now)), pinned)
+                }
+            };
+            match self.change(target, &view, &current, &stored, new, cx).await? {
+                Attempt::Done(written) => return Ok(written),
+                Attempt::Raced if pinned => return Err(target.modified()),
+                Attempt::Raced => {}
+            }
+        }
+        Err(target.modified())
+    }
+
+    /// Apply to an absent name: creates it.
+    async fn apply_new(
+        &self,
+        target: &Target,
+        config: Value,
+        force: bool,
+        cx: &mut Cx<'_>,
+        now: &str,
+    ) -> Result<Written, ApiError> {
+        if target.endpoint != Endpoint::Main {
+            return Err(target.not_found());
+        }
+        let uid = meta_text(&config, "uid");
+        if !uid.is_empty() {
+            return Err(ApiError::conflict(
+                &target.group_resource(),
+                &target.name,
+                format_args!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                ),
+            ));
+        }
+        let mut new = self.applied(target, None, &config, force, cx, now)?;
+        set_text(&mut new, "resourceVersion", "");
+        self.create_object(target, new, cx, false).await
+    }
+
+    /// The object after an apply, in normal form, its managed fields written.
+    fn applied(
+        &self,
+        target: &Target,
+        stored: Option<&Value>,
+        config: &Value,
+        force: bool,
+        cx: &mut Cx<'_>,
+        now: &str,
+    ) -> Result<Value, ApiError> {
+        let resource = &*target.resource;
+        let manager = self.manager(target, cx, now);
+        let applied = managed_fields::apply(stored, config, force, &manager)?;
+        let decoded = body::decode(resource, applied.object, Vec::new()).map_err(|why| {
+            ApiError::new(
+                500,
+                "",
+                format!("failed to convert merged object to last applied version: {why}"),
+                None,
+            )
+        })?;
+        let mut object = decoded.value;
+        if resource.namespaced {
+            set_text(&mut object, "namespace", &target.namespace);
+        }
+        if let Some(stored) = stored {
+            set_text(&mut object, "resourceVersion", meta_text(stored, "resourceVersion"));
+        }
+        Ok(object)
+    }
+}
+
+/// Reads and checks the patch document.
+pub(super) fn read(
+    target: &Target,
+    body: &Body,
+    kind: PatchKind,
+    force: bool,
+    cx: &mut Cx<'_>,
+) -> Result<Change, ApiError> {
+    match kind {
+        PatchKind::Apply => read_apply(target, body, force, cx),
+        PatchKind::Json => {
+            let document = json::decode(&body.bytes)
+                .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?
+                .value;
+            let patch = patch::json::Patch::parse(&document).map_err(|e| json_patch_error(&e))?;
+            let problems: Vec<String> =
+                patch.unknown_fields.iter().map(|p| format!("unknown field {}", go_quote(p))).collect();
+            cx.strict(problems).map_err(|problems| {
+                ApiError::bad_request(format!("error decoding patch: strict decoding error: {}", problems.join(", ")))
+            })?;
+            Ok(Change::Json(patch))
+        }
+        PatchKind::Merge | PatchKind::Strategic => {
+            let decoded = json::decode(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
+            let problems: Vec<String> =
+                decoded.duplicates.iter().map(|p| format!("duplicate field {}", go_quote(p))).collect();
+            cx.strict(problems).map_err(|problems| {
+                ApiError::bad_request(format!("strict decoding error: {}", problems.join(", ")))
+            })?;
+            let document = decoded.value;
+            Ok(if kind == PatchKind::Merge { Change::Merge(document) } else { Change::Strategic(document) })
+        }
+    }
+}
+
+/// A JSON patch that is none is a bad request; one with too many operations is too large.
+fn json_patch_error(error: &patch::json::PatchError) -> ApiError {
+    match error {
+        patch::json::PatchError::TooMany { .. } => {
+            ApiError::new(413, "RequestEntityTooLarge", format!("Request entity too large: {error}"), None)
+        }
+        _ => ApiError::bad_request(format!("error decoding patch: {error}")),
+    }
+}
+
+fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Result<Change, ApiError> {
+    let text = std::str::from_utf8(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let (config, duplicates) = super::body::apply_value(text)
+        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    let problems: Vec<String> = duplicates.iter().map(|p| format!("duplicate field {}", go_quote(p))).collect();
+    cx.strict(problems)
+        .map_err(|problems| ApiError::bad_request(format!("error strict decoding YAML: {}", problems.join(", "))))?;
+    let Some(config) = Manifest::from_value(config) else {
+        return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
+    };
+    let resource = &target.resource;
+    let expected = (resource.api_version(), resource.kind.as_str());
+    if (config.api_version(), config.kind()) != (expected.0.as_str(), expected.1) {
+        let given = config.gvk().map(|gvk| gvk.to_string()).unwrap_or_default();
+        return Err(ApiError::bad_request(format!("invalid object type: {given}")));
+    }
+    let config = config.into_value();
+    if meta(&config, "managedFields").is_some_and(|m| !m.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    let name = meta_text(&config, "name");
+    if name != target.name && !name.is_empty() {
+        return Err(name_mismatch(target, name));
+    }
+    let namespace = meta_text(&config, "namespace");
+    if !namespace.is_empty() && namespace != target.namespace {
+        return Err(super::create::namespace_mismatch());
+    }
+    let mut config = config;
+    set_text(&mut config, "name", &target.name);
+    Ok(Change::Apply(config, force))
+}
+
+/// The object after a rewriting patch, not yet decoded.
+pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, ApiError> {
+    match change {
+        Change::Json(operations) => operations.apply(stored.clone()).map_err(|_| {
+            // The text is upstream's generic one: the cause is not told.
+            ApiError::new(
+                422,
+                "Invalid",
+                "the server rejected our request due to an error in our request",
+                Some(crate::status::Details::default()),
+            )
+        }),
+        Change::Merge(document) => {
+            patch::merge::apply(stored.clone(), document).map_err(|e| ApiError::bad_request(e.to_string()))
+        }
+        Change::Strategic(document) => {
+            let SchemaSource::Builtin(definition) = &target.resource.schema else {
+                return Err(ApiError::internal("strategic merge patch of a custom resource"));
+            };
+            let definitions = schema::kubernetes();
+            let root = definitions
+                .get(definition)
+                .ok_or_else(|| ApiError::internal(format!("no schema {definition}")))?;
+            patch::strategic::apply(stored.clone(), document, root, |name| definitions.get(name))
+                .map_err(|e| ApiError::bad_request(e.to_string()))
+        }
+        Change::Apply(..) => Err(ApiError::internal("an apply does not rewrite")),
+    }
+}
+
+/// Decodes a patched object. What strict decoding refuses is told as upstream does: with the whole object.
+pub(super) fn read_patched(target: &Target, patched: Value, cx: &mut Cx<'_>) -> Result<Value, ApiError> {
+    let resource = &*target.resource;
+    let text = json::to_go_string(&patched);
+    let refuse = |why: String| {
+        ApiError::invalid("", "", "", &[FieldError::invalid("patch", &Value::String(text.clone()), why)])
+    };
+    let decoded = body::decode(resource, patched, Vec::new()).map_err(&refuse)?;
+    cx.strict(decoded.problems)
+        .map_err(|problems| refuse(format!("strict decoding error: {}", problems.join(", "))))?;
+    Ok(decoded.value)
+}
+
+fn names_other_revision(new: &Value, stored: &Value) -> bool {
+    let revision = meta_text(new, "resourceVersion");
+    !revision.is_empty() && revision != meta_text(stored, "resourceVersion")
+}
+
+fn writes_revision(change: &Change) -> bool {
+    match change {
+        Change::Merge(document) | Change::Strategic(document) => !meta_text(document, "resourceVersion").is_empty(),
+        Change::Json(_) | Change::Apply(..) => false,
+    }
+}
+
+fn check_identity(target: &Target, new: &Value, stored: &Value) -> Result<(), ApiError> {
+    let name = meta_text(new, "name");
+    if name != target.name {
+        return Err(name_mismatch(target, name));
+    }
+    if target.resource.namespaced && meta_text(new, "namespace") != target.namespace {
+        return Err(super::create::namespace_mismatch());
+    }
+    check_preconditions(target, new, stored).map(|_| ())
+}

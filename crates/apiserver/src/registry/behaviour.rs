@@ -1,0 +1,268 @@
+//! What the pipeline asks of a resource: built-in and custom kinds answer alike.
+
+use super::{Derived, Generation, Resource, SchemaSource, versions};
+use crate::builtin;
+use crate::crd::{self, ScalePaths};
+use crate::field::FieldError;
+use crate::status::ApiError;
+use crate::store::ResourceId;
+use equate_manifest::{schema, typed};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// What managed fields need to know of a kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Types {
+    pub merge: typed::Type,
+    /// The normal form of an object that says nothing but its apiVersion and kind.
+    pub empty: Value,
+    pub api_version: String,
+}
+
+/// Paths of field names.
+pub(crate) type FieldPaths = &'static [&'static [&'static str]];
+
+static GENERIC: super::Strategy = super::Strategy::GENERIC;
+const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+impl Resource {
+    /// Under which id the store keeps the objects. Versions share it.
+    pub(crate) fn storage(&self) -> ResourceId {
+        self.derived
+            .storage
+            .get_or_init(|| {
+                let (group, plural) = versions::storage_of(&self.group, &self.plural);
+                ResourceId::new(group, plural)
+            })
+            .clone()
+    }
+
+    /// Whether objects of it exist at all; reviews and bindings are only ever posted.
+    pub(crate) fn stored(&self) -> bool {
+        self.verbs.iter().any(|v| v == "get") && self.verbs.iter().any(|v| v == "create")
+    }
+
+    /// The merge schema of its objects.
+    pub(crate) fn types(&self) -> &Types {
+        self.derived.types.get_or_init(|| {
+            let definitions = schema::kubernetes();
+            let empty = json!({ "apiVersion": self.api_version(), "kind": self.kind });
+            match &self.schema {
+                SchemaSource::Builtin(definition) => Types {
+                    merge: typed::from_openapi(definition, |name| definitions.get(name)),
+                    empty: schema::decode(definitions, definition, empty).map(|d| d.value).unwrap_or_default(),
+                    api_version: self.api_version(),
+                },
+                SchemaSource::Custom(version) => Types {
+                    merge: typed::custom_resource(Some(version.schema()), |name| definitions.get(name)),
+                    empty,
+                    api_version: self.api_version(),
+                },
+            }
+        })
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.schema, SchemaSource::Custom(_))
+    }
+
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.plural == "namespaces"
+    }
+
+    pub(crate) fn is_crd(&self) -> bool {
+        self.group == crd::GROUP && self.plural == crd::PLURAL
+    }
+
+    /// Whether the main endpoint leaves `status` alone.
+    pub(crate) fn has_status(&self) -> bool {
+        self.strategy.has_status
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.strategy.generation
+    }
+
+    pub(crate) fn reset_fields(&self) -> FieldPaths {
+        self.strategy.reset_fields
+    }
+
+    pub(crate) fn status_reset_fields(&self) -> FieldPaths {
+        self.strategy.status_reset_fields
+    }
+
+    /// A new object has no status yet, or the empty one that its Go type writes.
+    pub(crate) fn reset_status(&self, object: &mut Value) {
+        if self.strategy.create_keeps_status {
+            return;
+        }
+        if let Value::Object(map) = object {
+            match &self.schema {
+                SchemaSource::Custom(_) => {
+                    map.remove("status");
+                }
+                SchemaSource::Builtin(definition) => match empty_status(definition) {
+                    Some(empty) => {
+                        map.insert("status".to_owned(), empty);
+                    }
+                    None => {
+                        map.remove("status");
+                    }
+                },
+            }
+        }
+    }
+
+    /// The main endpoint keeps the stored status.
+    pub(crate) fn restore_status(&self, new: &mut Value, stored: &Value) {
+        keep(new, stored, &["status"]);
+    }
+
+    /// The status endpoint keeps everything that is not its business.
+    pub(crate) fn keep_for_status(&self, new: &mut Value, stored: &Value) {
+        if self.is_custom() {
+            let status = new.get("status").cloned();
+            let managed = new.pointer("/metadata/managedFields").cloned();
+            *new = stored.clone();
+            put(new, &["status"], status);
+            put(new, &["metadata", "managedFields"], managed);
+            return;
+        }
+        for path in self.strategy.status_keeps {
+            let managed = new.pointer("/metadata/managedFields").cloned();
+            keep(new, stored, path);
+            if path == &["metadata"] {
+                put(new, &["metadata", "managedFields"], managed);
+            }
+        }
+    }
+
+    /// What is wrong with an object's content.
+    pub(crate) fn validate(&self, new: &Value, stored: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let SchemaSource::Custom(version) = &self.schema {
+            errors.extend(version.validate(new, stored));
+        }
+        errors.extend((self.strategy.validate)(new));
+        match stored {
+            None => errors.extend((self.strategy.validate_create)(new)),
+            Some(stored) => errors.extend((self.strategy.validate_update)(new, stored)),
+        }
+        errors
+    }
+
+    /// How long a deletion waits; `None` for kinds that know no grace.
+    pub(crate) fn grace(&self, stored: &Value, asked: Option<i64>) -> Option<i64> {
+        (self.group.is_empty() && self.plural == "pods").then(|| builtin::deletion_grace(stored, asked))
+    }
+
+    /// Whether the stored form is what this version shows.
+    pub(crate) fn shows_as_stored(&self, stored: &Value) -> bool {
+        stored.get("apiVersion").and_then(Value::as_str) == Some(self.api_version().as_str())
+    }
+
+    /// A stored object as this version shows it.
+    pub(crate) fn to_version<'a>(&self, stored: &'a Value) -> Result<Cow<'a, Value>, ApiError> {
+        if self.shows_as_stored(stored) {
+            return Ok(Cow::Borrowed(stored));
+        }
+        match &self.schema {
+            SchemaSource::Custom(version) => {
+                let mut shown = stored.clone();
+                shown["apiVersion"] = Value::String(self.api_version());
+                version.prune(&mut shown);
+                version.default(&mut shown);
+                Ok(Cow::Owned(shown))
+            }
+            SchemaSource::Builtin(_) => versions::convert(stored, &self.api_version()).map(Cow::Owned),
+        }
+    }
+
+    /// An object of this version as it is stored: as it came, for the store keeps what was last written.
+    pub(crate) fn to_storage(&self, object: Value) -> Result<Value, ApiError> {
+        Ok(object)
+    }
+
+    /// Where its replicas are, if it can be scaled.
+    pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
+        match &self.schema {
+            SchemaSource::Custom(version) => version.scale().cloned(),
+            SchemaSource::Builtin(_) => self.subresources.iter().any(|s| s.name == "scale").then(|| ScalePaths {
+                spec_replicas: ".spec.replicas".to_owned(),
+                status_replicas: ".status.replicas".to_owned(),
+                label_selector: Some(".spec.selector".to_owned()),
+            }),
+        }
+    }
+
+    /// The same resource seen as one of kind Scale, for reading and writing bodies of `scale`.
+    pub(crate) fn scale_view(parent: &Self) -> Self {
+        Self {
+            group: "autoscaling".to_owned(),
+            version: "v1".to_owned(),
+            plural: parent.plural.clone(),
+            singular: parent.singular.clone(),
+            kind: "Scale".to_owned(),
+            list_kind: "ScaleList".to_owned(),
+            namespaced: parent.namespaced,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: Vec::new(),
+            schema: SchemaSource::Builtin(SCALE),
+            subresources: Vec::new(),
+            strategy: &GENERIC,
+            derived: Derived::default(),
+        }
+    }
+
+    /// 400 unless a field may be selected by.
+    pub(crate) fn check_selectable(&self, field: &str) -> Result<(), ApiError> {
+        if matches!(field, "metadata.name") || (field == "metadata.namespace" && (self.namespaced || !self.is_custom())) {
+            return Ok(());
+        }
+        let known = match &self.schema {
+            SchemaSource::Custom(version) => version.selectable_fields().iter().any(|f| f.trim_start_matches('.') == field),
+            SchemaSource::Builtin(_) => self.strategy.selectable.contains(&field),
+        };
+        if known { Ok(()) } else { Err(ApiError::bad_request(self.unselectable(field))) }
+    }
+
+    fn unselectable(&self, field: &str) -> String {
+        if self.is_custom() || !self.strategy.selectable.is_empty() {
+            format!("field label not supported: {field}")
+        } else {
+            format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+    }
+
+    /// The value a field selector compares; absent fields read as empty.
+    pub(crate) fn selectable_value(&self, object: &Value, field: &str) -> String {
+        match field {
+            "metadata.name" | "metadata.namespace" => {
+                let key = field.trim_start_matches("metadata.");
+                object["metadata"][key].as_str().unwrap_or_default().to_owned()
+            }
+            _ => match &self.schema {
+                SchemaSource::Custom(_) => crd::CustomVersion::selectable_value(object, field),
+                SchemaSource::Builtin(_) => builtin::selectable_value(&self.kind, object, field),
+            },
+        }
+    }
+}
+
+/// What the Go type writes for a status with nothing in it; `None` where the kind has no such field.
+fn empty_status(definition: &str) -> Option<Value> {
+    let definitions = schema::kubernetes();
+    let status = definitions.get(definition)?.properties.get("status")?;
+    let name = status.reference.as_deref()?;
+    schema::decode(definitions, name, Value::Object(Map::new())).ok().map(|d| d.value)
+}
+
+fn keep(new: &mut Value, stored: &Value, path: &[&str]) {
+    let value = path.iter().try_fold(stored, |v, key| v.get(key)).cloned();
+    put(new, path, value);
+}
+
+fn put(object: &mut Value, path: &[&str], value: Option<Value>) {
+    crate::pipeline::put(object, path, value);
+}
