@@ -34,17 +34,21 @@ impl Registry {
 
     /// The resource at a path.
     pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.by_path
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
     /// Whether anything is served under this group and version.
     pub(crate) fn serves(&self, group: &str, version: &str) -> bool {
-        self.group_versions.contains(&(group.to_owned(), version.to_owned()))
+        self.group_versions
+            .contains(&(group.to_owned(), version.to_owned()))
     }
 
     /// The resource of a kind, in whichever version is served first.
     pub(crate) fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.resources.iter().find(|r| r.group == group && r.kind == kind && r.stored())
+        self.resources
+            .iter()
+            .find(|r| r.group == group && r.kind == kind && r.stored())
     }
 
     /// The resource that stores objects under an id.
@@ -57,13 +61,31 @@ impl Registry {
         self.revision
     }
 
-    fn build(revision: u64, resources: Vec<Arc<Resource>>, compiled: HashMap<(String, i64, String), Arc<CustomVersion>>) -> Self {
+    fn build(
+        revision: u64,
+        resources: Vec<Arc<Resource>>,
+        compiled: HashMap<(String, i64, String), Arc<CustomVersion>>,
+    ) -> Self {
         let by_path = resources
             .iter()
-            .map(|r| ((r.group.clone(), r.version.clone(), r.plural.clone()), Arc::clone(r)))
+            .map(|r| {
+                (
+                    (r.group.clone(), r.version.clone(), r.plural.clone()),
+                    Arc::clone(r),
+                )
+            })
             .collect();
-        let group_versions = resources.iter().map(|r| (r.group.clone(), r.version.clone())).collect();
-        Self { revision, resources, by_path, group_versions, compiled }
+        let group_versions = resources
+            .iter()
+            .map(|r| (r.group.clone(), r.version.clone()))
+            .collect();
+        Self {
+            revision,
+            resources,
+            by_path,
+            group_versions,
+            compiled,
+        }
     }
 }
 
@@ -76,7 +98,11 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     pub(crate) fn new() -> Self {
-        let builtin: Vec<Arc<Resource>> = schema::kubernetes_resources().iter().map(builtin_resource).map(Arc::new).collect();
+        let builtin: Vec<Arc<Resource>> = schema::kubernetes_resources()
+            .iter()
+            .map(builtin_resource)
+            .map(Arc::new)
+            .collect();
         let first = Registry::build(0, builtin.clone(), HashMap::new());
         Self {
             builtin,
@@ -110,7 +136,10 @@ impl Catalog {
             }
             let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let generation = crd["metadata"]["generation"].as_i64().unwrap_or_default();
-            let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let versions = crd["spec"]["versions"]
+                .as_array()
+                .map(Vec::as_slice)
+                .unwrap_or_default();
             for version in versions.iter().filter(|v| v["served"] == true) {
                 let name = version["name"].as_str().unwrap_or_default();
                 let key = (uid.clone(), generation, name.to_owned());
@@ -159,14 +188,25 @@ fn builtin_resource(api: &'static schema::ApiResource) -> Resource {
     }
 }
 
-const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const CUSTOM_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
 
 fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Resource {
     let spec = &crd["spec"];
     let names = &crd["status"]["acceptedNames"];
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let list = |v: &Value| -> Vec<String> {
-        v.as_array().map(|a| a.iter().filter_map(Value::as_str).map(str::to_owned).collect()).unwrap_or_default()
+        v.as_array()
+            .map(|a| a.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            .unwrap_or_default()
     };
     let kind = text(&names["kind"]);
     let group = text(&spec["group"]);
@@ -180,7 +220,10 @@ fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Re
         subresources.push(sub("status", (group.clone(), version.to_owned(), kind.clone())));
     }
     if custom.scale().is_some() {
-        subresources.push(sub("scale", ("autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned())));
+        subresources.push(sub(
+            "scale",
+            ("autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned()),
+        ));
     }
     Resource {
         version: version.to_owned(),

@@ -40,4 +40,5 @@ pub mod store;
 mod table;
 
 pub use auth::{Identity, Token};
-pub use cluster::{Controllers, EmbeddedCluster};
+pub use cluster::EmbeddedCluster;
+pub use controllers::Profile;

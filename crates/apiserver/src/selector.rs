@@ -32,7 +32,11 @@ impl LabelSelector {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        Parser { tokens: lex(text), at: 0 }.selector()
+        Parser {
+            tokens: lex(text),
+            at: 0,
+        }
+        .selector()
     }
 
     /// Whether it selects everything.
@@ -45,7 +49,10 @@ impl LabelSelector {
         if self.0.is_empty() {
             return true;
         }
-        let labels = object.get("metadata").and_then(|m| m.get("labels")).and_then(Value::as_object);
+        let labels = object
+            .get("metadata")
+            .and_then(|m| m.get("labels"))
+            .and_then(Value::as_object);
         let get = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
         self.0.iter().all(|r| r.matches(get(&r.key)))
     }
@@ -163,12 +170,20 @@ impl Parser {
                                 ));
                             }
                         }
-                        other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.literal())),
+                        other => {
+                            return Err(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                other.literal()
+                            ));
+                        }
                     }
                 }
                 Token::End => return Ok(LabelSelector(requirements)),
                 other => {
-                    return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.literal()));
+                    return Err(format!(
+                        "found '{}', expected: !, identifier, or 'end of string'",
+                        other.literal()
+                    ));
                 }
             }
         }
@@ -185,10 +200,16 @@ impl Parser {
         };
         label_key(&key)?;
         if absent {
-            return Ok(Requirement { key, test: Test::Absent });
+            return Ok(Requirement {
+                key,
+                test: Test::Absent,
+            });
         }
         if matches!(self.peek(), Token::End | Token::Symbol(",")) {
-            return Ok(Requirement { key, test: Test::Exists });
+            return Ok(Requirement {
+                key,
+                test: Test::Exists,
+            });
         }
         let operator = self.next();
         let test = match &operator {
@@ -253,7 +274,12 @@ impl Parser {
                     set.insert(String::new());
                     return Ok(set);
                 }
-                other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.literal())),
+                other => {
+                    return Err(format!(
+                        "found '{}', expected: ',', ')' or identifier",
+                        other.literal()
+                    ));
+                }
             }
         }
     }
@@ -265,12 +291,16 @@ fn label_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_none_or(u8::is_ascii_alphanumeric)
         && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 fn label_value(key: &str, value: &str) -> Result<(), String> {
     if value.len() > 63 {
-        return Err(format!("values[0][{key}]: Invalid value: \"{value}\": must be no more than 63 bytes"));
+        return Err(format!(
+            "values[0][{key}]: Invalid value: \"{value}\": must be no more than 63 bytes"
+        ));
     }
     if label_part(value) {
         return Ok(());
@@ -312,7 +342,11 @@ impl FieldSelector {
             }
             let (field, equal, value) = split_operator(&term)
                 .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
-            tests.push(FieldTest { field: field.to_owned(), equal, value: unescape(value)? });
+            tests.push(FieldTest {
+                field: field.to_owned(),
+                equal,
+                value: unescape(value)?,
+            });
         }
         Ok(Self(tests))
     }
@@ -328,7 +362,10 @@ impl FieldSelector {
 
     /// The name, if the selector demands exactly one.
     pub(crate) fn name(&self) -> Option<&str> {
-        self.0.iter().find(|t| t.equal && t.field == "metadata.name").map(|t| t.value.as_str())
+        self.0
+            .iter()
+            .find(|t| t.equal && t.field == "metadata.name")
+            .map(|t| t.value.as_str())
     }
 
     /// Whether the fields that `get` reads satisfy it; an absent field reads as empty.
@@ -379,7 +416,11 @@ fn unescape(text: &str) -> Result<String, String> {
                 Some(c) => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
-            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {c}")),
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {c}"
+                ));
+            }
             c => out.push(c),
         }
     }
@@ -393,7 +434,8 @@ mod tests {
 
     #[track_caller]
     fn check_labels(selector: &str, labels: &[(&str, &str)], expected: Result<bool, &str>) {
-        let map: serde_json::Map<String, Value> = labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+        let map: serde_json::Map<String, Value> =
+            labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
         let object = json!({ "metadata": { "labels": map } });
         let got = LabelSelector::parse(selector).map(|s| s.matches(&object));
         assert_eq!(got, expected.map_err(str::to_owned), "{selector}");
@@ -417,11 +459,20 @@ mod tests {
 
     #[test]
     fn fields() {
-        let get = |f: &str| if f == "metadata.name" { "a".to_owned() } else { String::new() };
+        let get = |f: &str| {
+            if f == "metadata.name" {
+                "a".to_owned()
+            } else {
+                String::new()
+            }
+        };
         assert!(FieldSelector::parse("metadata.name=a").unwrap().matches(get));
         assert!(!FieldSelector::parse("metadata.name!=a").unwrap().matches(get));
         assert!(FieldSelector::parse("metadata.name=a,x=").unwrap().matches(get));
-        assert_eq!(FieldSelector::parse("abc").unwrap_err(), "invalid selector: 'abc'; can't understand 'abc'");
+        assert_eq!(
+            FieldSelector::parse("abc").unwrap_err(),
+            "invalid selector: 'abc'; can't understand 'abc'"
+        );
         assert_eq!(FieldSelector::parse(r"x=a\,b").unwrap().0[0].value, "a,b");
     }
 }

@@ -28,17 +28,26 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         builder = builder.journal(path);
     }
     let cluster = builder.build().await.map_err(|e| Failure::Build(Box::new(e)))?;
-    let serving = cluster.serve(SocketAddr::new(args.bind, args.port)).await.map_err(Failure::Serve)?;
+    let serving = cluster
+        .serve(SocketAddr::new(args.bind, args.port))
+        .await
+        .map_err(Failure::Serve)?;
     let (path, temporary) = match args.kubeconfig {
         Some(path) => (path, None),
         None => {
-            let directory = own_directory().map_err(|source| Failure::Kubeconfig { path: std::env::temp_dir(), source })?;
+            let directory = own_directory().map_err(|source| Failure::Kubeconfig {
+                path: std::env::temp_dir(),
+                source,
+            })?;
             (directory.path().join("kubeconfig"), Some(directory))
         }
     };
     cluster
         .write_kubeconfig(&serving, &path)
-        .map_err(|source| Failure::Kubeconfig { path: path.clone(), source })?;
+        .map_err(|source| Failure::Kubeconfig {
+            path: path.clone(),
+            source,
+        })?;
     say(&path, &serving.url());
     interrupted().await.map_err(Failure::Signal)?;
     serving.stop().await;

@@ -35,7 +35,9 @@ impl Failure {
     /// What to do next.
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Serve(ServeError::Listen { .. }) => Some("choose another port with --port, or 0 for any free one"),
+            Self::Serve(ServeError::Listen { .. }) => {
+                Some("choose another port with --port, or 0 for any free one")
+            }
             Self::Kubeconfig { .. } => Some("choose another place with --kubeconfig"),
             Self::Build(error) if matches!(**error, BuildError::Store(_)) => {
                 Some("name another file with --persist, or leave it out to keep everything in memory")

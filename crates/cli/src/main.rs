@@ -9,7 +9,12 @@ use std::process::ExitCode;
 
 /// Keeps a Kubernetes cluster equal to its declarations, and those equal to git.
 #[derive(Debug, Parser)]
-#[command(name = "equate", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "equate",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     /// Say more on standard error (-v: info, -vv: debug); `RUST_LOG` overrides it.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
@@ -55,8 +60,14 @@ fn start_logging(verbose: u8) {
         1 => "info",
         _ => "debug",
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("warn,equate={level},equate_apiserver={level}")));
-    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
+        tracing_subscriber::EnvFilter::new(format!("warn,equate={level},equate_apiserver={level}"))
+    });
+    let colour =
+        std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .init();
 }

@@ -40,6 +40,7 @@ mod tree;
 mod volume_checks;
 
 pub(crate) use bootstrap::bootstrap;
+pub(crate) use meta::{validate_object_meta, validate_object_meta_update};
 pub(crate) use pod::deletion_grace;
 pub(crate) use selectable::{Unselectable, selectable};
 

@@ -42,7 +42,7 @@ pub(super) static SERVICE: Strategy = Strategy {
 };
 
 /// Something a Service may hold that no other may hold at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Claim<'a> {
     /// An address of the Service range.
     ClusterIp(&'a str),

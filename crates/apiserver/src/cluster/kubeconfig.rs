@@ -22,7 +22,10 @@ pub(super) fn write(path: &Path, url: &str, authority_pem: &str, token: &Token) 
         "contexts": [{ "name": "equate", "context": { "cluster": "equate", "user": "admin" } }],
         "current-context": "equate",
     });
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));

@@ -18,10 +18,10 @@ use crate::store::{Options, Store, StoreError};
 use axum::Router;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio_util::task::TaskTracker;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-pub use serve::{Serving, ServeError};
+pub use serve::{ServeError, Serving};
 
 /// Why a cluster could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,9 @@ impl Default for Builder {
             options: Options::default(),
             tokens: Vec::new(),
             anonymous: true,
-            settings: Settings { service_account_admission: true },
+            settings: Settings {
+                service_account_admission: true,
+            },
             controllers: Profile::default(),
             clock: Arc::new(jiff::Timestamp::now),
             base: None,
@@ -147,8 +149,9 @@ impl Builder {
         };
         let authority = serve::Authority::new()?;
         let admin = Token::random();
-        let mut authenticator =
-            Authenticator::new().anonymous(self.anonymous).token(&admin, Identity::admin());
+        let mut authenticator = Authenticator::new()
+            .anonymous(self.anonymous)
+            .token(&admin, Identity::admin());
         for (token, identity) in &self.tokens {
             authenticator = authenticator.token(token, identity.clone());
         }
@@ -170,9 +173,20 @@ impl Builder {
                 () = stopped.cancelled() => {}
             }
         });
-        let server = Arc::new(Server { api: Arc::clone(&api), documents: Documents::default() });
+        let server = Arc::new(Server {
+            api: Arc::clone(&api),
+            documents: Documents::default(),
+        });
         let router = Router::new().fallback(http::handle).with_state(server);
-        Ok(EmbeddedCluster { builder: self, api, router, admin, authority: Arc::new(authority), stop, tasks })
+        Ok(EmbeddedCluster {
+            builder: self,
+            api,
+            router,
+            admin,
+            authority: Arc::new(authority),
+            stop,
+            tasks,
+        })
     }
 }
 
@@ -189,7 +203,9 @@ pub struct EmbeddedCluster {
 
 impl std::fmt::Debug for EmbeddedCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EmbeddedCluster").field("builder", &self.builder).finish_non_exhaustive()
+        f.debug_struct("EmbeddedCluster")
+            .field("builder", &self.builder)
+            .finish_non_exhaustive()
     }
 }
 
@@ -245,7 +261,10 @@ impl EmbeddedCluster {
     /// # Errors
     /// As [`Builder::build`].
     pub async fn fork(&self) -> Result<Self, BuildError> {
-        let builder = Builder { base: Some(self.api.store.fork()), ..self.builder.clone() };
+        let builder = Builder {
+            base: Some(self.api.store.fork()),
+            ..self.builder.clone()
+        };
         builder.build().await
     }
 
@@ -254,7 +273,13 @@ impl EmbeddedCluster {
     /// # Errors
     /// When the address cannot be listened on.
     pub async fn serve(&self, address: std::net::SocketAddr) -> Result<Serving, ServeError> {
-        serve::serve(self.router.clone(), Arc::clone(&self.authority), address, self.stop.child_token()).await
+        serve::serve(
+            self.router.clone(),
+            Arc::clone(&self.authority),
+            address,
+            self.stop.child_token(),
+        )
+        .await
     }
 
     /// Writes a kubeconfig for a served address, readable by its owner only.
@@ -262,7 +287,12 @@ impl EmbeddedCluster {
     /// # Errors
     /// When the file cannot be written.
     pub fn write_kubeconfig(&self, serving: &Serving, path: &Path) -> std::io::Result<()> {
-        kubeconfig::write(path, &serving.url(), self.authority.certificate_pem(), &self.admin)
+        kubeconfig::write(
+            path,
+            &serving.url(),
+            self.authority.certificate_pem(),
+            &self.admin,
+        )
     }
 
     /// Stops the controllers and waits for them.

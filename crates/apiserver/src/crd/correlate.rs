@@ -29,7 +29,11 @@ impl<'a> Pair<'a> {
     pub(super) fn item(&self, index: usize) -> Option<Self> {
         let new = self.new.as_array()?.get(index)?;
         let old = counterpart(self.schema, self.old.as_array()?, new)?;
-        Some(Self { new, old, schema: self.schema.items.as_deref()? })
+        Some(Self {
+            new,
+            old,
+            schema: self.schema.items.as_deref()?,
+        })
     }
 
     /// Whether nothing changed: `map` lists regardless of order. Undeclared fields count as changed.
@@ -45,7 +49,10 @@ impl<'a> Pair<'a> {
                 (0..new.len()).all(|i| self.item(i).is_some_and(|pair| pair.unchanged()))
             }
             (Value::Object(new), Value::Object(old)) => {
-                new.len() == old.len() && new.keys().all(|k| self.field(k).is_some_and(|pair| pair.unchanged()))
+                new.len() == old.len()
+                    && new
+                        .keys()
+                        .all(|k| self.field(k).is_some_and(|pair| pair.unchanged()))
             }
             (new, old) => new == old,
         }
@@ -58,7 +65,9 @@ pub(super) fn counterpart<'a>(list: &Node, old: &'a [Value], new: &Value) -> Opt
         return None;
     }
     let new = new.as_object()?;
-    old.iter()
-        .rev()
-        .find(|candidate| list.list_map_keys.iter().all(|key| candidate.get(key) == new.get(key)))
+    old.iter().rev().find(|candidate| {
+        list.list_map_keys
+            .iter()
+            .all(|key| candidate.get(key) == new.get(key))
+    })
 }

@@ -21,9 +21,17 @@ pub(crate) fn default_crd(crd: &mut Value) {
     let storage = storage_version(root.get("spec").unwrap_or(&Value::Null));
     if let Some(Value::Object(spec)) = root.get_mut("spec") {
         if let Some(Value::Object(names)) = spec.get_mut("names") {
-            let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let kind = names
+                .get("kind")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
             let empty = |names: &Map<String, Value>, field: &str| {
-                names.get(field).and_then(Value::as_str).unwrap_or_default().is_empty()
+                names
+                    .get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .is_empty()
             };
             if !kind.is_empty() && empty(names, "singular") {
                 names.insert("singular".to_owned(), json!(kind.to_lowercase()));
@@ -63,7 +71,10 @@ pub(crate) fn prepare_create(crd: &mut Value) {
 pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
     let storage = new.get("spec").and_then(storage_version);
     if let Value::Object(root) = new {
-        root.insert("status".to_owned(), old.get("status").cloned().unwrap_or_else(|| json!({})));
+        root.insert(
+            "status".to_owned(),
+            old.get("status").cloned().unwrap_or_else(|| json!({})),
+        );
     }
     if let Some(storage) = storage
         && let Some(Value::Array(stored)) = new.pointer_mut("/status/storedVersions")
@@ -75,7 +86,9 @@ pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
 
 fn storage_version(spec: &Value) -> Option<String> {
     let versions = spec.get("versions")?.as_array()?;
-    let storage = versions.iter().find(|v| v.get("storage") == Some(&Value::Bool(true)))?;
+    let storage = versions
+        .iter()
+        .find(|v| v.get("storage") == Some(&Value::Bool(true)))?;
     Some(storage.get("name")?.as_str()?.to_owned())
 }
 
@@ -83,7 +96,11 @@ fn storage_version(spec: &Value) -> Option<String> {
 pub(crate) fn validate_crd(new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(new.pointer("/metadata/name"));
-    let wanted = format!("{}.{}", text(new.pointer("/spec/names/plural")), text(new.pointer("/spec/group")));
+    let wanted = format!(
+        "{}.{}",
+        text(new.pointer("/spec/names/plural")),
+        text(new.pointer("/spec/group"))
+    );
     if name != wanted {
         errors.push(FieldError::invalid(
             "metadata.name",
@@ -122,7 +139,12 @@ pub(crate) fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
 pub(crate) fn format_warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
     let formats_of = |crd: &Value| {
         let mut found = Vec::new();
-        for version in crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten() {
+        for version in crd
+            .pointer("/spec/versions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
                 schema_rules::unrecognized_formats(schema, &mut found);
             }
@@ -151,14 +173,23 @@ struct Internal<'a> {
 }
 
 fn list<'a>(version: &'a Value, field: &str) -> &'a [Value] {
-    version.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    version
+        .get(field)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 impl<'a> Internal<'a> {
     fn new(spec: &'a Value) -> Self {
         let versions: Vec<&Value> = list(spec, "versions").iter().collect();
         let Some(first) = versions.first().copied() else {
-            return Self { versions, schema: None, subresources: None, columns: None, selectable: None };
+            return Self {
+                versions,
+                schema: None,
+                subresources: None,
+                columns: None,
+                selectable: None,
+            };
         };
         let shared = |field: &str| versions.iter().all(|v| v.get(field) == first.get(field));
         Self {
@@ -173,7 +204,11 @@ impl<'a> Internal<'a> {
     /// The versions as an error shows them: the internal type has Go's field names.
     fn shown(&self) -> String {
         let member = |hoisted: bool, version: &Value, field: &str| {
-            if hoisted { Value::Null } else { version.get(field).cloned().unwrap_or(Value::Null) }
+            if hoisted {
+                Value::Null
+            } else {
+                version.get(field).cloned().unwrap_or(Value::Null)
+            }
         };
         let versions: Vec<String> = self
             .versions
@@ -183,12 +218,27 @@ impl<'a> Internal<'a> {
                     ("Name", json!(text(v.get("name")))),
                     ("Served", json!(v.get("served") == Some(&Value::Bool(true)))),
                     ("Storage", json!(v.get("storage") == Some(&Value::Bool(true)))),
-                    ("Deprecated", json!(v.get("deprecated") == Some(&Value::Bool(true)))),
-                    ("DeprecationWarning", v.get("deprecationWarning").cloned().unwrap_or(Value::Null)),
+                    (
+                        "Deprecated",
+                        json!(v.get("deprecated") == Some(&Value::Bool(true))),
+                    ),
+                    (
+                        "DeprecationWarning",
+                        v.get("deprecationWarning").cloned().unwrap_or(Value::Null),
+                    ),
                     ("Schema", member(self.schema.is_some(), v, "schema")),
-                    ("Subresources", member(self.subresources.is_some(), v, "subresources")),
-                    ("AdditionalPrinterColumns", member(self.columns.is_some(), v, "additionalPrinterColumns")),
-                    ("SelectableFields", member(self.selectable.is_some(), v, "selectableFields")),
+                    (
+                        "Subresources",
+                        member(self.subresources.is_some(), v, "subresources"),
+                    ),
+                    (
+                        "AdditionalPrinterColumns",
+                        member(self.columns.is_some(), v, "additionalPrinterColumns"),
+                    ),
+                    (
+                        "SelectableFields",
+                        member(self.selectable.is_some(), v, "selectableFields"),
+                    ),
                 ];
                 let members: Vec<String> = pairs.iter().map(|(k, v)| format!("\"{k}\":{v}")).collect();
                 format!("{{{}}}", members.join(","))
@@ -198,7 +248,12 @@ impl<'a> Internal<'a> {
     }
 
     fn versions_error(&self, detail: &str) -> FieldError {
-        FieldError::with_value(FieldErrorKind::Invalid, "spec.versions", Some(self.shown()), detail)
+        FieldError::with_value(
+            FieldErrorKind::Invalid,
+            "spec.versions",
+            Some(self.shown()),
+            detail,
+        )
     }
 }
 
@@ -229,7 +284,12 @@ fn spec_errors(spec: &Value, errors: &mut Vec<FieldError>) {
             ));
         }
     }
-    enumeration(text(spec.get("scope")), "spec.scope", &["Cluster", "Namespaced"], errors);
+    enumeration(
+        text(spec.get("scope")),
+        "spec.scope",
+        &["Cluster", "Namespaced"],
+        errors,
+    );
 
     let has_schema = |v: &Value| v.pointer("/schema/openAPIV3Schema").is_some_and(Value::is_object);
     for (index, version) in internal.versions.iter().enumerate() {
@@ -241,10 +301,10 @@ fn spec_errors(spec: &Value, errors: &mut Vec<FieldError>) {
         }
     }
     if spec.get("preserveUnknownFields") == Some(&Value::Bool(true))
-        && internal
-            .versions
-            .iter()
-            .any(|v| v.pointer("/schema/openAPIV3Schema").is_some_and(schema_rules::has_defaults))
+        && internal.versions.iter().any(|v| {
+            v.pointer("/schema/openAPIV3Schema")
+                .is_some_and(schema_rules::has_defaults)
+        })
     {
         errors.push(FieldError::invalid(
             "spec.preserveUnknownFields",
@@ -262,7 +322,10 @@ fn spec_errors(spec: &Value, errors: &mut Vec<FieldError>) {
     if let Some(names) = spec.get("names") {
         names_errors(names, "spec.names", errors);
     }
-    let any_status = internal.versions.iter().any(|v| v.pointer("/subresources/status").is_some());
+    let any_status = internal
+        .versions
+        .iter()
+        .any(|v| v.pointer("/subresources/status").is_some());
     if let Some(Some(schema)) = internal.schema {
         schema_errors(schema, any_status, "spec.validation", errors);
     }
@@ -301,7 +364,11 @@ fn versions_errors(internal: &Internal<'_>, errors: &mut Vec<FieldError>) {
         seen.push(name);
         let wrong = dns1035_label(name);
         if !wrong.is_empty() {
-            errors.push(FieldError::invalid(format!("{path}.name"), &json!(name), wrong.join(",")));
+            errors.push(FieldError::invalid(
+                format!("{path}.name"),
+                &json!(name),
+                wrong.join(","),
+            ));
         }
         deprecation_errors(version, &path, errors);
         if internal.schema.is_none()
@@ -321,7 +388,11 @@ fn versions_errors(internal: &Internal<'_>, errors: &mut Vec<FieldError>) {
         }
         let fields = list(version, "selectableFields");
         if internal.selectable.is_none() && !fields.is_empty() {
-            let schema = if internal.schema.is_some() { None } else { version.get("schema") };
+            let schema = if internal.schema.is_some() {
+                None
+            } else {
+                version.get("schema")
+            };
             let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
             selectable_errors(fields, schema, &format!("{path}.selectableFields"), why, errors);
         }
@@ -336,7 +407,11 @@ fn versions_errors(internal: &Internal<'_>, errors: &mut Vec<FieldError>) {
 
 fn schema_errors(validation: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(schema) = validation.get("openAPIV3Schema").filter(|s| s.is_object()) {
-        errors.extend(schema_rules::validate(schema, has_status, &format!("{path}.openAPIV3Schema")));
+        errors.extend(schema_rules::validate(
+            schema,
+            has_status,
+            &format!("{path}.openAPIV3Schema"),
+        ));
     }
 }
 
@@ -346,15 +421,27 @@ fn deprecation_errors(version: &Value, path: &str, errors: &mut Vec<FieldError>)
     };
     let path = format!("{path}.deprecationWarning");
     if version.get("deprecated") != Some(&Value::Bool(true)) {
-        errors.push(FieldError::invalid(path, warning, "can only be set for deprecated versions"));
+        errors.push(FieldError::invalid(
+            path,
+            warning,
+            "can only be set for deprecated versions",
+        ));
         return;
     }
     let content = text(Some(warning));
     if content.len() > 256 {
-        errors.push(FieldError::invalid(path.clone(), warning, "must be <= 256 characters long"));
+        errors.push(FieldError::invalid(
+            path.clone(),
+            warning,
+            "must be <= 256 characters long",
+        ));
     }
     if content.is_empty() {
-        errors.push(FieldError::invalid(path.clone(), warning, "must not be an empty string"));
+        errors.push(FieldError::invalid(
+            path.clone(),
+            warning,
+            "must not be an empty string",
+        ));
     }
     if let Some((index, _)) = content.char_indices().find(|(_, c)| c.is_control()) {
         let why = format!(
@@ -374,13 +461,30 @@ fn enumeration(value: &str, path: &str, accepted: &[&str], errors: &mut Vec<Fiel
 
 fn names_errors(names: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut label = |value: &str, field: String, mixed_case: bool| {
-        let wrong = if mixed_case { dns1035_label(&value.to_lowercase()) } else { dns1035_label(value) };
+        let wrong = if mixed_case {
+            dns1035_label(&value.to_lowercase())
+        } else {
+            dns1035_label(value)
+        };
         if !wrong.is_empty() {
-            let intro = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
-            errors.push(FieldError::invalid(field, &json!(value), format!("{intro}{}", wrong.join(","))));
+            let intro = if mixed_case {
+                "may have mixed case, but should otherwise match: "
+            } else {
+                ""
+            };
+            errors.push(FieldError::invalid(
+                field,
+                &json!(value),
+                format!("{intro}{}", wrong.join(",")),
+            ));
         }
     };
-    for (field, mixed_case) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
+    for (field, mixed_case) in [
+        ("plural", false),
+        ("singular", false),
+        ("kind", true),
+        ("listKind", true),
+    ] {
         let value = text(names.get(field));
         if !value.is_empty() {
             label(value, format!("{path}.{field}"), mixed_case);
@@ -414,7 +518,11 @@ fn simple_path_errors(value: &str, path: String, errors: &mut Vec<FieldError>) -
     if value.starts_with('.') {
         return true;
     }
-    errors.push(FieldError::invalid(path, &json!(value), "must be a simple json path starting with ."));
+    errors.push(FieldError::invalid(
+        path,
+        &json!(value),
+        "must be a simple json path starting with .",
+    ));
     false
 }
 
@@ -452,7 +560,16 @@ fn subresource_errors(subresources: &Value, path: &str, errors: &mut Vec<FieldEr
 
 fn column_errors(columns: &[Value], path: &str, errors: &mut Vec<FieldError>) {
     const TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
-    const FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    const FORMATS: &[&str] = &[
+        "byte",
+        "date",
+        "date-time",
+        "double",
+        "float",
+        "int32",
+        "int64",
+        "password",
+    ];
     for (index, column) in columns.iter().enumerate() {
         let path = format!("{path}[{index}]");
         if text(column.get("name")).is_empty() {
@@ -463,11 +580,19 @@ fn column_errors(columns: &[Value], path: &str, errors: &mut Vec<FieldError>) {
         if kind.is_empty() {
             errors.push(FieldError::required(format!("{path}.type"), one_of(TYPES)));
         } else if !TYPES.contains(&kind) {
-            errors.push(FieldError::invalid(format!("{path}.type"), &json!(kind), one_of(TYPES)));
+            errors.push(FieldError::invalid(
+                format!("{path}.type"),
+                &json!(kind),
+                one_of(TYPES),
+            ));
         }
         let format = text(column.get("format"));
         if !format.is_empty() && !FORMATS.contains(&format) {
-            errors.push(FieldError::invalid(format!("{path}.format"), &json!(format), one_of(FORMATS)));
+            errors.push(FieldError::invalid(
+                format!("{path}.format"),
+                &json!(format),
+                one_of(FORMATS),
+            ));
         }
         let json_path = text(column.get("jsonPath"));
         if json_path.is_empty() {
@@ -485,11 +610,16 @@ fn selectable_errors(
     without_schema: &str,
     errors: &mut Vec<FieldError>,
 ) {
-    let Some(raw) = validation.and_then(|v| v.get("openAPIV3Schema")).filter(|s| s.is_object()) else {
+    let Some(raw) = validation
+        .and_then(|v| v.get("openAPIV3Schema"))
+        .filter(|s| s.is_object())
+    else {
         errors.push(FieldError::invalid(path, &json!(""), without_schema));
         return;
     };
-    let Ok(schema) = Schema::deserialize(raw) else { return };
+    let Ok(schema) = Schema::deserialize(raw) else {
+        return;
+    };
     let mut seen: Vec<String> = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let at = format!("{path}[{index}].jsonPath");
@@ -502,12 +632,20 @@ fn selectable_errors(
         let found = match selectable::resolve(json_path, &schema, false) {
             Ok(found) => found,
             Err(why) => {
-                errors.push(FieldError::invalid(at, &shown, format!("is an invalid path: {why}")));
+                errors.push(FieldError::invalid(
+                    at,
+                    &shown,
+                    format!("is an invalid path: {why}"),
+                ));
                 continue;
             }
         };
         if found.path.split(['.', '[']).next() == Some("metadata") {
-            errors.push(FieldError::invalid(at.clone(), &shown, "must not point to fields in metadata"));
+            errors.push(FieldError::invalid(
+                at.clone(),
+                &shown,
+                "must not point to fields in metadata",
+            ));
         }
         if !selectable::is_selectable(found.schema) {
             let why = "must point to a field of type string, boolean or integer. Enum string fields and strings \
@@ -557,7 +695,12 @@ fn stored_versions(crd: &Value, spec: &Value, errors: &mut Vec<FieldError>) {
     let path = "status.storedVersions";
     let null = Value::Null;
     let stored = crd.pointer("/status/storedVersions").unwrap_or(&null);
-    let names: Vec<&str> = stored.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let names: Vec<&str> = stored
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     if names.is_empty() {
         let why = "must have at least one stored version";
         errors.push(FieldError::invalid(path, stored, why));
@@ -567,7 +710,11 @@ fn stored_versions(crd: &Value, spec: &Value, errors: &mut Vec<FieldError>) {
     for version in versions {
         let name = text(version.get("name"));
         if version.get("storage") == Some(&Value::Bool(true)) && !names.contains(&name) {
-            errors.push(FieldError::invalid(path, stored, format!("must have the storage version {name}")));
+            errors.push(FieldError::invalid(
+                path,
+                stored,
+                format!("must have the storage version {name}"),
+            ));
         }
     }
     for (index, name) in names.iter().enumerate() {
@@ -600,13 +747,16 @@ fn approval(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         Invalid,
     }
     let annotation = |crd: &Value| {
-        let value = crd.get("metadata").and_then(|m| m.get("annotations")).and_then(|a| a.get(ANNOTATION));
+        let value = crd
+            .get("metadata")
+            .and_then(|m| m.get("annotations"))
+            .and_then(|a| a.get(ANNOTATION));
         text(value).to_owned()
     };
     let state = |text: &str| {
-        let is_url = text
-            .split_once("://")
-            .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.split('/').next().unwrap_or("").is_empty());
+        let is_url = text.split_once("://").is_some_and(|(scheme, rest)| {
+            !scheme.is_empty() && !rest.split('/').next().unwrap_or("").is_empty()
+        });
         match text {
             "" => Approval::Missing,
             t if t.starts_with("unapproved") => Approval::Bypassed,

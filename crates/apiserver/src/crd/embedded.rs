@@ -38,7 +38,11 @@ fn visit(value: &Value, schema: &Node, path: &str, root: bool, errors: &mut Vec<
 }
 
 fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
 }
 
 fn object_errors(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
@@ -63,7 +67,10 @@ fn object_errors(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldErr
                 if text.is_empty() {
                     errors.push(FieldError::invalid(at, value, "must not be empty"));
                 } else if !wrong.is_empty() {
-                    let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+                    let why = format!(
+                        "may have mixed case, but should otherwise match: {}",
+                        wrong.join(",")
+                    );
                     errors.push(FieldError::invalid(at, value, why));
                 }
             }
@@ -98,7 +105,11 @@ fn metadata_errors(metadata: &Map<String, Value>, path: &str, errors: &mut Vec<F
 /// Decodes the metadata of every embedded object as a built-in object's: unknown and malformed fields go.
 ///
 /// Returns the paths of the unknown fields. The root's own metadata is the caller's (`decode` as for any kind).
-pub(super) fn coerce(value: &mut Value, schema: &Node, decode: &dyn Fn(&mut Value) -> Vec<String>) -> Vec<String> {
+pub(super) fn coerce(
+    value: &mut Value,
+    schema: &Node,
+    decode: &dyn Fn(&mut Value) -> Vec<String>,
+) -> Vec<String> {
     let mut dropped = Vec::new();
     coerce_at(value, schema, "", false, decode, &mut dropped);
     dropped.sort();

@@ -16,17 +16,27 @@ pub(crate) struct ClaimedNames {
 
 impl ClaimedNames {
     /// The names the other definitions of `group` have been granted.
-    pub(crate) fn of_group<'a>(group: &str, own_name: &str, definitions: impl Iterator<Item = &'a Value>) -> Self {
+    pub(crate) fn of_group<'a>(
+        group: &str,
+        own_name: &str,
+        definitions: impl Iterator<Item = &'a Value>,
+    ) -> Self {
         let mut out = Self::default();
         for crd in definitions {
             let is_own = crd.pointer("/metadata/name").and_then(Value::as_str) == Some(own_name);
             if is_own || crd.pointer("/spec/group").and_then(Value::as_str) != Some(group) {
                 continue;
             }
-            let Some(names) = crd.pointer("/status/acceptedNames") else { continue };
+            let Some(names) = crd.pointer("/status/acceptedNames") else {
+                continue;
+            };
             let mut claim = |field: &str, to_kinds: bool| {
                 if let Some(name) = names.get(field).and_then(Value::as_str).filter(|n| !n.is_empty()) {
-                    let list = if to_kinds { &mut out.kinds } else { &mut out.resources };
+                    let list = if to_kinds {
+                        &mut out.kinds
+                    } else {
+                        &mut out.resources
+                    };
                     list.push(name.to_owned());
                 }
             };
@@ -34,8 +44,13 @@ impl ClaimedNames {
             claim("singular", false);
             claim("kind", true);
             claim("listKind", true);
-            let short = names.get("shortNames").and_then(Value::as_array).into_iter().flatten();
-            out.resources.extend(short.filter_map(Value::as_str).map(str::to_owned));
+            let short = names
+                .get("shortNames")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            out.resources
+                .extend(short.filter_map(Value::as_str).map(str::to_owned));
         }
         out
     }
@@ -58,7 +73,8 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     let empty = Value::Object(Map::new());
     let wanted = crd.pointer("/spec/names").unwrap_or(&empty);
     let accepted = status.get("acceptedNames").cloned().unwrap_or_else(|| json!({}));
-    if *wanted == accepted && condition_is_true(crd, "NamesAccepted") && condition_is_true(crd, "Established") {
+    if *wanted == accepted && condition_is_true(crd, "NamesAccepted") && condition_is_true(crd, "Established")
+    {
         return status;
     }
     let mut granted = accepted.clone();
@@ -66,7 +82,9 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     let mut claim = |field: &str, used: &[String], reason: &'static str| {
         let name = wanted.get(field);
         let is_free = name == accepted.get(field)
-            || !name.and_then(Value::as_str).is_some_and(|n| used.iter().any(|u| u == n));
+            || !name
+                .and_then(Value::as_str)
+                .is_some_and(|n| used.iter().any(|u| u == n));
         if is_free {
             set(&mut granted, field, name);
         } else {
@@ -76,26 +94,40 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     claim("plural", &claimed.resources, "PluralConflict");
     claim("singular", &claimed.resources, "SingularConflict");
     // A short name conflict outranks the two before it and is outranked by those after.
-    let owned: Vec<&Value> = accepted.get("shortNames").and_then(Value::as_array).into_iter().flatten().collect();
+    let owned: Vec<&Value> = accepted
+        .get("shortNames")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .collect();
     let taken: Vec<String> = wanted
         .get("shortNames")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter(|name| !owned.contains(name))
-        .filter(|name| name.as_str().is_some_and(|n| claimed.resources.iter().any(|u| u == n)))
+        .filter(|name| {
+            name.as_str()
+                .is_some_and(|n| claimed.resources.iter().any(|u| u == n))
+        })
         .map(|name| in_use(Some(name)))
         .collect();
     if taken.is_empty() {
         set(&mut granted, "shortNames", wanted.get("shortNames"));
     } else {
-        let message = if taken.len() == 1 { taken.concat() } else { format!("[{}]", taken.join(", ")) };
+        let message = if taken.len() == 1 {
+            taken.concat()
+        } else {
+            format!("[{}]", taken.join(", "))
+        };
         conflict = Some(("ShortNamesConflict", message));
     }
     let mut claim = |field: &str, reason: &'static str| {
         let name = wanted.get(field);
         let is_free = name == accepted.get(field)
-            || !name.and_then(Value::as_str).is_some_and(|n| claimed.kinds.iter().any(|u| u == n));
+            || !name
+                .and_then(Value::as_str)
+                .is_some_and(|n| claimed.kinds.iter().any(|u| u == n));
         if is_free {
             set(&mut granted, field, name);
         } else {
@@ -118,7 +150,14 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     set_condition(&mut status, "NamesAccepted", names_status, reason, &message, now);
     if is_accepted && !established {
         let message = "the initial names have been accepted";
-        set_condition(&mut status, "Established", "True", "InitialNamesAccepted", message, now);
+        set_condition(
+            &mut status,
+            "Established",
+            "True",
+            "InitialNamesAccepted",
+            message,
+            now,
+        );
     } else if !is_accepted && find(&status, "Established").is_none() {
         let message = "not all names are accepted";
         set_condition(&mut status, "Established", "False", "NotAccepted", message, now);
@@ -132,7 +171,11 @@ pub(crate) fn terminating(crd: &Value, done: bool, now: &str) -> Value {
     let (value, reason, message) = if done {
         ("False", "InstanceDeletionCompleted", "removed all instances")
     } else {
-        ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        (
+            "True",
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+        )
     };
     set_condition(&mut status, "Terminating", value, reason, message, now);
     status
@@ -179,7 +222,10 @@ fn set_condition(status: &mut Value, kind: &str, value: &str, reason: &str, mess
         *conditions = json!([]);
     }
     if let Value::Array(list) = conditions {
-        match list.iter_mut().find(|c| c.get("type").and_then(Value::as_str) == Some(kind)) {
+        match list
+            .iter_mut()
+            .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
+        {
             Some(existing) => *existing = condition,
             None => list.push(condition),
         }

@@ -17,9 +17,32 @@ pub(super) struct Format {
 }
 
 const TEXT_FORMATS: &[&str] = &[
-    "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
-    "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
-    "datetime", "k8sshortname", "k8slongname",
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
 ];
 
 impl Format {
@@ -28,7 +51,10 @@ impl Format {
         if !is_recognized(name, kind, int_or_string) {
             return None;
         }
-        Some(Self { name: name.to_owned(), key: name.replace('-', "") })
+        Some(Self {
+            name: name.to_owned(),
+            key: name.replace('-', ""),
+        })
     }
 
     /// Whether `text` has the format. Number formats are not about text.
@@ -66,12 +92,30 @@ pattern!(
     HOSTNAME,
     r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 );
-pattern!(UUID, r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$");
-pattern!(UUID3, r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$");
-pattern!(UUID4, r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$");
-pattern!(UUID5, r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$");
-pattern!(TIME, r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$");
-pattern!(BASE64, r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$");
+pattern!(
+    UUID,
+    r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"
+);
+pattern!(
+    UUID3,
+    r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$"
+);
+pattern!(
+    UUID4,
+    r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$"
+);
+pattern!(
+    UUID5,
+    r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$"
+);
+pattern!(
+    TIME,
+    r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
+);
+pattern!(
+    BASE64,
+    r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
+);
 pattern!(HEX_COLOR, r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$");
 pattern!(SSN, r"^\d{3}[- ]?\d{2}[- ]?\d{4}$");
 pattern!(
@@ -121,7 +165,9 @@ fn matches(key: &str, text: &str) -> bool {
         "date" => is_date(text),
         "datetime" => is_date_time(text),
         "duration" => parse_duration(text).is_some(),
-        "k8sshortname" => text.len() <= 63 && super::names::dns1123_subdomain(text).is_empty() && !text.contains('.'),
+        "k8sshortname" => {
+            text.len() <= 63 && super::names::dns1123_subdomain(text).is_empty() && !text.contains('.')
+        }
         "k8slongname" => super::names::dns1123_subdomain(text).is_empty(),
         _ => true,
     }
@@ -145,9 +191,13 @@ fn is_uri(text: &str) -> bool {
     }
     match text.split_once(':') {
         Some((scheme, rest)) => {
-            let host = rest.strip_prefix("//").map(|r| r.split(['/', '?', '#']).next().unwrap_or_default());
+            let host = rest
+                .strip_prefix("//")
+                .map(|r| r.split(['/', '?', '#']).next().unwrap_or_default());
             scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+                && scheme
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
                 && host.is_none_or(|h| !h.contains(' '))
         }
         None => text == "*",
@@ -213,12 +263,19 @@ fn is_isbn10(text: &str) -> bool {
 }
 
 fn is_isbn13(text: &str) -> bool {
-    let digits: Option<Vec<u32>> =
-        text.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_digit(10)).collect();
+    let digits: Option<Vec<u32>> = text
+        .chars()
+        .filter(|c| !matches!(c, '-' | ' '))
+        .map(|c| c.to_digit(10))
+        .collect();
     let Some(digits) = digits.filter(|d| d.len() == 13) else {
         return false;
     };
-    let sum: u32 = digits.iter().enumerate().map(|(i, d)| if i % 2 == 0 { *d } else { 3 * d }).sum();
+    let sum: u32 = digits
+        .iter()
+        .enumerate()
+        .map(|(i, d)| if i % 2 == 0 { *d } else { 3 * d })
+        .sum();
     sum % 10 == 0
 }
 
@@ -286,13 +343,17 @@ pub(super) fn parse_go_duration(text: &str) -> Option<i64> {
     }
     let mut total: i128 = 0;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
         let (amount, after) = rest.split_at(digits);
         let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
             return None;
         }
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let unit_end = after
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(after.len());
         let (unit, next) = after.split_at(unit_end);
         let nanos: i128 = match unit {
             "ns" => 1,

@@ -16,10 +16,18 @@ pub(super) fn float(f: f64) -> String {
         return "NaN".to_owned();
     }
     if f.is_infinite() {
-        return if f > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+        return if f > 0.0 {
+            "+Inf".to_owned()
+        } else {
+            "-Inf".to_owned()
+        };
     }
     if f == 0.0 {
-        return if f.is_sign_negative() { "-0".to_owned() } else { "0".to_owned() };
+        return if f.is_sign_negative() {
+            "-0".to_owned()
+        } else {
+            "0".to_owned()
+        };
     }
     let text = format!("{f:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

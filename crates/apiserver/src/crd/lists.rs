@@ -23,7 +23,11 @@ fn visit(value: &Value, schema: &Node, path: &str, errors: &mut Vec<FieldError>)
             }
             for (name, property) in &schema.properties {
                 if let Some(inner) = map.get(name) {
-                    let inner_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    let inner_path = if path.is_empty() {
+                        name.clone()
+                    } else {
+                        format!("{path}.{name}")
+                    };
                     visit(inner, property, &inner_path, errors);
                 }
             }
@@ -49,7 +53,11 @@ fn visit(value: &Value, schema: &Node, path: &str, errors: &mut Vec<FieldError>)
 }
 
 fn keyed(list: &[Value], schema: &Node, path: &str, errors: &mut Vec<FieldError>) {
-    if let Some((index, other)) = list.iter().enumerate().find(|(_, v)| !v.is_null() && !v.is_object()) {
+    if let Some((index, other)) = list
+        .iter()
+        .enumerate()
+        .find(|(_, v)| !v.is_null() && !v.is_object())
+    {
         errors.push(FieldError::invalid(
             format!("{path}[{index}]"),
             other,

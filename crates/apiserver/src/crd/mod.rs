@@ -29,7 +29,6 @@ mod strategy;
 mod values;
 mod version;
 
-
 pub(crate) use definition::{
     default_crd, format_warnings, prepare_create, prepare_update, validate_crd, validate_crd_update,
 };

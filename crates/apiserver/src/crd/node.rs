@@ -83,9 +83,15 @@ impl Node {
         if depth > SCHEMA_DEPTH_MAX {
             return Err(TooDeep);
         }
-        let list = |from: &[Schema]| from.iter().map(|x| Self::at(x, depth + 1)).collect::<Result<Vec<_>, _>>();
+        let list = |from: &[Schema]| {
+            from.iter()
+                .map(|x| Self::at(x, depth + 1))
+                .collect::<Result<Vec<_>, _>>()
+        };
         let boxed = |from: &Option<Box<Schema>>| {
-            from.as_ref().map(|x| Self::at(x, depth + 1).map(Box::new)).transpose()
+            from.as_ref()
+                .map(|x| Self::at(x, depth + 1).map(Box::new))
+                .transpose()
         };
         let mut properties = BTreeMap::new();
         for (name, property) in &s.properties {
@@ -170,4 +176,3 @@ impl Node {
         }
     }
 }
-

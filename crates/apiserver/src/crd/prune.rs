@@ -9,7 +9,10 @@ use serde_json::Value;
 ///
 /// At the root and in embedded resources `apiVersion`, `kind` and `metadata` stay as they are.
 pub(super) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
-    let mut pruner = Pruner { path: String::new(), dropped: Vec::new() };
+    let mut pruner = Pruner {
+        path: String::new(),
+        dropped: Vec::new(),
+    };
     pruner.visit(object, Some(schema), true);
     pruner.dropped.sort();
     pruner.dropped
@@ -18,7 +21,10 @@ pub(super) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
 /// Whether pruning would leave `value` as it is. `root` treats it as a whole object.
 pub(super) fn is_pruned(value: &Value, schema: &Node, root: bool) -> bool {
     let mut copy = value.clone();
-    let mut pruner = Pruner { path: String::new(), dropped: Vec::new() };
+    let mut pruner = Pruner {
+        path: String::new(),
+        dropped: Vec::new(),
+    };
     pruner.visit(&mut copy, Some(schema), root);
     copy == *value
 }

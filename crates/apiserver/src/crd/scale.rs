@@ -60,7 +60,10 @@ pub(crate) fn to_scale(object: &Value, paths: &ScalePaths) -> Result<(Value, Opt
 
 /// Writes the wanted replicas of `scale` into `object`, with its `resourceVersion` when it carries one.
 pub(crate) fn from_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) {
-    let wanted = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    let wanted = scale
+        .pointer("/spec/replicas")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
     let mut target = &mut *object;
     let mut parts = path_parts(&paths.spec_replicas).peekable();
     while let Some(part) = parts.next() {
@@ -119,7 +122,11 @@ fn replicas_errors(object: &Value, path: &str, errors: &mut Vec<FieldError>) {
     match integer_at(object, path) {
         Err(e) => errors.push(FieldError::invalid(path, &json!(0), e.to_string())),
         Ok(Some(n)) if n < 0 => {
-            errors.push(FieldError::invalid(path, &json!(n), "should be a non-negative integer"));
+            errors.push(FieldError::invalid(
+                path,
+                &json!(n),
+                "should be a non-negative integer",
+            ));
         }
         Ok(Some(n)) if n > i64::from(i32::MAX) => errors.push(FieldError::invalid(
             path,
@@ -144,7 +151,13 @@ fn value_at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, Acce
                 Some(next) => current = next,
                 None => return Ok(None),
             },
-            other => return Err(accessor_error(format!(".{walked}"), other, "map[string]interface {}")),
+            other => {
+                return Err(accessor_error(
+                    format!(".{walked}"),
+                    other,
+                    "map[string]interface {}",
+                ));
+            }
         }
         if !walked.is_empty() {
             walked.push('.');
@@ -186,7 +199,12 @@ fn accessor_error(path: String, value: &Value, expected: &'static str) -> Access
         Value::Array(_) => ("[]interface {}", super::go::plain(value)),
         Value::Object(_) => ("map[string]interface {}", super::go::plain(value)),
     };
-    AccessorError { path, value: text, found, expected }
+    AccessorError {
+        path,
+        value: text,
+        found,
+        expected,
+    }
 }
 
 /// A selector as `a=b,c in (d,e)`: from text, from a map of labels, or from a LabelSelector.
@@ -202,15 +220,28 @@ fn selector_text(object: &Value, path: &str) -> Result<String, AccessorError> {
     let is_label_selector = map.get("matchLabels").is_some_and(Value::is_object)
         || map.get("matchExpressions").is_some_and(Value::is_array);
     let labels = if is_label_selector {
-        map.get("matchLabels").and_then(Value::as_object).cloned().unwrap_or_default()
+        map.get("matchLabels")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
     } else {
         map.clone()
     };
     let mut terms: Vec<(String, String)> = labels
         .iter()
-        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
+        .map(|(key, value)| {
+            (
+                key.clone(),
+                format!("{key}={}", value.as_str().unwrap_or_default()),
+            )
+        })
         .collect();
-    for expression in map.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+    for expression in map
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
         let mut values: Vec<&str> = expression
             .get("values")
@@ -230,5 +261,9 @@ fn selector_text(object: &Value, path: &str) -> Result<String, AccessorError> {
         terms.push((key.to_owned(), text));
     }
     terms.sort();
-    Ok(terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","))
+    Ok(terms
+        .into_iter()
+        .map(|(_, text)| text)
+        .collect::<Vec<_>>()
+        .join(","))
 }

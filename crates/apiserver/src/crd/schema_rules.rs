@@ -76,7 +76,10 @@ fn flag(schema: &Value, field: &str) -> bool {
 }
 
 fn list<'a>(schema: &'a Value, field: &str) -> &'a [Value] {
-    schema.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    schema
+        .get(field)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 fn fields<'a>(schema: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
@@ -187,7 +190,10 @@ fn root_errors(schema: &Value, has_status: bool, path: &str, errors: &mut Vec<Fi
         }
     }
     if flag(schema, "nullable") {
-        errors.push(FieldError::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+        errors.push(FieldError::forbidden(
+            format!("{path}.nullable"),
+            "nullable cannot be true at the root",
+        ));
     }
 }
 
@@ -221,11 +227,17 @@ fn unsupported(schema: &Value, depth: usize) -> Option<String> {
         return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
     }
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        return Some("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned());
+        return Some(
+            "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned(),
+        );
     }
     let children = fields(schema, "properties")
         .map(|(_, s)| s)
-        .chain(["items", "not", "additionalProperties"].iter().filter_map(|f| schema.get(*f)))
+        .chain(
+            ["items", "not", "additionalProperties"]
+                .iter()
+                .filter_map(|f| schema.get(*f)),
+        )
         .chain(["allOf", "anyOf", "oneOf"].iter().flat_map(|f| list(schema, f)));
     for child in children.filter(|c| c.is_object()) {
         if let Some(why) = unsupported(child, depth + 1) {
@@ -255,7 +267,12 @@ fn invariants(s: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>)
         None => {}
     }
     for (name, property) in fields(s, "properties") {
-        invariants(property, Level::Field, &format!("{path}.properties[{name}]"), errors);
+        invariants(
+            property,
+            Level::Field,
+            &format!("{path}.properties[{name}]"),
+            errors,
+        );
     }
     let additional = present(s, "additionalProperties");
     if let Some(inner) = additional {
@@ -307,7 +324,11 @@ fn invariants(s: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>)
         ));
     }
     if level == Level::Root && !kind.is_empty() && kind != "object" {
-        errors.push(FieldError::invalid(at_type, &json!(kind), "must be object at the root"));
+        errors.push(FieldError::invalid(
+            at_type,
+            &json!(kind),
+            "must be object at the root",
+        ));
     }
     let check_metadata = level == Level::Root || embedded;
     let properties = s.get("properties").and_then(Value::as_object);
@@ -347,34 +368,49 @@ fn invariants(s: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>)
 
 /// Whether a root's `metadata` restricts nothing but `name` and `generateName`.
 fn is_plain_metadata(metadata: &Value) -> bool {
-    metadata.as_object().into_iter().flatten().all(|(field, value)| match field.as_str() {
-        "type" | "default" => true,
-        "properties" => value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .all(|(name, _)| name == "name" || name == "generateName"),
-        _ => match value {
-            Value::Null | Value::Bool(false) => true,
-            Value::String(s) => s.is_empty(),
-            Value::Array(a) => a.is_empty(),
-            _ => false,
-        },
-    })
+    metadata
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(field, value)| match field.as_str() {
+            "type" | "default" => true,
+            "properties" => value
+                .as_object()
+                .into_iter()
+                .flatten()
+                .all(|(name, _)| name == "name" || name == "generateName"),
+            _ => match value {
+                Value::Null | Value::Bool(false) => true,
+                Value::String(s) => s.is_empty(),
+                Value::Array(a) => a.is_empty(),
+                _ => false,
+            },
+        })
 }
 
 fn int_or_string_pattern() -> Value {
     json!([{ "type": "integer" }, { "type": "string" }])
 }
 
-fn value_validation(s: &Value, skip_any_of: bool, skip_first: bool, path: &str, errors: &mut Vec<FieldError>) {
+fn value_validation(
+    s: &Value,
+    skip_any_of: bool,
+    skip_first: bool,
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
     if !skip_any_of {
         for (index, inner) in list(s, "anyOf").iter().enumerate() {
             nested(inner, false, &format!("{path}.anyOf[{index}]"), errors);
         }
     }
     for (index, inner) in list(s, "allOf").iter().enumerate() {
-        nested(inner, skip_first && index == 0, &format!("{path}.allOf[{index}]"), errors);
+        nested(
+            inner,
+            skip_first && index == 0,
+            &format!("{path}.allOf[{index}]"),
+            errors,
+        );
     }
     for (index, inner) in list(s, "oneOf").iter().enumerate() {
         nested(inner, false, &format!("{path}.oneOf[{index}]"), errors);
@@ -389,7 +425,10 @@ fn value_validation(s: &Value, skip_any_of: bool, skip_first: bool, path: &str, 
         errors.push(FieldError::invalid(
             format!("{path}.pattern"),
             &json!(pattern),
-            format!("must be a valid regular expression, but isn't: {}", regex_error(pattern, &e)),
+            format!(
+                "must be a valid regular expression, but isn't: {}",
+                regex_error(pattern, &e)
+            ),
         ));
     }
 }
@@ -413,7 +452,10 @@ fn nested(v: &Value, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>
     }
     let mut forbid = |field: &str, set: bool, why: &str| {
         if set {
-            errors.push(FieldError::forbidden(format!("{path}.{field}"), format!("must be {why} to be structural")));
+            errors.push(FieldError::forbidden(
+                format!("{path}.{field}"),
+                format!("must be {why} to be structural"),
+            ));
         }
     };
     forbid("type", !text(v, "type").is_empty(), "empty");
@@ -431,10 +473,26 @@ fn nested(v: &Value, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>
         forbid(field, flag(v, field), "false");
     }
     let filled = |field: &str| !list(v, field).is_empty();
-    forbid("x-kubernetes-list-map-keys", filled("x-kubernetes-list-map-keys"), "empty");
-    forbid("x-kubernetes-list-type", present(v, "x-kubernetes-list-type").is_some(), "undefined");
-    forbid("x-kubernetes-map-type", present(v, "x-kubernetes-map-type").is_some(), "undefined");
-    forbid("x-kubernetes-validations", filled("x-kubernetes-validations"), "empty");
+    forbid(
+        "x-kubernetes-list-map-keys",
+        filled("x-kubernetes-list-map-keys"),
+        "empty",
+    );
+    forbid(
+        "x-kubernetes-list-type",
+        present(v, "x-kubernetes-list-type").is_some(),
+        "undefined",
+    );
+    forbid(
+        "x-kubernetes-map-type",
+        present(v, "x-kubernetes-map-type").is_some(),
+        "undefined",
+    );
+    forbid(
+        "x-kubernetes-validations",
+        filled("x-kubernetes-validations"),
+        "empty",
+    );
     if v.pointer("/properties/metadata").is_some() {
         errors.push(FieldError::forbidden(
             format!("{path}.properties[metadata]"),
@@ -450,26 +508,50 @@ fn completeness(v: &Value, s: &Value, s_path: &str, v_path: &str, errors: &mut V
     }
     for field in ["allOf", "anyOf", "oneOf"] {
         for (index, inner) in list(v, field).iter().enumerate() {
-            nested_completeness(inner, Some(s), s_path, &format!("{v_path}.{field}[{index}]"), errors);
+            nested_completeness(
+                inner,
+                Some(s),
+                s_path,
+                &format!("{v_path}.{field}[{index}]"),
+                errors,
+            );
         }
     }
 }
 
-fn nested_completeness(v: &Value, s: Option<&Value>, s_path: &str, v_path: &str, errors: &mut Vec<FieldError>) {
+fn nested_completeness(
+    v: &Value,
+    s: Option<&Value>,
+    s_path: &str,
+    v_path: &str,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(s) = s else {
-        errors.push(FieldError::required(s_path, format!("because it is defined in {v_path}")));
+        errors.push(FieldError::required(
+            s_path,
+            format!("because it is defined in {v_path}"),
+        ));
         return;
     };
     completeness(v, s, s_path, v_path, errors);
     if let Some(items) = v.get("items").filter(|i| i.is_object()) {
         let below = s.get("items").filter(|i| i.is_object());
-        nested_completeness(items, below, &format!("{s_path}.items"), &format!("{v_path}.items"), errors);
+        nested_completeness(
+            items,
+            below,
+            &format!("{s_path}.items"),
+            &format!("{v_path}.items"),
+            errors,
+        );
     }
     for (name, property) in fields(v, "properties") {
         let at = format!("{s_path}.properties[{name}]");
         let from = format!("{v_path}.properties[{name}]");
         match s.get("properties").and_then(|p| p.get(name)) {
-            None => errors.push(FieldError::required(at, format!("because it is defined in {from}"))),
+            None => errors.push(FieldError::required(
+                at,
+                format!("because it is defined in {from}"),
+            )),
             below => nested_completeness(property, below, &at, &from, errors),
         }
     }
@@ -483,9 +565,17 @@ fn default_errors(node: &Node, path: &str, is_root: bool, inside_meta: bool, err
     if let Some(default) = &node.default {
         let at = format!("{path}.default");
         if !inside_meta && !prune::is_pruned(default, node, node.embedded) {
-            errors.push(FieldError::invalid(at.clone(), default, "must not have unknown fields"));
+            errors.push(FieldError::invalid(
+                at.clone(),
+                default,
+                "must not have unknown fields",
+            ));
         }
-        let wrong = if inside_meta { Vec::new() } else { embedded::validate(default, node, &at, node.embedded) };
+        let wrong = if inside_meta {
+            Vec::new()
+        } else {
+            embedded::validate(default, node, &at, node.embedded)
+        };
         if wrong.is_empty() {
             let schema_errors = values::validate(default, node, "", None);
             if schema_errors.is_empty() {
@@ -497,7 +587,11 @@ fn default_errors(node: &Node, path: &str, is_root: bool, inside_meta: bool, err
                 errors.append(&mut wrong);
             }
             errors.extend(schema_errors.into_iter().map(|mut e| {
-                e.field = if e.field == "<nil>" { at.clone() } else { format!("{at}.{}", e.field) };
+                e.field = if e.field == "<nil>" {
+                    at.clone()
+                } else {
+                    format!("{at}.{}", e.field)
+                };
                 e
             }));
         } else {
@@ -547,7 +641,10 @@ fn openapi(s: &Value, node: Option<&Node>, path: &str, walk: &Walk) -> Found {
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         ));
     }
-    let below = Walk { is_root: false, ..walk.clone() };
+    let below = Walk {
+        is_root: false,
+        ..walk.clone()
+    };
     if let Some(additional) = present(s, "additionalProperties") {
         let at = format!("{path}.additionalProperties");
         if fields(s, "properties").next().is_some() && *additional != Value::Bool(true) {
@@ -559,9 +656,12 @@ fn openapi(s: &Value, node: Option<&Node>, path: &str, walk: &Walk) -> Found {
         if additional.is_object() {
             let mut inner = below.clone();
             if walk.inside_meta {
-                inner.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
+                inner.no_defaults =
+                    Some("inside additionalProperties applying to object metadata".to_owned());
             }
-            let child = node.and_then(Node::additional_schema).filter(|n| n.visible_to_rules());
+            let child = node
+                .and_then(Node::additional_schema)
+                .filter(|n| n.visible_to_rules());
             out.merge(openapi(additional, child, &at, &inner));
         }
     }
@@ -574,8 +674,15 @@ fn openapi(s: &Value, node: Option<&Node>, path: &str, walk: &Walk) -> Found {
                 inner.no_defaults = Some(format!("in top-level {name}"));
             }
         }
-        let child = node.and_then(|n| n.properties.get(name)).filter(|n| n.visible_to_rules());
-        out.merge(openapi(property, child, &format!("{path}.properties[{name}]"), &inner));
+        let child = node
+            .and_then(|n| n.properties.get(name))
+            .filter(|n| n.visible_to_rules());
+        out.merge(openapi(
+            property,
+            child,
+            &format!("{path}.properties[{name}]"),
+            &inner,
+        ));
     }
     if let Some(inner) = s.get("not").filter(|n| n.is_object()) {
         out.merge(openapi(inner, None, &format!("{path}.not"), &below));
@@ -586,7 +693,12 @@ fn openapi(s: &Value, node: Option<&Node>, path: &str, walk: &Walk) -> Found {
         }
     }
     for (name, inner) in fields(s, "definitions") {
-        out.merge(openapi(inner, None, &format!("{path}.definitions[{name}]"), &below));
+        out.merge(openapi(
+            inner,
+            None,
+            &format!("{path}.definitions[{name}]"),
+            &below,
+        ));
     }
     if let Some(items) = s.get("items") {
         let mut inner = below.clone();
@@ -594,7 +706,9 @@ fn openapi(s: &Value, node: Option<&Node>, path: &str, walk: &Walk) -> Found {
             inner.uncorrelatable = Some(path.to_owned());
         }
         if items.is_object() {
-            let child = node.and_then(|n| n.items.as_deref()).filter(|n| n.visible_to_rules());
+            let child = node
+                .and_then(|n| n.items.as_deref())
+                .filter(|n| n.visible_to_rules());
             out.merge(openapi(items, child, &format!("{path}.items"), &inner));
         }
     }
@@ -607,7 +721,11 @@ fn keyword_errors(s: &Value, path: &str, walk: &Walk, errors: &mut Vec<FieldErro
     const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
     let kind = text(s, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(format!("{path}.type"), &json!(kind), TYPES));
+        errors.push(FieldError::not_supported(
+            format!("{path}.type"),
+            &json!(kind),
+            TYPES,
+        ));
     }
     let mut forbid = |field: &str, set: bool, why: String| {
         if set {
@@ -620,11 +738,19 @@ fn keyword_errors(s: &Value, path: &str, walk: &Walk, errors: &mut Vec<FieldErro
     }
     let unsupported = |field: &str| format!("{field} is not supported");
     forbid("id", !text(s, "id").is_empty(), unsupported("id"));
-    forbid("additionalItems", present(s, "additionalItems").is_some(), unsupported("additionalItems"));
+    forbid(
+        "additionalItems",
+        present(s, "additionalItems").is_some(),
+        unsupported("additionalItems"),
+    );
     for field in ["patternProperties", "definitions"] {
         forbid(field, fields(s, field).next().is_some(), unsupported(field));
     }
-    forbid("dependencies", present(s, "dependencies").is_some(), unsupported("dependencies"));
+    forbid(
+        "dependencies",
+        present(s, "dependencies").is_some(),
+        unsupported("dependencies"),
+    );
     forbid("$ref", present(s, "$ref").is_some(), unsupported("$ref"));
     forbid(
         "type",
@@ -648,7 +774,11 @@ fn extension_errors(s: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let at = |field: &str| format!("{path}.{field}");
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if s.get(preserve) == Some(&Value::Bool(false)) {
-        errors.push(FieldError::invalid(at(preserve), &json!(false), "must be true or undefined"));
+        errors.push(FieldError::invalid(
+            at(preserve),
+            &json!(false),
+            "must be true or undefined",
+        ));
     }
     let list_type = present(s, "x-kubernetes-list-type").map(|_| text(s, "x-kubernetes-list-type"));
     let map_type = present(s, "x-kubernetes-map-type").map(|_| text(s, "x-kubernetes-map-type"));
@@ -666,7 +796,11 @@ fn extension_errors(s: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         let known = ["atomic", "granular"];
         if !known.contains(&map_type) {
-            errors.push(FieldError::not_supported(at("x-kubernetes-map-type"), &json!(map_type), &known));
+            errors.push(FieldError::not_supported(
+                at("x-kubernetes-map-type"),
+                &json!(map_type),
+                &known,
+            ));
         }
     }
     let items = s.get("items").filter(|i| i.is_object());
@@ -675,7 +809,10 @@ fn extension_errors(s: &Value, path: &str, errors: &mut Vec<FieldError>) {
             errors.push(type_must_be("array", "x-kubernetes-list-type"));
         } else if let ("set", Some(items)) = (list_type, items) {
             let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-            let shown = items.get("x-kubernetes-list-type").cloned().unwrap_or(Value::Null);
+            let shown = items
+                .get("x-kubernetes-list-type")
+                .cloned()
+                .unwrap_or(Value::Null);
             let item_list_type = text(items, "x-kubernetes-list-type");
             let field = match text(items, "type") {
                 "array" if !matches!(item_list_type, "" | "atomic") => Some("x-kubernetes-list-type"),
@@ -688,10 +825,17 @@ fn extension_errors(s: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         let known = ["atomic", "set", "map"];
         if !known.contains(&list_type) {
-            errors.push(FieldError::not_supported(at("x-kubernetes-list-type"), &json!(list_type), &known));
+            errors.push(FieldError::not_supported(
+                at("x-kubernetes-list-type"),
+                &json!(list_type),
+                &known,
+            ));
         }
     }
-    let keys: Vec<&str> = list(s, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str).collect();
+    let keys: Vec<&str> = list(s, "x-kubernetes-list-map-keys")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     if !keys.is_empty() && list_type != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
         errors.push(match list_type {
@@ -716,7 +860,10 @@ fn list_map_errors(items: Option<&Value>, keys: &[&str], path: &str, errors: &mu
         ));
     }
     let Some(items) = items else {
-        errors.push(FieldError::required(at("items"), "must have a schema if x-kubernetes-list-type is map"));
+        errors.push(FieldError::required(
+            at("items"),
+            "must have a schema if x-kubernetes-list-type is map",
+        ));
         return;
     };
     let kind = text(items, "type");
@@ -756,7 +903,13 @@ fn list_map_errors(items: Option<&Value>, keys: &[&str], path: &str, errors: &mu
     }
 }
 
-fn nullability_errors(items: &Value, list_type: &str, keys: &[&str], path: &str, errors: &mut Vec<FieldError>) {
+fn nullability_errors(
+    items: &Value,
+    list_type: &str,
+    keys: &[&str],
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
     if flag(items, "nullable") {
         errors.push(FieldError::forbidden(
             format!("{path}.items.nullable"),
@@ -810,7 +963,12 @@ fn rule_errors(s: &Value, node: Option<&Node>, path: &str, walk: &Walk, out: &mu
         .map(|r| ValidationRule::deserialize(r).unwrap_or_default())
         .collect();
     for (index, rule) in parsed.iter().enumerate() {
-        rule_text_errors(s, rule, &format!("{path}.x-kubernetes-validations[{index}]"), &mut out.schema);
+        rule_text_errors(
+            s,
+            rule,
+            &format!("{path}.x-kubernetes-validations[{index}]"),
+            &mut out.schema,
+        );
     }
     // Rules are compiled only where nothing at this level or below is wrong.
     let Some(node) = node.filter(|_| out.schema.is_empty()) else {
@@ -826,34 +984,52 @@ fn rule_errors(s: &Value, node: Option<&Node>, path: &str, walk: &Walk, out: &mu
             out.rules.push(invalid("rule", shown_rule(rule), why));
         }
         if let Some(why) = checked.message_expression {
-            out.rules.push(invalid("messageExpression", shown_rule(rule), why));
+            out.rules
+                .push(invalid("messageExpression", shown_rule(rule), why));
         }
         if checked.uses_old_self {
             if let Some(list) = &walk.uncorrelatable {
-                let why =
-                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+                let why = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
+                );
                 out.rules.push(invalid("rule", go_quote(&rule.rule), why));
             }
         } else if let Some(optional) = rule.optional_old_self {
             let why = "may not be set if oldSelf is not used in rule".to_owned();
-            out.rules.push(invalid("optionalOldSelf", optional.to_string(), why));
+            out.rules
+                .push(invalid("optionalOldSelf", optional.to_string(), why));
         }
     }
 }
 
 fn rule_text_errors(s: &Value, rule: &ValidationRule, at: &str, errors: &mut Vec<FieldError>) {
-    const REASONS: &[&str] =
-        &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+    const REASONS: &[&str] = &[
+        "FieldValueDuplicate",
+        "FieldValueForbidden",
+        "FieldValueInvalid",
+        "FieldValueRequired",
+    ];
     let has_break = |text: &str| text.contains(['\n', '\r']);
     let message = rule.message.trim();
     if rule.rule.trim().is_empty() {
-        errors.push(FieldError::required(format!("{at}.rule"), "rule is not specified"));
+        errors.push(FieldError::required(
+            format!("{at}.rule"),
+            "rule is not specified",
+        ));
     } else if !rule.message.is_empty() && message.is_empty() {
         let shown = json!(rule.message);
-        errors.push(FieldError::invalid(format!("{at}.message"), &shown, "must be non-empty if specified"));
+        errors.push(FieldError::invalid(
+            format!("{at}.message"),
+            &shown,
+            "must be non-empty if specified",
+        ));
     } else if has_break(message) {
         let shown = json!(rule.message);
-        errors.push(FieldError::invalid(format!("{at}.message"), &shown, "must not contain line breaks"));
+        errors.push(FieldError::invalid(
+            format!("{at}.message"),
+            &shown,
+            "must not contain line breaks",
+        ));
     } else if has_break(rule.rule.trim()) && message.is_empty() {
         errors.push(FieldError::required(
             format!("{at}.message"),
@@ -869,7 +1045,11 @@ fn rule_text_errors(s: &Value, rule: &ValidationRule, at: &str, errors: &mut Vec
     if let Some(reason) = &rule.reason
         && !REASONS.contains(&reason.as_str())
     {
-        errors.push(FieldError::not_supported(format!("{at}.reason"), &json!(reason), REASONS));
+        errors.push(FieldError::not_supported(
+            format!("{at}.reason"),
+            &json!(reason),
+            REASONS,
+        ));
     }
     if rule.field_path.is_empty() {
         return;

@@ -11,7 +11,10 @@ pub(super) struct Found<'a> {
 
 /// Follows `json_path`; `brackets` allows `['name']`.
 pub(super) fn resolve<'a>(json_path: &str, schema: &'a Schema, brackets: bool) -> Result<Found<'a>, String> {
-    let mut found = Found { path: String::new(), schema: Some(schema) };
+    let mut found = Found {
+        path: String::new(),
+        schema: Some(schema),
+    };
     let tokens = tokenize(json_path);
     let mut tokens = tokens.iter().map(String::as_str);
     while let Some(token) = tokens.next() {

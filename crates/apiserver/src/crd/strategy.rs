@@ -57,7 +57,11 @@ fn warnings(object: &Value) -> Vec<String> {
         .into_iter()
         .filter(|f| !f.contains('/') && !matches!(*f, "orphan" | "foregroundDeletion" | "kubernetes"))
         .map(|f| {
-            let hint = if f.contains('.') { " including a path (/)" } else { "" };
+            let hint = if f.contains('.') {
+                " including a path (/)"
+            } else {
+                ""
+            };
             format!(
                 "metadata.finalizers: {}: prefer a domain-qualified finalizer name{hint} to avoid accidental \
                  conflicts with other finalizer writers",

@@ -13,7 +13,11 @@ use std::collections::HashSet;
 
 /// What is wrong with `value`; `path` is its path (empty at the root), `old` its stored counterpart.
 pub(super) fn validate(value: &Value, schema: &Node, path: &str, old: Option<&Value>) -> Vec<FieldError> {
-    let pair = old.map(|old| Pair { new: value, old, schema });
+    let pair = old.map(|old| Pair {
+        new: value,
+        old,
+        schema,
+    });
     check(value, schema, path, pair).errors
 }
 
@@ -37,7 +41,12 @@ fn unplaced(text: String) -> FieldError {
 }
 
 fn invalid(path: &str, value: &Value, text: String) -> FieldError {
-    FieldError::with_value(FieldErrorKind::Invalid, field_of(path), Some(go::shown(value)), text)
+    FieldError::with_value(
+        FieldErrorKind::Invalid,
+        field_of(path),
+        Some(go::shown(value)),
+        text,
+    )
 }
 
 fn type_invalid(path: &str, wanted: &str, shown: &str) -> FieldError {
@@ -45,13 +54,20 @@ fn type_invalid(path: &str, wanted: &str, shown: &str) -> FieldError {
         FieldErrorKind::TypeInvalid,
         field_of(path),
         Some(crate::field::go_quote(shown)),
-        format!("{path} in body must be of type {wanted}: {}", crate::field::go_quote(shown)),
+        format!(
+            "{path} in body must be of type {wanted}: {}",
+            crate::field::go_quote(shown)
+        ),
     )
 }
 
 fn field_of(path: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
-    if path.is_empty() { "<nil>".to_owned() } else { path.to_owned() }
+    if path.is_empty() {
+        "<nil>".to_owned()
+    } else {
+        path.to_owned()
+    }
 }
 
 /// One node with its subtree; with a pair, errors of unchanged values vanish.
@@ -194,11 +210,18 @@ fn check_text(value: &Value, text: &str, checks: &Checks, path: &str, out: &mut 
     if let Some(max) = checks.max_length
         && length() > max
     {
-        broken = Some(FieldError::too_long(field_of(path), usize::try_from(max).unwrap_or(0)));
+        broken = Some(FieldError::too_long(
+            field_of(path),
+            usize::try_from(max).unwrap_or(0),
+        ));
     } else if let Some(min) = checks.min_length
         && length() < min
     {
-        broken = Some(invalid(path, value, format!("{path} in body should be at least {min} chars long")));
+        broken = Some(invalid(
+            path,
+            value,
+            format!("{path} in body should be at least {min} chars long"),
+        ));
     } else if let Some((pattern, compiled)) = &checks.pattern {
         let why = match compiled {
             Some(regex) if regex.is_match(text) => None,
@@ -241,8 +264,9 @@ fn check_number(value: &Value, schema: &Node, path: &str, out: &mut Outcome) {
         && checks.format.as_ref().is_some_and(|f| f.name == "float")
         && float.abs() > f64::from(f32::MAX)
     {
-        out.errors
-            .push(unplaced(format!("Checked value must be of type number with format float in {path}")));
+        out.errors.push(unplaced(format!(
+            "Checked value must be of type number with format float in {path}"
+        )));
     }
     if let Some(factor) = checks.multiple_of {
         let multiple = match integer {
@@ -251,7 +275,11 @@ fn check_number(value: &Value, schema: &Node, path: &str, out: &mut Outcome) {
                 factor > 0 && n % factor == 0
             }
             _ => {
-                let quotient = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
+                let quotient = if factor < 1.0 {
+                    1.0 / factor * float
+                } else {
+                    float / factor
+                };
                 factor > 0.0 && (quotient - quotient.round()).abs() < 1e-9
             }
         };
@@ -268,15 +296,31 @@ fn check_number(value: &Value, schema: &Node, path: &str, out: &mut Outcome) {
     if let Some(min) = checks.minimum {
         let (min, shown) = bound(min);
         if float < min || (checks.exclusive_minimum && float <= min) {
-            let relation = if checks.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-            out.errors.push(invalid(path, value, format!("{path} in body should be {relation} {shown}")));
+            let relation = if checks.exclusive_minimum {
+                "greater than"
+            } else {
+                "greater than or equal to"
+            };
+            out.errors.push(invalid(
+                path,
+                value,
+                format!("{path} in body should be {relation} {shown}"),
+            ));
         }
     }
     if let Some(max) = checks.maximum {
         let (max, shown) = bound(max);
         if float > max || (checks.exclusive_maximum && float >= max) {
-            let relation = if checks.exclusive_maximum { "less than" } else { "less than or equal to" };
-            out.errors.push(invalid(path, value, format!("{path} in body should be {relation} {shown}")));
+            let relation = if checks.exclusive_maximum {
+                "less than"
+            } else {
+                "less than or equal to"
+            };
+            out.errors.push(invalid(
+                path,
+                value,
+                format!("{path} in body should be {relation} {shown}"),
+            ));
         }
     }
 }
@@ -299,7 +343,8 @@ fn check_list(list: &[Value], schema: &Node, path: &str, pair: Option<Pair<'_>>,
         && size > max
     {
         let max = usize::try_from(max).unwrap_or(0);
-        out.errors.push(FieldError::too_many(field_of(path), list.len(), max));
+        out.errors
+            .push(FieldError::too_many(field_of(path), list.len(), max));
     }
 }
 
@@ -322,12 +367,17 @@ fn check_object(
         && size > max
     {
         let max = usize::try_from(max).unwrap_or(0);
-        out.errors.push(FieldError::too_many(field_of(path), map.len(), max));
+        out.errors
+            .push(FieldError::too_many(field_of(path), map.len(), max));
     }
     // `apiVersion` and `kind` of the root are rewritten on conversion: their old values say nothing.
     let pair_of = |key: &str| {
         let invisible = path.is_empty() && matches!(key, "apiVersion" | "kind");
-        if invisible { None } else { pair.and_then(|p| p.field(key)) }
+        if invisible {
+            None
+        } else {
+            pair.and_then(|p| p.field(key))
+        }
     };
     match &schema.additional {
         Some(AdditionalNode::Allowed(false)) => {
@@ -345,13 +395,18 @@ fn check_object(
     }
     for (name, property) in &schema.properties {
         if let Some(value) = map.get(name) {
-            let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let inner = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
             out.merge(check(value, property, &inner, pair_of(name)));
         }
     }
     for name in &checks.required {
         if !map.contains_key(name) {
-            out.errors.push(FieldError::required(field_of(&format!("{path}.{name}")), ""));
+            out.errors
+                .push(FieldError::required(field_of(&format!("{path}.{name}")), ""));
         }
     }
 }
@@ -410,7 +465,10 @@ fn check_combinators(value: &Value, checks: &Checks, path: &str, pair: Option<Pa
                 0 => "Found none valid".to_owned(),
                 n => format!("Found {n} valid alternatives"),
             };
-            let text = format!("{} must validate one and only one schema (oneOf). {found}", quoted());
+            let text = format!(
+                "{} must validate one and only one schema (oneOf). {found}",
+                quoted()
+            );
             out.errors.push(unplaced(text));
             out.merge(best.unwrap_or_default());
         }
@@ -433,7 +491,10 @@ fn check_combinators(value: &Value, checks: &Checks, path: &str, pair: Option<Pa
     if let Some(schema) = &checks.not
         && branch(schema).errors.is_empty()
     {
-        out.errors.push(unplaced(format!("{} must not validate the schema (not)", quoted())));
+        out.errors.push(unplaced(format!(
+            "{} must not validate the schema (not)",
+            quoted()
+        )));
     }
     out.matches += 1;
     out

@@ -84,7 +84,11 @@ impl CustomVersion {
             .find(|v| v.get("name").and_then(Value::as_str) == Some(version))
             .ok_or_else(|| CompileError::NoVersion(version.to_owned()))?;
         let malformed = |part: &'static str| {
-            move |source| CompileError::Malformed { version: version.to_owned(), part, source }
+            move |source| CompileError::Malformed {
+                version: version.to_owned(),
+                part,
+                source,
+            }
         };
         let raw = found.pointer("/schema/openAPIV3Schema");
         let mut schema = match raw {
@@ -98,7 +102,10 @@ impl CustomVersion {
         if crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
             schema.preserve_unknown_fields = Some(true);
         }
-        let too_deep = |e: TooDeep| CompileError::TooDeep { version: version.to_owned(), why: e.to_string() };
+        let too_deep = |e: TooDeep| CompileError::TooDeep {
+            version: version.to_owned(),
+            why: e.to_string(),
+        };
         let mut root = Node::new(&schema).map_err(too_deep)?;
         rules::attach(&mut root, &schema);
         let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -115,8 +122,13 @@ impl CustomVersion {
         };
         let fields = found.get("selectableFields").and_then(Value::as_array);
         Ok(Self {
-            has_status: found.pointer("/subresources/status").is_some_and(Value::is_object),
-            scale: found.pointer("/subresources/scale").filter(|s| s.is_object()).map(scale_paths),
+            has_status: found
+                .pointer("/subresources/status")
+                .is_some_and(Value::is_object),
+            scale: found
+                .pointer("/subresources/scale")
+                .filter(|s| s.is_object())
+                .map(scale_paths),
             selectable_fields: fields
                 .into_iter()
                 .flatten()
@@ -143,7 +155,11 @@ impl CustomVersion {
 
     /// Decodes the metadata of embedded objects with `decode` (which returns unknown fields' paths), as for any
     /// built-in kind. Returns the paths dropped, `spec.template.metadata.foo`. Runs before [`Self::prune`].
-    pub fn coerce_embedded(&self, object: &mut Value, decode: &dyn Fn(&mut Value) -> Vec<String>) -> Vec<String> {
+    pub fn coerce_embedded(
+        &self,
+        object: &mut Value,
+        decode: &dyn Fn(&mut Value) -> Vec<String>,
+    ) -> Vec<String> {
         embedded::coerce(object, &self.root, decode)
     }
 
@@ -175,7 +191,11 @@ impl CustomVersion {
         if let (Some(status), Some(schema)) = (new.get("status"), self.root.properties.get("status")) {
             let found = values::validate(status, schema, "", old.get("status"));
             errors.extend(found.into_iter().map(|mut e| {
-                e.field = if e.field == "<nil>" { "status".to_owned() } else { format!("status.{}", e.field) };
+                e.field = if e.field == "<nil>" {
+                    "status".to_owned()
+                } else {
+                    format!("status.{}", e.field)
+                };
                 e
             }));
         }
@@ -266,7 +286,13 @@ impl CustomVersion {
 }
 
 fn scale_paths(scale: &Value) -> ScalePaths {
-    let text = |field: &str| scale.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        scale
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     ScalePaths {
         spec_replicas: text("specReplicasPath"),
         status_replicas: text("statusReplicasPath"),

@@ -2,13 +2,13 @@
 
 use super::negotiate::{Format, Shape};
 use super::options::{At, ListOptions};
+use super::pending::table;
 use super::respond::{List, Reply, partial};
 use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, Cause, Details};
 use crate::store::{AtError, Entry, Snapshot};
-use crate::table;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -44,7 +44,10 @@ impl Selection {
 
     pub(crate) fn matches(&self, resource: &Resource, object: &Value) -> bool {
         self.labels.matches(object)
-            && (self.fields.is_empty() || self.fields.matches(|field| resource.selectable_value(object, field)))
+            && (self.fields.is_empty()
+                || self
+                    .fields
+                    .matches(|field| resource.selectable_value(object, field)))
     }
 }
 
@@ -84,7 +87,11 @@ pub(crate) async fn page(
         None => (at(api, view, options.at).await?, None),
     };
     // Upstream answers "any state" from its cache, which knows no pages.
-    let limit = if options.at == At::Any && options.continue_token.is_none() { None } else { options.limit };
+    let limit = if options.at == At::Any && options.continue_token.is_none() {
+        None
+    } else {
+        options.limit
+    };
     let id = resource.storage();
     let mut entries = Vec::new();
     let mut last = None;
@@ -112,7 +119,12 @@ pub(crate) async fn page(
         let after_start = snapshot.list_from(&id, namespace, &start).count();
         after_start.saturating_sub(seen)
     });
-    Ok(Page { entries, revision: snapshot.revision(), continue_token, remaining })
+    Ok(Page {
+        entries,
+        revision: snapshot.revision(),
+        continue_token,
+        remaining,
+    })
 }
 
 /// The state that a list asks for.
@@ -140,7 +152,9 @@ async fn fresh(api: &Api, revision: u64) -> Result<Snapshot, ApiError> {
 }
 
 fn expired(revision: u64) -> ApiError {
-    ApiError::expired(format!("The resourceVersion for the provided list is too old: {revision}"))
+    ApiError::expired(format!(
+        "The resourceVersion for the provided list is too old: {revision}"
+    ))
 }
 
 /// 504: the revision is in the future.
@@ -164,16 +178,26 @@ pub(crate) fn too_large(revision: u64, current: u64) -> ApiError {
 /// A continue token: the revision of the first page, and the last key, relative to what is listed.
 fn encode_token(revision: u64, namespace: Option<&str>, path: &str) -> String {
     let relative = match namespace {
-        Some(namespace) => path.strip_prefix(namespace).and_then(|p| p.strip_prefix('/')).unwrap_or(path),
+        Some(namespace) => path
+            .strip_prefix(namespace)
+            .and_then(|p| p.strip_prefix('/'))
+            .unwrap_or(path),
         None => path,
     };
     token(json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{relative}\u{0}") }))
 }
 
 fn token(value: Value) -> String {
-    let Value::Object(map) = value else { return String::new() };
+    let Value::Object(map) = value else {
+        return String::new();
+    };
     let text = |key: &str| map.get(key).map(Value::to_string).unwrap_or_default();
-    URL_SAFE_NO_PAD.encode(format!("{{\"v\":{},\"rv\":{},\"start\":{}}}", text("v"), text("rv"), text("start")))
+    URL_SAFE_NO_PAD.encode(format!(
+        "{{\"v\":{},\"rv\":{},\"start\":{}}}",
+        text("v"),
+        text("rv"),
+        text("start")
+    ))
 }
 
 fn continued(
@@ -198,10 +222,14 @@ fn continued(
     }
     let start = value["start"].as_str().unwrap_or_default();
     let Some(start) = start.strip_prefix('/').filter(|s| !s.is_empty()) else {
-        return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned()));
+        return Err(invalid(
+            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned(),
+        ));
     };
     if !matches!(options.at, At::Newest | At::Any) {
-        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        return Err(ApiError::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
     }
     let start = match namespace {
         Some(namespace) => format!("{namespace}/{start}"),
@@ -218,7 +246,10 @@ fn continued(
                 Err(AtError::Expired { .. }) => Err(expired_continue(&value)),
             }
         }
-        None => Err(invalid("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned())),
+        None => Err(invalid(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+                .to_owned(),
+        )),
     }
 }
 
@@ -234,12 +265,19 @@ fn expired_continue(value: &Value) -> ApiError {
 
 /// Writes a page in the shape that was asked for.
 pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result<Response, ApiError> {
-    let converted: Vec<std::borrow::Cow<'_, Value>> =
-        page.entries.iter().map(|e| resource.to_version(e.object())).collect::<Result<_, _>>()?;
+    let converted: Vec<std::borrow::Cow<'_, Value>> = page
+        .entries
+        .iter()
+        .map(|e| resource.to_version(e.object()))
+        .collect::<Result<_, _>>()?;
     let items = converted.iter().map(std::convert::AsRef::as_ref);
     let value = match reply.accepted.shape {
         Shape::Object => {
-            let list = List { resource, metadata: page.metadata(), items };
+            let list = List {
+                resource,
+                metadata: page.metadata(),
+                items,
+            };
             if reply.accepted.format == Format::Json {
                 let bytes = serde_json::to_vec(&list).map_err(|e| ApiError::internal(e.to_string()))?;
                 return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), Bytes::from(bytes)));

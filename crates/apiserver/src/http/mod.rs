@@ -4,6 +4,7 @@ pub(crate) mod list;
 pub(crate) mod negotiate;
 pub(crate) mod nonresource;
 pub(crate) mod options;
+pub(crate) mod pending;
 pub(crate) mod request;
 pub(crate) mod respond;
 pub(crate) mod watch;
@@ -15,7 +16,6 @@ use crate::registry::Resource;
 use crate::selector::FieldSelector;
 use crate::status::{ApiError, Details};
 use crate::store::Key;
-use crate::table::IncludeObject;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use negotiate::{Accepted, accept, content_type};
 use options::{DeleteOptions, ListOptions, OptionsKind, Query, list_options, write_options};
+use pending::table::IncludeObject;
 use request::RequestInfo;
 use respond::{Reply, failure};
 use serde_json::{Value, json};
@@ -40,7 +41,10 @@ pub(crate) struct Server {
 }
 
 /// Answers any request.
-pub(crate) async fn handle(State(server): State<Arc<Server>>, request: Request<axum::body::Body>) -> Response {
+pub(crate) async fn handle(
+    State(server): State<Arc<Server>>,
+    request: Request<axum::body::Body>,
+) -> Response {
     let (parts, body) = request.into_parts();
     let head = parts.method == Method::HEAD;
     let mut response = match server.route(&parts, body).await {
@@ -65,22 +69,50 @@ struct Call<'a> {
 }
 
 impl Server {
-    async fn route(&self, parts: &http::request::Parts, body: axum::body::Body) -> Result<Response, ApiError> {
+    async fn route(
+        &self,
+        parts: &http::request::Parts,
+        body: axum::body::Body,
+    ) -> Result<Response, ApiError> {
         let path = decoded_path(parts.uri.path())?;
         let query = Query::parse(parts.uri.query());
         let watch = query.flag("watch");
-        let selector = query.get("fieldSelector").and_then(|s| FieldSelector::parse(s).ok());
-        let info = RequestInfo::parse(&parts.method, &path, watch, selector.as_ref().and_then(FieldSelector::name));
+        let selector = query
+            .get("fieldSelector")
+            .and_then(|s| FieldSelector::parse(s).ok());
+        let info = RequestInfo::parse(
+            &parts.method,
+            &path,
+            watch,
+            selector.as_ref().and_then(FieldSelector::name),
+        );
         let view = self.api.view();
         let identity = self.admit(&view, parts, &info)?;
-        let call = Call { server: self, view, method: &parts.method, headers: &parts.headers, query, info, identity };
-        if call.info.is_resource { call.resource(body).await } else { nonresource::respond(&call) }
+        let call = Call {
+            server: self,
+            view,
+            method: &parts.method,
+            headers: &parts.headers,
+            query,
+            info,
+            identity,
+        };
+        if call.info.is_resource {
+            call.resource(body).await
+        } else {
+            nonresource::respond(&call)
+        }
     }
 }
 
 impl Server {
     /// The identity a request acts as, once it may: authentication, impersonation, authorisation.
-    fn admit(&self, view: &View, parts: &http::request::Parts, info: &RequestInfo) -> Result<Identity, ApiError> {
+    fn admit(
+        &self,
+        view: &View,
+        parts: &http::request::Parts,
+        info: &RequestInfo,
+    ) -> Result<Identity, ApiError> {
         let auth = &self.api.auth;
         let caller = auth.authenticate(&parts.headers, &parts.extensions)?;
         let request = info.attributes();
@@ -112,7 +144,12 @@ impl Call<'_> {
 
     async fn resource(self, body: axum::body::Body) -> Result<Response, ApiError> {
         let info = &self.info;
-        let Some(resource) = self.view.registry.get(&info.group, &info.version, &info.resource).cloned() else {
+        let Some(resource) = self
+            .view
+            .registry
+            .get(&info.group, &info.version, &info.resource)
+            .cloned()
+        else {
             return if self.view.registry.serves(&info.group, &info.version) {
                 Err(ApiError::no_such_resource())
             } else {
@@ -120,7 +157,11 @@ impl Call<'_> {
             };
         };
         let collection = self.names_collection();
-        let namespace = if resource.namespaced { info.namespace.clone() } else { String::new() };
+        let namespace = if resource.namespaced {
+            info.namespace.clone()
+        } else {
+            String::new()
+        };
         if !resource.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
             return Err(ApiError::no_such_resource());
         }
@@ -128,10 +169,18 @@ impl Call<'_> {
             return Err(ApiError::no_such_resource());
         }
         if !resource.stored() {
-            return Err(ApiError::not_supported(format_args!("{}.{}", resource.plural, resource.group).to_string().trim_end_matches('.')));
+            return Err(ApiError::not_supported(
+                format_args!("{}.{}", resource.plural, resource.group)
+                    .to_string()
+                    .trim_end_matches('.'),
+            ));
         }
         let target = Target {
-            name: if collection { String::new() } else { info.name.clone() },
+            name: if collection {
+                String::new()
+            } else {
+                info.name.clone()
+            },
             resource,
             namespace,
             endpoint: Endpoint::Main,
@@ -148,7 +197,11 @@ impl Call<'_> {
     /// Whether the path has no name; the name in `info` may come from a field selector.
     fn names_collection(&self) -> bool {
         matches!(self.info.verb, "list" | "deletecollection")
-            || (self.info.verb == "watch" && !self.info.path.ends_with(&format!("{}/{}", self.info.resource, self.info.name)))
+            || (self.info.verb == "watch"
+                && !self
+                    .info
+                    .path
+                    .ends_with(&format!("{}/{}", self.info.resource, self.info.name)))
             || (self.info.verb == "create" && self.info.name.is_empty())
             || self.info.name.is_empty()
     }
@@ -184,11 +237,24 @@ impl Call<'_> {
         }
     }
 
-    async fn list_or_watch(&self, target: &Target, reply: Reply, options: &ListOptions) -> Result<Response, ApiError> {
+    async fn list_or_watch(
+        &self,
+        target: &Target,
+        reply: Reply,
+        options: &ListOptions,
+    ) -> Result<Response, ApiError> {
         let resource = &target.resource;
         let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
         if options.watch {
-            return watch::respond(self.api(), &self.view, reply, Arc::clone(resource), namespace, options).await;
+            return watch::respond(
+                self.api(),
+                &self.view,
+                reply,
+                Arc::clone(resource),
+                namespace,
+                options,
+            )
+            .await;
         }
         let page = list::page(self.api(), &self.view, resource, namespace.as_deref(), options).await?;
         list::respond(&reply, resource, &page)
@@ -201,8 +267,14 @@ impl Call<'_> {
         let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
         let page = list::page(self.api(), &self.view, &target.resource, namespace, &listing).await?;
         for entry in &page.entries {
-            let name = entry.object()["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let one = Target { name, ..target.clone() };
+            let name = entry.object()["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let one = Target {
+                name,
+                ..target.clone()
+            };
             match self.api().delete(&one, &options).await {
                 Ok(_) => {}
                 Err(error) if error.code == 404 => {}
@@ -253,11 +325,20 @@ impl Call<'_> {
 
     async fn subresource(self, mut target: Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let name = self.info.subresource.clone();
-        let known = target.resource.subresources.iter().find(|s| s.name == name).cloned();
+        let known = target
+            .resource
+            .subresources
+            .iter()
+            .find(|s| s.name == name)
+            .cloned();
         let streaming = ["exec", "attach", "portforward", "proxy", "log"];
         if known.is_none() {
             let first = name.split('/').next().unwrap_or_default();
-            return Err(if first == "proxy" { unsupported(&target, first) } else { ApiError::no_such_resource() });
+            return Err(if first == "proxy" {
+                unsupported(&target, first)
+            } else {
+                ApiError::no_such_resource()
+            });
         }
         if streaming.contains(&name.as_str()) {
             return Err(unsupported(&target, &name));
@@ -288,7 +369,11 @@ impl Call<'_> {
             (Endpoint::Scale, "get") => {
                 let scale = self.api().scale(&target)?;
                 let reply = self.reply(true)?;
-                Ok(reply.object(&Resource::scale_view(&target.resource), &Object::Built(Box::new(scale)), StatusCode::OK))
+                Ok(reply.object(
+                    &Resource::scale_view(&target.resource),
+                    &Object::Built(Box::new(scale)),
+                    StatusCode::OK,
+                ))
             }
             (Endpoint::Scale, _) => self.write_scale(&target, verb, body).await,
             (_, "get") => {
@@ -301,22 +386,38 @@ impl Call<'_> {
         }
     }
 
-    async fn write_scale(&self, target: &Target, verb: &str, body: axum::body::Body) -> Result<Response, ApiError> {
+    async fn write_scale(
+        &self,
+        target: &Target,
+        verb: &str,
+        body: axum::body::Body,
+    ) -> Result<Response, ApiError> {
         let reply = self.reply(true)?;
         let (kind, how) = if verb == "update" {
             (OptionsKind::Update, None)
         } else {
             let kind = self.patch_kind(&target.resource)?;
             let apply = kind == PatchKind::Apply;
-            (OptionsKind::Patch { apply }, Some((kind, self.query.flag("force"))))
+            (
+                OptionsKind::Patch { apply },
+                Some((kind, self.query.flag("force"))),
+            )
         };
         let mut cx = self.writer(kind)?;
         let body = match how {
             None => self.body(body).await?,
-            Some(_) => Body { bytes: read_all(body).await?, kind: crate::pipeline::BodyKind::Json },
+            Some(_) => Body {
+                bytes: read_all(body).await?,
+                kind: crate::pipeline::BodyKind::Json,
+            },
         };
         let written = self.api().write_scale(target, &body, how, &mut cx).await?;
-        Ok(written_response(&reply, &Resource::scale_view(&target.resource), &written, &cx))
+        Ok(written_response(
+            &reply,
+            &Resource::scale_view(&target.resource),
+            &written,
+            &cx,
+        ))
     }
 
     async fn binding(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
@@ -348,10 +449,18 @@ impl Call<'_> {
         let apply = kind == PatchKind::Apply;
         let mut cx = self.writer(OptionsKind::Patch { apply })?;
         if apply && self.view.snapshot.get(&target.key()).is_none() {
-            let create = RequestInfo { verb: "create", ..self.info.clone() };
-            self.api().auth.require(&self.view.snapshot, &self.identity, &create.attributes())?;
+            let create = RequestInfo {
+                verb: "create",
+                ..self.info.clone()
+            };
+            self.api()
+                .auth
+                .require(&self.view.snapshot, &self.identity, &create.attributes())?;
         }
-        let body = Body { bytes: read_all(body).await?, kind: crate::pipeline::BodyKind::Json };
+        let body = Body {
+            bytes: read_all(body).await?,
+            kind: crate::pipeline::BodyKind::Json,
+        };
         let force = self.query.flag("force");
         let written = self.api().patch(target, &body, kind, force, &mut cx).await?;
         Ok(written_response(&reply, &target.resource, &written, &cx))
@@ -372,7 +481,9 @@ impl Call<'_> {
             }
             "application/apply-patch+yaml" => PatchKind::Apply,
             "application/apply-patch+cbor" => {
-                return Err(ApiError::unsupported_media_type(&["application/apply-patch+yaml"]));
+                return Err(ApiError::unsupported_media_type(&[
+                    "application/apply-patch+yaml",
+                ]));
             }
             _ => {
                 return Err(ApiError::new(
@@ -386,7 +497,11 @@ impl Call<'_> {
     }
 
     fn allowed(&self, resource: &Resource, verb: &str) -> Result<(), ApiError> {
-        if resource.verbs.iter().any(|v| v == verb) { Ok(()) } else { Err(ApiError::method_not_allowed()) }
+        if resource.verbs.iter().any(|v| v == verb) {
+            Ok(())
+        } else {
+            Err(ApiError::method_not_allowed())
+        }
     }
 
     async fn stored(&self, target: &Target) -> Result<Arc<crate::store::Entry>, ApiError> {
@@ -408,12 +523,22 @@ impl Call<'_> {
             Some("Object") => IncludeObject::Object,
             _ => IncludeObject::Metadata,
         };
-        Ok(Reply { accepted, include_object, gzip: self.takes_gzip(), now: (self.api().clock)() })
+        Ok(Reply {
+            accepted,
+            include_object,
+            gzip: self.takes_gzip(),
+            now: (self.api().clock)(),
+        })
     }
 
     /// For documents that have one form whatever the client accepts.
     fn reply_any(&self) -> Reply {
-        Reply { accepted: Accepted::JSON, include_object: IncludeObject::Metadata, gzip: self.takes_gzip(), now: (self.api().clock)() }
+        Reply {
+            accepted: Accepted::JSON,
+            include_object: IncludeObject::Metadata,
+            gzip: self.takes_gzip(),
+            now: (self.api().clock)(),
+        }
     }
 
     fn takes_gzip(&self) -> bool {
@@ -425,9 +550,19 @@ impl Call<'_> {
 
     fn writer(&self, kind: OptionsKind) -> Result<Cx<'_>, ApiError> {
         let options = write_options(&self.query, kind)?;
-        let agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let manager = managed_fields::manager_name(options.field_manager.as_deref().unwrap_or_default(), agent);
-        Ok(Cx { identity: &self.identity, manager, options, warnings: Vec::new() })
+        let agent = self
+            .headers
+            .get(header::USER_AGENT)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default();
+        let manager =
+            managed_fields::manager_name(options.field_manager.as_deref().unwrap_or_default(), agent);
+        Ok(Cx {
+            identity: &self.identity,
+            manager,
+            options,
+            warnings: Vec::new(),
+        })
     }
 
     async fn body(&self, body: axum::body::Body) -> Result<Body, ApiError> {
@@ -447,7 +582,9 @@ impl Call<'_> {
         }
         let kind = value["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
-            return Err(ApiError::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+            return Err(ApiError::bad_request(format!(
+                "decoded object cannot be converted to DeleteOptions: {kind}"
+            )));
         }
         let mut options = DeleteOptions::from_body(&value)?;
         options.dry_run |= DeleteOptions::from_query(&self.query)?.dry_run;
@@ -469,12 +606,18 @@ async fn read_all(body: axum::body::Body) -> Result<Bytes, ApiError> {
             format!("Request entity too large: limit is {BODY_MAX}"),
             Some(Details::default()),
         )),
-        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "the body could not be read: {error}"
+        ))),
     }
 }
 
 fn written_response(reply: &Reply, resource: &Resource, written: &Written, cx: &Cx<'_>) -> Response {
-    let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    let code = if written.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     let mut response = reply.object(resource, &written.object, code);
     respond::warn(response.headers_mut(), &cx.warnings);
     response
@@ -488,7 +631,10 @@ fn deleted_response(reply: &Reply, target: &Target, deleted: &Deleted) -> Respon
             reply.object(resource, object, StatusCode::OK)
         }
         Deleted::Gone(object) => {
-            let uid = object.value()["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let uid = object.value()["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             let details = Details {
                 name: target.name.clone(),
                 group: resource.group.clone(),

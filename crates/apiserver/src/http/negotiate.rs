@@ -38,7 +38,10 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    pub(crate) const JSON: Self = Self { format: Format::Json, shape: Shape::Object };
+    pub(crate) const JSON: Self = Self {
+        format: Format::Json,
+        shape: Shape::Object,
+    };
 }
 
 const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -59,7 +62,11 @@ pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepte
             }
         }
     }
-    if any { Err(not_acceptable()) } else { Ok(Accepted::JSON) }
+    if any {
+        Err(not_acceptable())
+    } else {
+        Ok(Accepted::JSON)
+    }
 }
 
 /// Whether the aggregated discovery document was asked for; the value is the version to answer with.
@@ -95,7 +102,9 @@ fn entry_accepted(entry: &str, transformable: bool) -> Option<Accepted> {
         None => Shape::Object,
         Some(_) if !transformable => return None,
         Some(kind) => {
-            if parts.parameter("g") != Some("meta.k8s.io") || !matches!(parts.parameter("v"), Some("v1" | "v1beta1")) {
+            if parts.parameter("g") != Some("meta.k8s.io")
+                || !matches!(parts.parameter("v"), Some("v1" | "v1beta1"))
+            {
                 return None;
             }
             match kind {
@@ -127,8 +136,14 @@ impl<'a> MediaType<'a> {
     fn parse(entry: &'a str) -> Self {
         let mut parts = entry.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default();
-        let parameters = parts.filter_map(|p| p.split_once('=')).map(|(k, v)| (k.trim(), v.trim())).collect();
-        Self { media_type, parameters }
+        let parameters = parts
+            .filter_map(|p| p.split_once('='))
+            .map(|(k, v)| (k.trim(), v.trim()))
+            .collect();
+        Self {
+            media_type,
+            parameters,
+        }
     }
 
     fn parameter(&self, key: &str) -> Option<&'a str> {
@@ -150,7 +165,9 @@ mod tests {
     fn check(value: &str, expected: Result<(Format, Shape), u16>) {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, value.parse().unwrap());
-        let got = accept(&headers, true).map(|a| (a.format, a.shape)).map_err(|e| e.code);
+        let got = accept(&headers, true)
+            .map(|a| (a.format, a.shape))
+            .map_err(|e| e.code);
         assert_eq!(got, expected, "{value}");
     }
 
@@ -158,7 +175,10 @@ mod tests {
     fn accepted() {
         check("application/json", Ok((Format::Json, Shape::Object)));
         check("*/*", Ok((Format::Json, Shape::Object)));
-        check("application/vnd.kubernetes.protobuf, */*", Ok((Format::Json, Shape::Object)));
+        check(
+            "application/vnd.kubernetes.protobuf, */*",
+            Ok((Format::Json, Shape::Object)),
+        );
         check("application/yaml", Ok((Format::Yaml, Shape::Object)));
         check("text/csv", Err(406));
         check(
@@ -169,6 +189,9 @@ mod tests {
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             Ok((Format::Json, Shape::PartialMetadata)),
         );
-        check("application/json;as=Other;g=meta.k8s.io;v=v1,application/json", Ok((Format::Json, Shape::Object)));
+        check(
+            "application/json;as=Other;g=meta.k8s.io;v=v1,application/json",
+            Ok((Format::Json, Shape::Object)),
+        );
     }
 }

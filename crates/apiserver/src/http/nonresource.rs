@@ -1,10 +1,10 @@
 //! Paths that name no object: discovery, OpenAPI, version, health.
 
 use super::Call;
+use super::pending::{discovery, openapi};
 use super::respond::{Reply, text};
 use crate::catalog::Registry;
 use crate::status::ApiError;
-use crate::{discovery, openapi};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -31,11 +31,19 @@ pub(crate) struct Document {
 
 impl Documents {
     /// The document of a name, made when it is first asked for.
-    fn get(&self, registry: &Registry, name: &str, make: impl FnOnce() -> Option<Vec<u8>>) -> Option<Arc<Document>> {
+    fn get(
+        &self,
+        registry: &Registry,
+        name: &str,
+        make: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Arc<Document>> {
         {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.revision != registry.revision() {
-                *kept = Kept { revision: registry.revision(), made: HashMap::new() };
+                *kept = Kept {
+                    revision: registry.revision(),
+                    made: HashMap::new(),
+                };
             }
             if let Some(document) = kept.made.get(name) {
                 return Some(Arc::clone(document));
@@ -43,7 +51,10 @@ impl Documents {
         }
         // Made outside the lock: a large document must not hold up the small ones.
         let bytes = Bytes::from(make()?);
-        let document = Arc::new(Document { hash: openapi::hash(&bytes), bytes });
+        let document = Arc::new(Document {
+            hash: openapi::hash(&bytes),
+            bytes,
+        });
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.revision == registry.revision() {
             kept.made.insert(name.to_owned(), Arc::clone(&document));
@@ -88,7 +99,10 @@ fn not_found() -> Response {
 }
 
 fn host(headers: &HeaderMap) -> &str {
-    headers.get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or("localhost")
+    headers
+        .get(header::HOST)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or("localhost")
 }
 
 fn json(call: &Call<'_>, value: &Value) -> Result<Response, ApiError> {
@@ -123,7 +137,11 @@ fn aggregated(call: &Call<'_>, version: &'static str, core: bool) -> Result<Resp
 /// An answer that clients keep: 304 when they hold it already.
 fn cached(call: &Call<'_>, document: &Document, content_type: &'static str) -> Result<Response, ApiError> {
     let etag = format!("\"{}\"", document.hash);
-    let held = call.headers.get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok()) == Some(etag.as_str());
+    let held = call
+        .headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|v| v.to_str().ok())
+        == Some(etag.as_str());
     let reply = call.reply_any();
     let mut response = if held {
         reply.bytes(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
@@ -132,7 +150,9 @@ fn cached(call: &Call<'_>, document: &Document, content_type: &'static str) -> R
     };
     let value = HeaderValue::from_str(&etag).map_err(|e| ApiError::internal(e.to_string()))?;
     response.headers_mut().insert(header::ETAG, value);
-    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
+    response
+        .headers_mut()
+        .append(header::VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
@@ -157,7 +177,9 @@ fn openapi_made(call: &Call<'_>, path: &str) -> Option<Arc<Document>> {
     let registry = &call.view.registry;
     call.server
         .documents
-        .get(registry, &format!("openapi/{path}"), || openapi::document(registry.resources(), path))
+        .get(registry, &format!("openapi/{path}"), || {
+            openapi::document(registry.resources(), path)
+        })
 }
 
 fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError> {

@@ -10,7 +10,11 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(query: Option<&str>) -> Self {
-        Self(form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect())
+        Self(
+            form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+                .into_owned()
+                .collect(),
+        )
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
@@ -18,12 +22,16 @@ impl Query {
     }
 
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+        self.0
+            .iter()
+            .filter(move |(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
     }
 
     /// Go's `strconv.ParseBool` as the query decoder uses it: anything but a false word is true.
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "false" | "0"))
+        self.get(key)
+            .is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
     fn has(&self, key: &str) -> bool {
@@ -76,10 +84,16 @@ pub(crate) fn write_options(query: &Query, kind: OptionsKind) -> Result<WriteOpt
     if let OptionsKind::Patch { apply } = kind {
         if apply {
             if manager.unwrap_or_default().is_empty() {
-                errors.push(FieldError::required("fieldManager", "is required for apply patch"));
+                errors.push(FieldError::required(
+                    "fieldManager",
+                    "is required for apply patch",
+                ));
             }
         } else if query.has("force") {
-            errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+            errors.push(FieldError::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            ));
         }
     }
     if let Some(manager) = manager {
@@ -91,12 +105,20 @@ pub(crate) fn write_options(query: &Query, kind: OptionsKind) -> Result<WriteOpt
         "Strict" => FieldValidation::Strict,
         "Ignore" => FieldValidation::Ignore,
         other => {
-            errors.push(FieldError::not_supported("fieldValidation", &json!(other), &["", "Ignore", "Strict", "Warn"]));
+            errors.push(FieldError::not_supported(
+                "fieldValidation",
+                &json!(other),
+                &["", "Ignore", "Strict", "Warn"],
+            ));
             FieldValidation::Warn
         }
     };
     if errors.is_empty() {
-        Ok(WriteOptions { dry_run, field_validation, field_manager: manager.map(str::to_owned) })
+        Ok(WriteOptions {
+            dry_run,
+            field_validation,
+            field_manager: manager.map(str::to_owned),
+        })
     } else {
         Err(ApiError::invalid("meta.k8s.io", kind.name(), "", &errors))
     }
@@ -112,7 +134,10 @@ fn manager_errors(manager: &str) -> Vec<FieldError> {
         errors.push(FieldError::invalid(
             "fieldManager",
             &json!(manager),
-            format!("should only contain printable characters, found {:?}", bad.to_string()),
+            format!(
+                "should only contain printable characters, found {:?}",
+                bad.to_string()
+            ),
         ));
     }
     errors
@@ -144,7 +169,10 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// A background deletion without conditions.
     pub(crate) fn background() -> Self {
-        Self { propagation: Some("Background".to_owned()), ..Self::default() }
+        Self {
+            propagation: Some("Background".to_owned()),
+            ..Self::default()
+        }
     }
 
     /// From the query alone.
@@ -159,8 +187,13 @@ impl DeleteOptions {
         };
         let mut options = Self {
             grace_period_seconds: number("gracePeriodSeconds")?,
-            orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
-            propagation: query.get("propagationPolicy").filter(|p| !p.is_empty()).map(str::to_owned),
+            orphan_dependents: query
+                .get("orphanDependents")
+                .map(|_| query.flag("orphanDependents")),
+            propagation: query
+                .get("propagationPolicy")
+                .filter(|p| !p.is_empty())
+                .map(str::to_owned),
             ..Self::default()
         };
         let values: Vec<&str> = query.all("dryRun").filter(|v| !v.is_empty()).collect();
@@ -181,8 +214,10 @@ impl DeleteOptions {
             propagation: text(&body["propagationPolicy"]),
             dry_run: false,
         };
-        let values: Vec<&str> =
-            body["dryRun"].as_array().map(|a| a.iter().filter_map(Value::as_str).collect()).unwrap_or_default();
+        let values: Vec<&str> = body["dryRun"]
+            .as_array()
+            .map(|a| a.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
         options.check(&values)?;
         options.dry_run = !values.is_empty();
         Ok(options)
@@ -209,7 +244,11 @@ impl DeleteOptions {
         if dry_run.iter().any(|v| *v != "All") {
             errors.push(dry_run_error(dry_run));
         }
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
     }
 }
 
@@ -245,7 +284,9 @@ pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, Ap
     let version = query.get("resourceVersion").unwrap_or_default();
     let matching = query.get("resourceVersionMatch").unwrap_or_default();
     let token = query.get("continue").filter(|t| !t.is_empty()).map(str::to_owned);
-    let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+    let initial = query
+        .get("sendInitialEvents")
+        .map(|_| query.flag("sendInitialEvents"));
     let errors = list_errors(watch, version, matching, token.is_some(), initial);
     if !errors.is_empty() {
         return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &errors));
@@ -256,7 +297,9 @@ pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, Ap
             Some(text) => text
                 .parse::<i64>()
                 .map(|n| u64::try_from(n).ok().filter(|n| *n > 0))
-                .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))),
+                .map_err(|_| {
+                    ApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+                }),
         }
     };
     let at = match (version, matching) {
@@ -264,7 +307,11 @@ pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, Ap
         ("0", _) => At::Any,
         (text, how) => {
             let revision = parse_revision(text)?;
-            if how == "Exact" { At::Exactly(revision) } else { At::NotOlderThan(revision) }
+            if how == "Exact" {
+                At::Exactly(revision)
+            } else {
+                At::NotOlderThan(revision)
+            }
         }
     };
     Ok(ListOptions {
@@ -289,7 +336,13 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, ApiError> {
     })
 }
 
-fn list_errors(watch: bool, version: &str, matching: &str, paging: bool, initial: Option<bool>) -> Vec<FieldError> {
+fn list_errors(
+    watch: bool,
+    version: &str,
+    matching: &str,
+    paging: bool,
+    initial: Option<bool>,
+) -> Vec<FieldError> {
     const FIELD: &str = "resourceVersionMatch";
     let mut errors = Vec::new();
     if watch {
@@ -301,30 +354,52 @@ fn list_errors(watch: bool, version: &str, matching: &str, paging: bool, initial
                 ));
             }
         } else if !matching.is_empty() {
-            errors.push(FieldError::forbidden(FIELD, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            errors.push(FieldError::forbidden(
+                FIELD,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
         }
         if paging {
-            errors.push(FieldError::forbidden("continue", "continue is forbidden for watch"));
+            errors.push(FieldError::forbidden(
+                "continue",
+                "continue is forbidden for watch",
+            ));
         }
         return errors;
     }
     if initial.is_some() {
-        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        errors.push(FieldError::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
     }
     if matching.is_empty() {
         return errors;
     }
     if version.is_empty() {
-        errors.push(FieldError::forbidden(FIELD, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        errors.push(FieldError::forbidden(
+            FIELD,
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ));
     }
     if paging {
-        errors.push(FieldError::forbidden(FIELD, "resourceVersionMatch is forbidden when continue is provided"));
+        errors.push(FieldError::forbidden(
+            FIELD,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
     }
     if !matches!(matching, "Exact" | "NotOlderThan") {
-        errors.push(FieldError::not_supported(FIELD, &json!(matching), &["Exact", "NotOlderThan", ""]));
+        errors.push(FieldError::not_supported(
+            FIELD,
+            &json!(matching),
+            &["Exact", "NotOlderThan", ""],
+        ));
     }
     if matching == "Exact" && version == "0" {
-        errors.push(FieldError::forbidden(FIELD, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+        errors.push(FieldError::forbidden(
+            FIELD,
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ));
     }
     errors
 }

@@ -35,7 +35,11 @@ pub(crate) struct RequestInfo {
 impl RequestInfo {
     /// Reads method, path (percent-decoded) and whether the query asks for a watch.
     pub(crate) fn parse(method: &Method, path: &str, watch: bool, field_name: Option<&str>) -> Self {
-        let mut info = Self { path: path.to_owned(), verb: lower(method), ..Self::default() };
+        let mut info = Self {
+            path: path.to_owned(),
+            verb: lower(method),
+            ..Self::default()
+        };
         let mut parts = path.split('/').filter(|p| !p.is_empty());
         match parts.next() {
             Some("api") => {}
@@ -153,19 +157,54 @@ mod tests {
     fn paths() {
         check("GET", "/api/v1/pods", false, "list g= v=v1 ns= r=pods n= s=");
         check("GET", "/api/v1/pods", true, "watch g= v=v1 ns= r=pods n= s=");
-        check("POST", "/api/v1/namespaces/a/pods", false, "create g= v=v1 ns=a r=pods n= s=");
-        check("GET", "/api/v1/namespaces", false, "list g= v=v1 ns= r=namespaces n= s=");
-        check("GET", "/api/v1/namespaces/a", false, "get g= v=v1 ns=a r=namespaces n=a s=");
-        check("PUT", "/api/v1/namespaces/a/finalize", false, "update g= v=v1 ns=a r=namespaces n=a s=finalize");
+        check(
+            "POST",
+            "/api/v1/namespaces/a/pods",
+            false,
+            "create g= v=v1 ns=a r=pods n= s=",
+        );
+        check(
+            "GET",
+            "/api/v1/namespaces",
+            false,
+            "list g= v=v1 ns= r=namespaces n= s=",
+        );
+        check(
+            "GET",
+            "/api/v1/namespaces/a",
+            false,
+            "get g= v=v1 ns=a r=namespaces n=a s=",
+        );
+        check(
+            "PUT",
+            "/api/v1/namespaces/a/finalize",
+            false,
+            "update g= v=v1 ns=a r=namespaces n=a s=finalize",
+        );
         check(
             "PATCH",
             "/apis/apps/v1/namespaces/a/deployments/w/status",
             false,
             "patch g=apps v=v1 ns=a r=deployments n=w s=status",
         );
-        check("DELETE", "/apis/apps/v1/namespaces/a/deployments", false, "deletecollection g=apps v=v1 ns=a r=deployments n= s=");
-        check("GET", "/apis/apps", false, "get g=apps v= ns= r= n= s= nonresource");
+        check(
+            "DELETE",
+            "/apis/apps/v1/namespaces/a/deployments",
+            false,
+            "deletecollection g=apps v=v1 ns=a r=deployments n= s=",
+        );
+        check(
+            "GET",
+            "/apis/apps",
+            false,
+            "get g=apps v= ns= r= n= s= nonresource",
+        );
         check("GET", "/metrics", false, "get g= v= ns= r= n= s= nonresource");
-        check("POST", "/api/v1/namespaces/a/pods/p/binding", false, "create g= v=v1 ns=a r=pods n=p s=binding");
+        check(
+            "POST",
+            "/api/v1/namespaces/a/pods/p/binding",
+            false,
+            "create g= v=v1 ns=a r=pods n=p s=binding",
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Answers: objects, lists, tables and failures, as bytes.
 
 use super::negotiate::{Accepted, Format, Shape};
+use super::pending::table;
 use crate::pipeline::Object;
 use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
-use crate::table;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -34,7 +34,9 @@ impl Reply {
     pub(crate) fn object(&self, resource: &Resource, object: &Object, code: StatusCode) -> Response {
         match self.accepted.shape {
             Shape::Object => match object {
-                Object::Stored(entry) if self.accepted.format == Format::Json && resource.shows_as_stored(entry.object()) => {
+                Object::Stored(entry)
+                    if self.accepted.format == Format::Json && resource.shows_as_stored(entry.object()) =>
+                {
                     self.bytes(code, Format::Json.content_type(), entry.encoded())
                 }
                 _ => match resource.to_version(object.value()) {
@@ -49,7 +51,8 @@ impl Reply {
                     Err(error) => return self.failure(&error),
                 };
                 let meta = json!({ "resourceVersion": value["metadata"]["resourceVersion"] });
-                let mut out = table::render(resource, std::iter::once(&*value), self.include_object, self.now);
+                let mut out =
+                    table::render(resource, std::iter::once(&*value), self.include_object, self.now);
                 out["metadata"] = meta;
                 self.value(code, &out)
             }
@@ -79,13 +82,24 @@ impl Reply {
     pub(crate) fn bytes(&self, code: StatusCode, content_type: &'static str, bytes: Bytes) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = code;
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        let compressed = (self.gzip && bytes.len() > GZIP_MIN).then(|| gzip(&bytes)).flatten();
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response.headers_mut().insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, private"),
+        );
+        let compressed = (self.gzip && bytes.len() > GZIP_MIN)
+            .then(|| gzip(&bytes))
+            .flatten();
         *response.body_mut() = match compressed {
             Some(compressed) => {
-                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-                response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+                    .headers_mut()
+                    .append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
                 Body::from(compressed)
             }
             None => Body::from(bytes),
@@ -107,7 +121,10 @@ pub(crate) fn failure(error: &ApiError) -> Response {
     *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     if let Some(seconds) = error.details.as_ref().and_then(|d| d.retry_after_seconds) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -118,7 +135,10 @@ pub(crate) fn failure(error: &ApiError) -> Response {
 pub(crate) fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
@@ -165,9 +185,14 @@ where
         match self.resource.schema {
             SchemaSource::Custom(_) => {
                 let api_version = self.resource.api_version();
-                map.serialize_entry("items", &Sequence(self.items.clone().map(|v| InVersion(v, &api_version))))?;
+                map.serialize_entry(
+                    "items",
+                    &Sequence(self.items.clone().map(|v| InVersion(v, &api_version))),
+                )?;
             }
-            SchemaSource::Builtin(_) => map.serialize_entry("items", &Sequence(self.items.clone().map(WithoutKind)))?,
+            SchemaSource::Builtin(_) => {
+                map.serialize_entry("items", &Sequence(self.items.clone().map(WithoutKind)))?
+            }
         }
         map.end()
     }

@@ -8,12 +8,12 @@
 use super::list::{Selection, at};
 use super::negotiate::Shape;
 use super::options::{At, ListOptions};
+use super::pending::table;
 use super::respond::{Reply, partial};
 use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::status::ApiError;
 use crate::store::{AtError, Entry, Event, EventKind, Snapshot, Subscription};
-use crate::table;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -41,10 +41,18 @@ pub(crate) async fn respond(
 ) -> Result<Response, ApiError> {
     let selection = Selection::parse(&resource, options)?;
     let begun = begin(api, view, &resource, options).await?;
-    let lifetime = options.timeout_seconds.map_or_else(random_lifetime, Duration::from_secs);
+    let lifetime = options
+        .timeout_seconds
+        .map_or_else(random_lifetime, Duration::from_secs);
     let end = Instant::now() + lifetime;
     let stream = Stream {
-        lines: Lines { reply, resource, selection, namespace, table_begun: false },
+        lines: Lines {
+            reply,
+            resource,
+            selection,
+            namespace,
+            table_begun: false,
+        },
         bookmarks: options.bookmarks,
         mark_initial: options.send_initial_events == Some(true) && options.bookmarks,
         next_bookmark: (Instant::now() + BOOKMARK_EVERY).min(before(end)),
@@ -62,12 +70,18 @@ pub(crate) async fn respond(
         HeaderValue::from_static("application/json")
     };
     let body = Body::from_stream(futures::stream::unfold(stream, |mut stream| async move {
-        stream.next().await.map(|bytes| (Ok::<_, std::convert::Infallible>(bytes), stream))
+        stream
+            .next()
+            .await
+            .map(|bytes| (Ok::<_, std::convert::Infallible>(bytes), stream))
     }));
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::OK;
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     Ok(response)
 }
 
@@ -81,7 +95,8 @@ fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
 }
 
 fn before(end: Instant) -> Instant {
-    end.checked_sub(BOOKMARK_BEFORE_END).map_or(end, |at| at.max(Instant::now()))
+    end.checked_sub(BOOKMARK_BEFORE_END)
+        .map_or(end, |at| at.max(Instant::now()))
 }
 
 /// Where a watch starts.
@@ -94,7 +109,12 @@ enum Begun {
     Expired(u64),
 }
 
-async fn begin(api: &Api, view: &View, resource: &Resource, options: &ListOptions) -> Result<Begun, ApiError> {
+async fn begin(
+    api: &Api,
+    view: &View,
+    resource: &Resource,
+    options: &ListOptions,
+) -> Result<Begun, ApiError> {
     let id = resource.storage();
     let from = |snapshot: Snapshot| match api.store.subscribe(&id, snapshot.revision()) {
         Ok(subscription) => Begun::Objects(snapshot, subscription),
@@ -150,12 +170,18 @@ impl Stream {
                 }
                 State::Begin(Begun::Objects(snapshot, subscription)) => {
                     let bytes = self.initial(&snapshot);
-                    self.state = State::Live { subscription, after: snapshot.revision() };
+                    self.state = State::Live {
+                        subscription,
+                        after: snapshot.revision(),
+                    };
                     if !bytes.is_empty() {
                         return Some(bytes);
                     }
                 }
-                State::Live { mut subscription, after } => {
+                State::Live {
+                    mut subscription,
+                    after,
+                } => {
                     let next = self.live(&mut subscription, after).await;
                     match next {
                         Live::Bytes(bytes) => {
@@ -186,14 +212,22 @@ impl Stream {
     }
 
     async fn live(&mut self, subscription: &mut Subscription, after: u64) -> Live {
-        let deadline = if self.bookmarks { self.next_bookmark.min(self.end) } else { self.end };
+        let deadline = if self.bookmarks {
+            self.next_bookmark.min(self.end)
+        } else {
+            self.end
+        };
         match tokio::time::timeout_at(deadline, subscription.next()).await {
             Ok(Ok(events)) => {
                 let mut out = BytesMut::new();
                 for event in events.iter().filter(|e| e.revision > after) {
                     self.lines.event(&mut out, event);
                 }
-                if out.is_empty() { Live::Nothing } else { Live::Bytes(out.freeze()) }
+                if out.is_empty() {
+                    Live::Nothing
+                } else {
+                    Live::Bytes(out.freeze())
+                }
             }
             Ok(Err(lagged)) => {
                 tracing::debug!(?lagged, "a watch fell behind and was closed");
@@ -281,8 +315,12 @@ impl Lines {
             Shape::PartialMetadata => line(out, kind, &partial(&shown)),
             Shape::Table => {
                 let now = self.reply.now;
-                let mut rendered =
-                    table::render(&self.resource, std::iter::once(&*shown), self.reply.include_object, now);
+                let mut rendered = table::render(
+                    &self.resource,
+                    std::iter::once(&*shown),
+                    self.reply.include_object,
+                    now,
+                );
                 rendered["metadata"] = json!({ "resourceVersion": shown["metadata"]["resourceVersion"] });
                 self.begin_table(&mut rendered);
                 line(out, kind, &rendered);
@@ -312,8 +350,12 @@ impl Lines {
             Shape::Object => line(&mut out, "BOOKMARK", &object),
             Shape::PartialMetadata => line(&mut out, "BOOKMARK", &partial(&object)),
             Shape::Table => {
-                let mut rendered =
-                    table::render(&self.resource, std::iter::once(&object), self.reply.include_object, self.reply.now);
+                let mut rendered = table::render(
+                    &self.resource,
+                    std::iter::once(&object),
+                    self.reply.include_object,
+                    self.reply.now,
+                );
                 rendered["metadata"] = json!({ "resourceVersion": revision.to_string() });
                 self.begin_table(&mut rendered);
                 line(&mut out, "BOOKMARK", &rendered);

@@ -1,10 +1,13 @@
 //! Admission that is built in: what upstream's default plugins do that clients see.
 
 use super::meta::{deleting, meta_text};
-use super::{Api, Cx, Target, View};
+use super::{Api, Cx, Endpoint, Target, View};
+use crate::builtin::admission;
+use crate::builtin::service::{self, Claim};
 use crate::status::{ApiError, Cause, GroupResource};
 use crate::store::{Key, ResourceId};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// Before a create: its namespace must exist and live; then what the kind demands.
 pub(super) fn create(
@@ -16,6 +19,9 @@ pub(super) fn create(
 ) -> Result<(), ApiError> {
     if target.resource.namespaced {
         namespace_lives(view, target, object)?;
+    }
+    if let Some(warning) = admission::deduplicate_owners(object) {
+        cx.warn(warning);
     }
     escalation(api, view, target, object, None, cx)?;
     kind_admission(api, view, target, object, None)
@@ -30,6 +36,9 @@ pub(super) fn update(
     stored: &Value,
     cx: &mut Cx<'_>,
 ) -> Result<(), ApiError> {
+    if let Some(warning) = admission::deduplicate_owners(object) {
+        cx.warn(warning);
+    }
     escalation(api, view, target, object, Some(stored), cx)?;
     kind_admission(api, view, target, object, Some(stored))
 }
@@ -54,9 +63,16 @@ fn escalation(
 
 fn namespace_lives(view: &View, target: &Target, object: &Value) -> Result<(), ApiError> {
     let namespace = &target.namespace;
-    let key = Key { resource: ResourceId::new("", "namespaces"), namespace: String::new(), name: namespace.clone() };
+    let key = Key {
+        resource: ResourceId::new("", "namespaces"),
+        namespace: String::new(),
+        name: namespace.clone(),
+    };
     let Some(entry) = view.snapshot.get(&key) else {
-        return Err(ApiError::not_found(&GroupResource::new("", "namespaces"), namespace));
+        return Err(ApiError::not_found(
+            &GroupResource::new("", "namespaces"),
+            namespace,
+        ));
     };
     if !deleting(entry.object()) {
         return Ok(());
@@ -76,15 +92,102 @@ fn namespace_lives(view: &View, target: &Target, object: &Value) -> Result<(), A
     Err(error)
 }
 
+/// What the default plugins add to an object of a kind.
 fn kind_admission(
-    _api: &Api,
-    _view: &View,
-    _target: &Target,
-    _object: &mut Value,
-    _stored: Option<&Value>,
+    api: &Api,
+    view: &View,
+    target: &Target,
+    object: &mut Value,
+    stored: Option<&Value>,
 ) -> Result<(), ApiError> {
+    if target.endpoint != Endpoint::Main {
+        return Ok(());
+    }
+    let all = |group: &str, plural: &str| {
+        view.snapshot
+            .list(&ResourceId::new(group, plural), None)
+            .map(|(_, entry)| entry.object())
+            .collect::<Vec<_>>()
+    };
+    match (
+        target.resource.group.as_str(),
+        target.resource.kind.as_str(),
+        stored,
+    ) {
+        ("", "Pod", None) => {
+            if api.settings.service_account_admission {
+                admission::service_account(object);
+                service_account_exists(view, target, object)?;
+            }
+            admission::default_tolerations(object);
+            let classes = all("scheduling.k8s.io", "priorityclasses");
+            let class = |name: &str| {
+                classes
+                    .iter()
+                    .find(|c| c["metadata"]["name"] == name)
+                    .map(|c| (*c).clone())
+            };
+            let default = classes.iter().find(|c| c["globalDefault"] == true).copied();
+            admission::priority(object, class, default).map_err(|why| {
+                ApiError::forbidden(&target.group_resource(), meta_text(object, "name"), why)
+            })?;
+        }
+        ("", "PersistentVolumeClaim", None) => {
+            admission::claim_protection(object);
+            admission::default_storage_class(object, all("storage.k8s.io", "storageclasses").into_iter());
+        }
+        ("", "PersistentVolume", None) => admission::volume_protection(object),
+        ("networking.k8s.io", "Ingress", None) => {
+            admission::default_ingress_class(object, all("networking.k8s.io", "ingressclasses").into_iter());
+        }
+        _ => {}
+    }
     Ok(())
 }
 
-/// Hands out what must not be handed out twice (cluster IPs, node ports).
-pub(super) fn allocate(_view: &View, _target: &Target, _object: &mut Value, _stored: Option<&Value>) {}
+/// A pod's ServiceAccount must be there first.
+fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(), ApiError> {
+    let name = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+    let key = Key::new(
+        &ResourceId::new("", "serviceaccounts"),
+        target.namespace.clone(),
+        name,
+    );
+    if view.snapshot.get(&key).is_some() {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(
+        &target.group_resource(),
+        meta_text(pod, "name"),
+        format_args!(
+            "error looking up service account {}/{name}: serviceaccount \"{name}\" not found",
+            target.namespace
+        ),
+    ))
+}
+
+/// Hands out what no two Services may hold: addresses and node ports. The cost is that of reading all Services.
+pub(super) fn allocate(
+    view: &View,
+    target: &Target,
+    object: &mut Value,
+    stored: Option<&Value>,
+) -> Result<(), ApiError> {
+    if !target.resource.group.is_empty()
+        || target.resource.kind != "Service"
+        || target.endpoint != Endpoint::Main
+    {
+        return Ok(());
+    }
+    let own = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let id = ResourceId::new("", "services");
+    let held: HashSet<Claim<'_>> = view
+        .snapshot
+        .list(&id, None)
+        .map(|(_, entry)| entry.object())
+        .filter(|service| service["metadata"]["uid"].as_str() != Some(own.as_str()))
+        .flat_map(service::claims)
+        .collect();
+    service::allocate(object, stored, |claim| held.contains(&claim))
+        .map_err(|errors| target.invalid(meta_text(object, "name"), &errors))
+}

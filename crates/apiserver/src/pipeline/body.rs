@@ -32,7 +32,11 @@ pub(crate) enum PatchKind {
     Apply,
 }
 
-const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const ACCEPTED: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
 
 impl Body {
     /// By content type; none means JSON. Protobuf is refused by name.
@@ -72,7 +76,8 @@ pub(crate) fn no_protobuf(content_type: &str) -> ApiError {
 
 /// The first document of a YAML 1.1 text; null when there is none.
 pub(crate) fn yaml_value(text: &str) -> Result<Value, String> {
-    let documents = yaml::load(text, &yaml::Options::default()).map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))?;
+    let documents = yaml::load(text, &yaml::Options::default())
+        .map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))?;
     Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
 }
 
@@ -98,18 +103,23 @@ pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Resu
         BodyKind::Yaml => ApiError::bad_request(e),
     })?;
     check_kind(resource, &mut value, body, unrecognized)?;
-    let decoded = decode(resource, value, duplicates)
-        .map_err(|why| cannot_handle(resource, &why))?;
+    let decoded = decode(resource, value, duplicates).map_err(|why| cannot_handle(resource, &why))?;
     let value = decoded.value;
     cx.strict(decoded.problems).map_err(|problems| {
-        cannot_handle(resource, &format!("strict decoding error: {}", problems.join(", ")))
+        cannot_handle(
+            resource,
+            &format!("strict decoding error: {}", problems.join(", ")),
+        )
     })?;
     Ok(value)
 }
 
 fn cannot_handle(resource: &Resource, why: &str) -> ApiError {
     let Resource { kind, version, .. } = resource;
-    ApiError::bad_request(format!("{kind} in version {} cannot be handled as a {kind}: {why}", go_quote(version)))
+    ApiError::bad_request(format!(
+        "{kind} in version {} cannot be handled as a {kind}: {why}",
+        go_quote(version)
+    ))
 }
 
 /// As much of a body as upstream quotes in its message.
@@ -135,7 +145,12 @@ fn check_kind(
             go_type(value)
         )));
     };
-    let text = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |key: &str| {
+        map.get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     let custom = matches!(resource.schema, SchemaSource::Custom(_));
     if custom && (kind.is_empty() || api_version.is_empty()) {
@@ -146,8 +161,16 @@ fn check_kind(
         )));
     }
     let expected = resource.api_version();
-    let kind = if kind.is_empty() { resource.kind.clone() } else { kind };
-    let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
+    let kind = if kind.is_empty() {
+        resource.kind.clone()
+    } else {
+        kind
+    };
+    let api_version = if api_version.is_empty() {
+        expected.clone()
+    } else {
+        api_version
+    };
     if kind != resource.kind || api_version != expected {
         return Err(kind_mismatch(resource, &kind, &api_version, custom));
     }
@@ -164,7 +187,11 @@ fn kind_mismatch(resource: &Resource, kind: &str, api_version: &str, custom: boo
             resource.api_version()
         ));
     }
-    let internal = if gv.group.is_empty() { "core" } else { gv.group.split('.').next().unwrap_or_default() };
+    let internal = if gv.group.is_empty() {
+        "core"
+    } else {
+        gv.group.split('.').next().unwrap_or_default()
+    };
     ApiError::bad_request(format!(
         "{kind} in version {} cannot be handled as a {}: converting ({}.{kind}) to ({internal}.{}): unknown conversion",
         go_quote(&gv.version),
@@ -189,11 +216,20 @@ fn go_type(value: &Value) -> &'static str {
 pub(crate) fn decode(resource: &Resource, value: Value, duplicates: Vec<String>) -> Result<Decoded, String> {
     let mut problems: Vec<String> = Vec::new();
     // An empty list says "forget all managers"; the normal form would drop it.
-    let forget = value.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let forget = value
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .is_some_and(Vec::is_empty);
     let value = match &resource.schema {
         SchemaSource::Builtin(definition) => {
-            let decoded = schema::decode(schema::kubernetes(), definition, value).map_err(|e| e.to_string())?;
-            problems.extend(decoded.unknown.iter().map(|p| format!("unknown field {}", go_quote(p))));
+            let decoded =
+                schema::decode(schema::kubernetes(), definition, value).map_err(|e| e.to_string())?;
+            problems.extend(
+                decoded
+                    .unknown
+                    .iter()
+                    .map(|p| format!("unknown field {}", go_quote(p))),
+            );
             decoded.value
         }
         SchemaSource::Custom(version) => {
@@ -206,10 +242,18 @@ pub(crate) fn decode(resource: &Resource, value: Value, duplicates: Vec<String>)
             value
         }
     };
-    problems.extend(duplicates.iter().map(|p| format!("duplicate field {}", go_quote(p))));
+    problems.extend(
+        duplicates
+            .iter()
+            .map(|p| format!("duplicate field {}", go_quote(p))),
+    );
     let mut value = value;
     if forget {
-        super::put(&mut value, &["metadata", "managedFields"], Some(Value::Array(Vec::new())));
+        super::put(
+            &mut value,
+            &["metadata", "managedFields"],
+            Some(Value::Array(Vec::new())),
+        );
     }
     (resource.strategy.default)(&mut value);
     Ok(Decoded { value, problems })
@@ -219,8 +263,12 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// A custom resource's metadata is decoded like any other; the rest is left alone.
 fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), String> {
-    let Some(map) = value.as_object_mut() else { return Ok((value, Vec::new())) };
-    let metadata = map.remove("metadata").unwrap_or_else(|| Value::Object(Map::new()));
+    let Some(map) = value.as_object_mut() else {
+        return Ok((value, Vec::new()));
+    };
+    let metadata = map
+        .remove("metadata")
+        .unwrap_or_else(|| Value::Object(Map::new()));
     let decoded = schema::decode(schema::kubernetes(), OBJECT_META, metadata).map_err(|e| e.to_string())?;
     map.insert("metadata".to_owned(), decoded.value);
     Ok((value, decoded.unknown))

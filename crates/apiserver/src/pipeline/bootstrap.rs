@@ -21,8 +21,13 @@ impl Api {
         let mut changes = Vec::new();
         for object in builtin::bootstrap().into_iter().chain(auth::bootstrap::objects()) {
             let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
-            let refused = |why: &str| BuildError::Bootstrap { name: name.clone(), why: why.to_owned() };
-            let (target, object) = self.bootstrap_target(&view, object).ok_or_else(|| refused("no such kind"))?;
+            let refused = |why: &str| BuildError::Bootstrap {
+                name: name.clone(),
+                why: why.to_owned(),
+            };
+            let (target, object) = self
+                .bootstrap_target(&view, object)
+                .ok_or_else(|| refused("no such kind"))?;
             let key = target.key();
             if view.snapshot.get(&key).is_some() {
                 continue;
@@ -31,12 +36,21 @@ impl Api {
             let cx = Cx {
                 identity: &identity,
                 manager: MANAGER.to_owned(),
-                options: WriteOptions { dry_run: false, field_validation: FieldValidation::Ignore, field_manager: None },
+                options: WriteOptions {
+                    dry_run: false,
+                    field_validation: FieldValidation::Ignore,
+                    field_manager: None,
+                },
                 warnings: Vec::new(),
             };
             let mut new = managed_fields::update(None, decoded.value, &self.manager(&target, &cx, &now));
-            self.prepare_create(&target, &view, &mut new, &now);
-            changes.push(Change::Put { key, object: new, expect: Expect::Absent });
+            self.prepare_create(&target, &view, &mut new, &now)
+                .map_err(|e| refused(&e.message))?;
+            changes.push(Change::Put {
+                key,
+                object: new,
+                expect: Expect::Absent,
+            });
         }
         if !changes.is_empty() {
             self.store.commit(changes).await.map_err(BuildError::Commit)?;

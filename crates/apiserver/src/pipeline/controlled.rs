@@ -20,7 +20,10 @@ impl Cluster for Api {
         let gv = GroupVersion::parse(api_version)?;
         let registry = self.catalog.at(snapshot);
         let resource = registry.by_kind(&gv.group, kind)?;
-        Some(Served { resource: resource.storage(), namespaced: resource.namespaced })
+        Some(Served {
+            resource: resource.storage(),
+            namespaced: resource.namespaced,
+        })
     }
 
     fn now(&self) -> jiff::Timestamp {
@@ -32,7 +35,11 @@ impl Cluster for Api {
         let writer = |manager: &str| Cx {
             identity: &identity,
             manager: manager.to_owned(),
-            options: WriteOptions { dry_run: false, field_validation: FieldValidation::Ignore, field_manager: None },
+            options: WriteOptions {
+                dry_run: false,
+                field_validation: FieldValidation::Ignore,
+                field_manager: None,
+            },
             warnings: Vec::new(),
         };
         match action {
@@ -41,17 +48,45 @@ impl Cluster for Api {
                 let body = json_body(&object);
                 let mut cx = writer(manager);
                 let object = body::read_object(&target, &body, &mut cx)?;
-                self.create_object(&target, object, &mut cx, true).await.map(|_| ())
+                self.create_object(&target, object, &mut cx, true)
+                    .await
+                    .map(|_| ())
             }
-            Action::Merge { key, endpoint, patch, manager } => {
+            Action::Merge {
+                key,
+                endpoint,
+                patch,
+                manager,
+            } => {
                 let target = self.controlled(&key, endpoint)?;
-                self.patch(&target, &json_body(&patch), PatchKind::Merge, false, &mut writer(manager)).await.map(|_| ())
+                self.patch(
+                    &target,
+                    &json_body(&patch),
+                    PatchKind::Merge,
+                    false,
+                    &mut writer(manager),
+                )
+                .await
+                .map(|_| ())
             }
             Action::Apply { key, object, manager } => {
                 let target = self.controlled(&key, "")?;
-                self.patch(&target, &json_body(&object), PatchKind::Apply, true, &mut writer(manager)).await.map(|_| ())
+                self.patch(
+                    &target,
+                    &json_body(&object),
+                    PatchKind::Apply,
+                    true,
+                    &mut writer(manager),
+                )
+                .await
+                .map(|_| ())
             }
-            Action::Delete { key, uid, revision, propagation } => {
+            Action::Delete {
+                key,
+                uid,
+                revision,
+                propagation,
+            } => {
                 let target = self.controlled(&key, "")?;
                 let options = DeleteOptions {
                     uid: Some(uid),
@@ -68,7 +103,10 @@ impl Cluster for Api {
 impl Api {
     fn controlled(&self, key: &Key, endpoint: &str) -> Result<Target, ApiError> {
         let view = self.view();
-        let resource = view.registry.by_storage(&key.resource).ok_or_else(ApiError::no_such_resource)?;
+        let resource = view
+            .registry
+            .by_storage(&key.resource)
+            .ok_or_else(ApiError::no_such_resource)?;
         Ok(Target {
             resource: Arc::clone(resource),
             namespace: key.namespace.clone(),
@@ -83,5 +121,8 @@ impl Api {
 }
 
 fn json_body(value: &Value) -> Body {
-    Body { bytes: Bytes::from(value.to_string()), kind: BodyKind::Json }
+    Body {
+        bytes: Bytes::from(value.to_string()),
+        kind: BodyKind::Json,
+    }
 }

@@ -18,7 +18,12 @@ const GENERATE_NAME_MAX: usize = 63 - SUFFIX_LENGTH;
 
 impl Api {
     /// POST: the body's name, or a generated one.
-    pub(crate) async fn create(&self, target: &Target, body: &Body, cx: &mut Cx<'_>) -> Result<Written, ApiError> {
+    pub(crate) async fn create(
+        &self,
+        target: &Target,
+        body: &Body,
+        cx: &mut Cx<'_>,
+    ) -> Result<Written, ApiError> {
         let object = body::read_object(target, body, cx)?;
         self.create_object(target, object, cx, true).await
     }
@@ -33,19 +38,34 @@ impl Api {
     ) -> Result<Written, ApiError> {
         let resource = &*target.resource;
         if !meta_text(&object, "resourceVersion").is_empty() {
-            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created", None));
+            return Err(ApiError::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+                None,
+            ));
         }
         check_namespace(target, &mut object)?;
-        for owned_by_server in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        for owned_by_server in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ] {
             meta_mut(&mut object).remove(owned_by_server);
         }
-        let generated = meta_text(&object, "name").is_empty() && !meta_text(&object, "generateName").is_empty();
+        let generated =
+            meta_text(&object, "name").is_empty() && !meta_text(&object, "generateName").is_empty();
         let now = self.now();
         let mut attempt = 0;
         loop {
             let mut new = object.clone();
             if generated {
-                let prefix: String = meta_text(&new, "generateName").chars().take(GENERATE_NAME_MAX).collect();
+                let prefix: String = meta_text(&new, "generateName")
+                    .chars()
+                    .take(GENERATE_NAME_MAX)
+                    .collect();
                 set_text(&mut new, "name", &format!("{prefix}{}", random_suffix()));
             }
             if track {
@@ -53,7 +73,7 @@ impl Api {
             }
             let view = self.view();
             admission::create(self, &view, target, &mut new, cx)?;
-            self.prepare_create(target, &view, &mut new, &now);
+            self.prepare_create(target, &view, &mut new, &now)?;
             let name = meta_text(&new, "name").to_owned();
             let errors = create_errors(target, &new);
             if !errors.is_empty() {
@@ -71,12 +91,24 @@ impl Api {
             let result = if existing.is_some() {
                 Err(CommitError::Exists { key: key.clone() })
             } else {
-                self.store.commit(vec![Change::Put { key, object: new, expect: Expect::Absent }]).await
+                self.store
+                    .commit(vec![Change::Put {
+                        key,
+                        object: new,
+                        expect: Expect::Absent,
+                    }])
+                    .await
             };
             match result {
                 Ok(entries) => {
-                    let entry = entries.into_iter().next().ok_or_else(|| ApiError::internal("nothing was written"))?;
-                    return Ok(Written { object: Object::Stored(entry), created: true });
+                    let entry = entries
+                        .into_iter()
+                        .next()
+                        .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                    return Ok(Written {
+                        object: Object::Stored(entry),
+                        created: true,
+                    });
                 }
                 Err(CommitError::Exists { .. }) if generated && attempt + 1 < NAME_ATTEMPTS => attempt += 1,
                 Err(CommitError::Exists { .. }) => return Err(exists(target, &name, deleting, generated)),
@@ -85,7 +117,13 @@ impl Api {
         }
     }
 
-    pub(super) fn prepare_create(&self, target: &Target, view: &super::View, object: &mut Value, now: &str) {
+    pub(super) fn prepare_create(
+        &self,
+        target: &Target,
+        view: &super::View,
+        object: &mut Value,
+        now: &str,
+    ) -> Result<(), ApiError> {
         let resource = &*target.resource;
         let map = meta_mut(object);
         map.insert("uid".to_owned(), json!(uuid::Uuid::new_v4().to_string()));
@@ -93,13 +131,25 @@ impl Api {
         if resource.has_status() {
             resource.reset_status(object);
         }
-        set_generation(object, if resource.generation() == Generation::None { 0 } else { 1 });
+        set_generation(
+            object,
+            if resource.generation() == Generation::None {
+                0
+            } else {
+                1
+            },
+        );
         (resource.strategy.prepare_create)(object);
-        admission::allocate(view, target, object, None);
+        admission::allocate(view, target, object, None)
     }
 
     /// Who writes at this endpoint, as managed fields record it.
-    pub(super) fn manager<'a>(&self, target: &'a Target, cx: &'a Cx<'_>, now: &'a str) -> managed_fields::Manager<'a> {
+    pub(super) fn manager<'a>(
+        &self,
+        target: &'a Target,
+        cx: &'a Cx<'_>,
+        now: &'a str,
+    ) -> managed_fields::Manager<'a> {
         let resource = &target.resource;
         let reset_fields = match target.endpoint {
             Endpoint::Status => resource.status_reset_fields(),
@@ -132,15 +182,21 @@ fn check_namespace(target: &Target, object: &mut Value) -> Result<(), ApiError> 
 }
 
 pub(super) fn namespace_mismatch() -> ApiError {
-    ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    ApiError::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    )
 }
 
 fn create_errors(target: &Target, object: &Value) -> Vec<FieldError> {
     let resource = &*target.resource;
     if meta_text(object, "name").is_empty() {
-        return vec![FieldError::required("metadata.name", "name or generateName is required")];
+        return vec![FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        )];
     }
-    let mut errors = crate::builtin::validate_object_meta(object, resource.strategy.name, resource.namespaced);
+    let mut errors =
+        crate::builtin::validate_object_meta(object, resource.strategy.name, resource.namespaced);
     errors.extend(resource.validate(object, None));
     errors
 }
@@ -155,7 +211,10 @@ fn exists(target: &Target, name: &str, deleting: bool, generated: bool) -> ApiEr
             "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
             target.group_resource()
         );
-        error.details.get_or_insert_with(|| Box::new(Details::default())).retry_after_seconds = Some(1);
+        error
+            .details
+            .get_or_insert_with(|| Box::new(Details::default()))
+            .retry_after_seconds = Some(1);
     }
     error
 }

@@ -28,11 +28,17 @@ impl Api {
     /// DELETE of one object.
     pub(crate) async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         if target.resource.is_namespace() && NAMESPACES_KEPT.contains(&target.name.as_str()) {
-            return Err(ApiError::forbidden(&target.group_resource(), &target.name, "this namespace may not be deleted"));
+            return Err(ApiError::forbidden(
+                &target.group_resource(),
+                &target.name,
+                "this namespace may not be deleted",
+            ));
         }
         for _ in 0..RACE_ATTEMPTS {
             let view = self.view();
-            let Some(current) = view.snapshot.get(&target.key()).cloned() else { return Err(target.not_found()) };
+            let Some(current) = view.snapshot.get(&target.key()).cloned() else {
+                return Err(target.not_found());
+            };
             check_preconditions(target, options, current.object())?;
             let marked = self.marked(target, options, current.object());
             if let Some(done) = self.commit_delete(target, options, &current, marked).await? {
@@ -61,26 +67,54 @@ impl Api {
                 if options.dry_run {
                     return Ok(Some(Deleted::Gone(Object::Built(Box::new(state)))));
                 }
-                (Change::Delete { key, expect, last: Some(state) }, true)
+                (
+                    Change::Delete {
+                        key,
+                        expect,
+                        last: Some(state),
+                    },
+                    true,
+                )
             }
             Some(state) => {
                 if options.dry_run {
                     return Ok(Some(Deleted::Marked(Object::Built(Box::new(state)))));
                 }
-                (Change::Put { key, object: state, expect }, false)
+                (
+                    Change::Put {
+                        key,
+                        object: state,
+                        expect,
+                    },
+                    false,
+                )
             }
             None => {
                 if options.dry_run {
                     return Ok(Some(Deleted::Gone(Object::Stored(Arc::clone(current)))));
                 }
-                (Change::Delete { key, expect, last: None }, true)
+                (
+                    Change::Delete {
+                        key,
+                        expect,
+                        last: None,
+                    },
+                    true,
+                )
             }
         };
         match self.store.commit(vec![change]).await {
             Ok(entries) => {
-                let entry = entries.into_iter().next().ok_or_else(|| ApiError::internal("nothing was written"))?;
+                let entry = entries
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| ApiError::internal("nothing was written"))?;
                 let object = Object::Stored(entry);
-                Ok(Some(if gone { Deleted::Gone(object) } else { Deleted::Marked(object) }))
+                Ok(Some(if gone {
+                    Deleted::Gone(object)
+                } else {
+                    Deleted::Marked(object)
+                }))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(CommitError::Missing { .. }) => Err(target.not_found()),
@@ -103,7 +137,9 @@ impl Api {
         match grace {
             // A grace period may be shortened, never lengthened.
             Some(grace) if begun => {
-                let before = meta(stored, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+                let before = meta(stored, "deletionGracePeriodSeconds")
+                    .and_then(Value::as_i64)
+                    .unwrap_or_default();
                 if grace < before {
                     stamp(&mut state, &seconds(later(at, grace)), grace);
                 }
@@ -135,7 +171,8 @@ impl Api {
 }
 
 fn later(at: jiff::Timestamp, grace: i64) -> jiff::Timestamp {
-    at.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(at)
+    at.checked_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(at)
 }
 
 fn stamp(state: &mut Value, at: &str, grace: i64) {
@@ -158,14 +195,19 @@ fn holds_itself(target: &Target, state: &Value) -> bool {
 
 /// Whether `spec.finalizers` of a namespace still names somebody.
 pub(super) fn has_namespace_finalizers(namespace: &Value) -> bool {
-    namespace["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+    namespace["spec"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
 }
 
 /// Whether a marked state has nothing left to wait for.
 fn is_final(target: &Target, state: &Value) -> bool {
     finalizers(state).is_empty()
         && !holds_itself(target, state)
-        && meta(state, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default() == 0
+        && meta(state, "deletionGracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or_default()
+            == 0
 }
 
 fn wanted_finalizers(target: &Target, options: &DeleteOptions, stored: &Value) -> Vec<String> {
@@ -175,7 +217,10 @@ fn wanted_finalizers(target: &Target, options: &DeleteOptions, stored: &Value) -
         (Some("Orphan"), _) | (None, Some(true)) => (false, true),
         (Some(_), _) | (None, Some(false)) => (false, false),
         // Without a word the present finalizers stand.
-        (None, None) => (list.iter().any(|f| f == FOREGROUND), list.iter().any(|f| f == ORPHAN)),
+        (None, None) => (
+            list.iter().any(|f| f == FOREGROUND),
+            list.iter().any(|f| f == ORPHAN),
+        ),
     };
     for (wanted, name) in [(orphan, ORPHAN), (foreground, FOREGROUND)] {
         let present = list.iter().any(|f| f == name);

@@ -19,7 +19,11 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
 
 /// A text of `metadata`, or empty.
 pub(crate) fn meta_text<'a>(object: &'a Value, key: &str) -> &'a str {
-    object.get("metadata").and_then(|m| m.get(key)).and_then(Value::as_str).unwrap_or_default()
+    object
+        .get("metadata")
+        .and_then(|m| m.get(key))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A field of `metadata`.
@@ -62,7 +66,9 @@ pub(crate) fn deleting(object: &Value) -> bool {
 
 /// `metadata.generation`, 0 when absent.
 pub(crate) fn generation(object: &Value) -> i64 {
-    meta(object, "generation").and_then(Value::as_i64).unwrap_or_default()
+    meta(object, "generation")
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }
 
 pub(crate) fn set_generation(object: &mut Value, generation: i64) {
@@ -81,7 +87,9 @@ pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
 
 /// Writes the value at a path, or removes the field; parents are made as needed when there is a value.
 pub(crate) fn put(object: &mut Value, path: &[&str], value: Option<Value>) {
-    let Some((last, parents)) = path.split_last() else { return };
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
     let mut here = object;
     for key in parents {
         if here.get(key).is_none_or(|v| !v.is_object()) {

@@ -50,7 +50,9 @@ pub(crate) struct Api {
 
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Api")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,7 +124,11 @@ impl Target {
     }
 
     pub(crate) fn key_of(&self, name: &str) -> Key {
-        Key { resource: self.resource.storage(), namespace: self.namespace.clone(), name: name.to_owned() }
+        Key {
+            resource: self.resource.storage(),
+            namespace: self.namespace.clone(),
+            name: name.to_owned(),
+        }
     }
 
     pub(crate) fn group_resource(&self) -> GroupResource {
@@ -211,6 +217,9 @@ pub(crate) struct Written {
 
 impl Written {
     fn built(value: Value, created: bool) -> Self {
-        Self { object: Object::Built(Box::new(value)), created }
+        Self {
+            object: Object::Built(Box::new(value)),
+            created,
+        }
     }
 }

@@ -36,14 +36,19 @@ impl Api {
             let current = view.snapshot.get(&target.key()).cloned();
             let now = self.now();
             let Some(current) = current else {
-                let Change::Apply(config, force) = change else { return Err(target.not_found()) };
+                let Change::Apply(config, force) = change else {
+                    return Err(target.not_found());
+                };
                 return self.apply_new(target, config, force, cx, &now).await;
             };
             let stored = self.in_version(target, &current)?;
             let (new, pinned) = match &change {
                 Change::Apply(config, force) => {
                     let pinned = check_preconditions(target, config, &stored)?;
-                    (self.applied(target, Some(&stored), config, *force, cx, &now)?, pinned)
+                    (
+                        self.applied(target, Some(&stored), config, *force, cx, &now)?,
+                        pinned,
+                    )
                 }
                 rewrite => {
                     let patched = rewritten(target, &stored, rewrite)?;
@@ -57,7 +62,10 @@ impl Api {
                     set_text(&mut new, "resourceVersion", meta_text(&stored, "resourceVersion"));
                     // A patch that writes the revision down, even the right one, does not survive a race.
                     let pinned = writes_revision(rewrite);
-                    (managed_fields::update(Some(&stored), new, &self.manager(target, cx, &now)), pinned)
+                    (
+                        managed_fields::update(Some(&stored), new, &self.manager(target, cx, &now)),
+                        pinned,
+                    )
                 }
             };
             match self.change(target, &view, &current, &stored, new, cx).await? {
@@ -122,7 +130,11 @@ impl Api {
             set_text(&mut object, "namespace", &target.namespace);
         }
         if let Some(stored) = stored {
-            set_text(&mut object, "resourceVersion", meta_text(stored, "resourceVersion"));
+            set_text(
+                &mut object,
+                "resourceVersion",
+                meta_text(stored, "resourceVersion"),
+            );
         }
         Ok(object)
     }
@@ -143,22 +155,35 @@ pub(super) fn read(
                 .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?
                 .value;
             let patch = patch::json::Patch::parse(&document).map_err(|e| json_patch_error(&e))?;
-            let problems: Vec<String> =
-                patch.unknown_fields.iter().map(|p| format!("unknown field {}", go_quote(p))).collect();
+            let problems: Vec<String> = patch
+                .unknown_fields
+                .iter()
+                .map(|p| format!("unknown field {}", go_quote(p)))
+                .collect();
             cx.strict(problems).map_err(|problems| {
-                ApiError::bad_request(format!("error decoding patch: strict decoding error: {}", problems.join(", ")))
+                ApiError::bad_request(format!(
+                    "error decoding patch: strict decoding error: {}",
+                    problems.join(", ")
+                ))
             })?;
             Ok(Change::Json(patch))
         }
         PatchKind::Merge | PatchKind::Strategic => {
             let decoded = json::decode(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
-            let problems: Vec<String> =
-                decoded.duplicates.iter().map(|p| format!("duplicate field {}", go_quote(p))).collect();
+            let problems: Vec<String> = decoded
+                .duplicates
+                .iter()
+                .map(|p| format!("duplicate field {}", go_quote(p)))
+                .collect();
             cx.strict(problems).map_err(|problems| {
                 ApiError::bad_request(format!("strict decoding error: {}", problems.join(", ")))
             })?;
             let document = decoded.value;
-            Ok(if kind == PatchKind::Merge { Change::Merge(document) } else { Change::Strategic(document) })
+            Ok(if kind == PatchKind::Merge {
+                Change::Merge(document)
+            } else {
+                Change::Strategic(document)
+            })
         }
     }
 }
@@ -166,9 +191,12 @@ pub(super) fn read(
 /// A JSON patch that is none is a bad request; one with too many operations is too large.
 fn json_patch_error(error: &patch::json::PatchError) -> ApiError {
     match error {
-        patch::json::PatchError::TooMany { .. } => {
-            ApiError::new(413, "RequestEntityTooLarge", format!("Request entity too large: {error}"), None)
-        }
+        patch::json::PatchError::TooMany { .. } => ApiError::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: {error}"),
+            None,
+        ),
         _ => ApiError::bad_request(format!("error decoding patch: {error}")),
     }
 }
@@ -177,11 +205,17 @@ fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Res
     let text = std::str::from_utf8(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
     let (config, duplicates) = super::body::apply_value(text)
         .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
-    let problems: Vec<String> = duplicates.iter().map(|p| format!("duplicate field {}", go_quote(p))).collect();
-    cx.strict(problems)
-        .map_err(|problems| ApiError::bad_request(format!("error strict decoding YAML: {}", problems.join(", "))))?;
+    let problems: Vec<String> = duplicates
+        .iter()
+        .map(|p| format!("duplicate field {}", go_quote(p)))
+        .collect();
+    cx.strict(problems).map_err(|problems| {
+        ApiError::bad_request(format!("error strict decoding YAML: {}", problems.join(", ")))
+    })?;
     let Some(config) = Manifest::from_value(config) else {
-        return Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"));
+        return Err(ApiError::bad_request(
+            "error decoding YAML: the configuration is not an object",
+        ));
     };
     let resource = &target.resource;
     let expected = (resource.api_version(), resource.kind.as_str());
@@ -241,7 +275,12 @@ pub(super) fn read_patched(target: &Target, patched: Value, cx: &mut Cx<'_>) -> 
     let resource = &*target.resource;
     let text = json::to_go_string(&patched);
     let refuse = |why: String| {
-        ApiError::invalid("", "", "", &[FieldError::invalid("patch", &Value::String(text.clone()), why)])
+        ApiError::invalid(
+            "",
+            "",
+            "",
+            &[FieldError::invalid("patch", &Value::String(text.clone()), why)],
+        )
     };
     let decoded = body::decode(resource, patched, Vec::new()).map_err(&refuse)?;
     cx.strict(decoded.problems)
@@ -256,7 +295,9 @@ fn names_other_revision(new: &Value, stored: &Value) -> bool {
 
 fn writes_revision(change: &Change) -> bool {
     match change {
-        Change::Merge(document) | Change::Strategic(document) => !meta_text(document, "resourceVersion").is_empty(),
+        Change::Merge(document) | Change::Strategic(document) => {
+            !meta_text(document, "resourceVersion").is_empty()
+        }
         Change::Json(_) | Change::Apply(..) => false,
     }
 }

@@ -14,7 +14,10 @@ impl Api {
     /// GET of `scale`.
     pub(crate) fn scale(&self, target: &Target) -> Result<Value, ApiError> {
         let view = self.view();
-        let entry = view.snapshot.get(&target.key()).ok_or_else(|| target.not_found())?;
+        let entry = view
+            .snapshot
+            .get(&target.key())
+            .ok_or_else(|| target.not_found())?;
         scale_of(target, entry.object())
     }
 
@@ -39,10 +42,15 @@ impl Api {
         let replicas: Vec<&str> = paths.spec_replicas.split('.').filter(|p| !p.is_empty()).collect();
         for _ in 0..RACE_ATTEMPTS {
             let view = self.view();
-            let current = view.snapshot.get(&target.key()).cloned().ok_or_else(|| target.not_found())?;
+            let current = view
+                .snapshot
+                .get(&target.key())
+                .cloned()
+                .ok_or_else(|| target.not_found())?;
             let stored = self.in_version(target, &current)?;
             let mut scale = scale_of(target, &stored)?;
-            let owners = managed_fields::scale::to_scale(owners_of(&stored), &replicas).map_err(unreadable_owners)?;
+            let owners =
+                managed_fields::scale::to_scale(owners_of(&stored), &replicas).map_err(unreadable_owners)?;
             super::put(&mut scale, &["metadata", "managedFields"], owners);
             let (wanted, apply) = match (&replacement, &change) {
                 (Some(object), _) => (object.clone(), None),
@@ -86,10 +94,19 @@ impl Api {
     }
 
     /// POST of `pods/NAME/binding`: assigns the pod to a node.
-    pub(crate) async fn bind(&self, target: &Target, binding: &Value, cx: &mut Cx<'_>) -> Result<(), ApiError> {
+    pub(crate) async fn bind(
+        &self,
+        target: &Target,
+        binding: &Value,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), ApiError> {
         let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
         let refuse = |why: String| {
-            Err(ApiError::conflict(&GroupResource::new("", "pods/binding"), &target.name, why))
+            Err(ApiError::conflict(
+                &GroupResource::new("", "pods/binding"),
+                &target.name,
+                why,
+            ))
         };
         if node.is_empty() {
             let error = crate::field::FieldError::required("target.name", "");
@@ -97,14 +114,24 @@ impl Api {
         }
         for _ in 0..RACE_ATTEMPTS {
             let view = self.view();
-            let current = view.snapshot.get(&target.key()).cloned().ok_or_else(|| target.not_found())?;
+            let current = view
+                .snapshot
+                .get(&target.key())
+                .cloned()
+                .ok_or_else(|| target.not_found())?;
             let stored = current.object().clone();
             if super::meta::deleting(&stored) {
-                return refuse(format!("pod {} is being deleted, cannot be assigned to a host", target.name));
+                return refuse(format!(
+                    "pod {} is being deleted, cannot be assigned to a host",
+                    target.name
+                ));
             }
             let bound = stored["spec"]["nodeName"].as_str().unwrap_or_default();
             if !bound.is_empty() {
-                return refuse(format!("pod {} is already assigned to node \"{bound}\"", target.name));
+                return refuse(format!(
+                    "pod {} is already assigned to node \"{bound}\"",
+                    target.name
+                ));
             }
             let mut new = stored.clone();
             new["spec"]["nodeName"] = json!(node);
@@ -150,7 +177,10 @@ fn unreadable_owners(error: impl std::fmt::Display) -> ApiError {
 }
 
 fn scale_paths(target: &Target) -> Result<ScalePaths, ApiError> {
-    target.resource.scale_paths().ok_or_else(ApiError::no_such_resource)
+    target
+        .resource
+        .scale_paths()
+        .ok_or_else(ApiError::no_such_resource)
 }
 
 /// The Scale of an object.
@@ -166,5 +196,8 @@ fn scale_of(target: &Target, object: &Value) -> Result<Value, ApiError> {
 /// The endpoint as one of kind Scale, for reading bodies.
 fn scale_target(target: &Target) -> Target {
     let resource = Resource::scale_view(&target.resource);
-    Target { resource: Arc::new(resource), ..target.clone() }
+    Target {
+        resource: Arc::new(resource),
+        ..target.clone()
+    }
 }

@@ -1,6 +1,6 @@
 //! Replacing an object, and the tail that every change of an existing object shares.
 
-use super::meta::{self, copy, deleting, finalizers, generation, meta_mut, meta_text, set_generation, set_text};
+use super::meta::{self, copy, deleting, finalizers, generation, meta_text, set_generation, set_text};
 use super::{Api, Body, Cx, Endpoint, Object, Target, View, Written, admission, body, create};
 use crate::field::FieldError;
 use crate::managed_fields;
@@ -22,7 +22,12 @@ pub(super) enum Attempt {
 
 impl Api {
     /// PUT.
-    pub(crate) async fn update(&self, target: &Target, body: &Body, cx: &mut Cx<'_>) -> Result<Written, ApiError> {
+    pub(crate) async fn update(
+        &self,
+        target: &Target,
+        body: &Body,
+        cx: &mut Cx<'_>,
+    ) -> Result<Written, ApiError> {
         let object = body::read_object(target, body, cx)?;
         let name = meta_text(&object, "name");
         if name != target.name {
@@ -64,7 +69,10 @@ impl Api {
 
     /// The stored object as the endpoint's version shows it.
     pub(super) fn in_version(&self, target: &Target, entry: &Arc<Entry>) -> Result<Value, ApiError> {
-        target.resource.to_version(entry.object()).map(std::borrow::Cow::into_owned)
+        target
+            .resource
+            .to_version(entry.object())
+            .map(std::borrow::Cow::into_owned)
     }
 
     /// Takes a new state, its managed fields written, through preparation, validation and commit.
@@ -80,7 +88,7 @@ impl Api {
         let resource = &*target.resource;
         prepare(target, &mut new, stored);
         admission::update(self, view, target, &mut new, stored, cx)?;
-        admission::allocate(view, target, &mut new, Some(stored));
+        admission::allocate(view, target, &mut new, Some(stored))?;
         let errors = update_errors(target, &new, stored);
         if !errors.is_empty() {
             return Err(target.invalid(&target.name, &errors));
@@ -90,7 +98,10 @@ impl Api {
         }
         let last_finalizer_gone = removable(target, &new);
         if !last_finalizer_gone && managed_fields::settle_times(stored, &mut new) {
-            return Ok(Attempt::Done(Written { object: Object::Stored(Arc::clone(current)), created: false }));
+            return Ok(Attempt::Done(Written {
+                object: Object::Stored(Arc::clone(current)),
+                created: false,
+            }));
         }
         if cx.dry_run() {
             return Ok(Attempt::Done(Written::built(new, false)));
@@ -98,16 +109,30 @@ impl Api {
         let expect = Expect::Revision(current.revision);
         let key = target.key();
         let change = if last_finalizer_gone {
-            Change::Delete { key, expect, last: Some(resource.to_storage(new.clone())?) }
+            Change::Delete {
+                key,
+                expect,
+                last: Some(resource.to_storage(new.clone())?),
+            }
         } else {
-            Change::Put { key, object: resource.to_storage(new.clone())?, expect }
+            Change::Put {
+                key,
+                object: resource.to_storage(new.clone())?,
+                expect,
+            }
         };
         match self.store.commit(vec![change]).await {
             // The answer shows the state that was asked for, at the revision it replaced.
             Ok(_) if last_finalizer_gone => Ok(Attempt::Done(Written::built(new, false))),
             Ok(entries) => {
-                let entry = entries.into_iter().next().ok_or_else(|| ApiError::internal("nothing was written"))?;
-                Ok(Attempt::Done(Written { object: Object::Stored(entry), created: false }))
+                let entry = entries
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                Ok(Attempt::Done(Written {
+                    object: Object::Stored(entry),
+                    created: false,
+                }))
             }
             Err(CommitError::Conflict { .. }) => Ok(Attempt::Raced),
             Err(CommitError::Missing { .. }) => Ok(Attempt::Raced),
@@ -120,7 +145,10 @@ impl Api {
 fn removable(target: &Target, new: &Value) -> bool {
     deleting(new)
         && finalizers(new).is_empty()
-        && meta::meta(new, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default() == 0
+        && meta::meta(new, "deletionGracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or_default()
+            == 0
         && (!target.resource.is_namespace() || !super::delete::has_namespace_finalizers(new))
 }
 
@@ -144,8 +172,17 @@ pub(super) fn check_preconditions(target: &Target, new: &Value, stored: &Value) 
     }
     if revision != meta_text(stored, "resourceVersion") {
         if revision.parse::<u64>().is_err() {
-            let error = FieldError::invalid("metadata.resourceVersion", &json!(revision), format!("strconv.ParseUint: parsing \"{revision}\": invalid syntax"));
-            return Err(ApiError::invalid(&target.resource.group, &target.resource.kind, &target.name, &[error]));
+            let error = FieldError::invalid(
+                "metadata.resourceVersion",
+                &json!(revision),
+                format!("strconv.ParseUint: parsing \"{revision}\": invalid syntax"),
+            );
+            return Err(ApiError::invalid(
+                &target.resource.group,
+                &target.resource.kind,
+                &target.name,
+                &[error],
+            ));
         }
         return Err(target.modified());
     }
@@ -183,13 +220,22 @@ fn revision_required(target: &Target) -> ApiError {
 }
 
 pub(super) fn name_mismatch(target: &Target, name: &str) -> ApiError {
-    ApiError::bad_request(format!("the name of the object ({name}) does not match the name on the URL ({})", target.name))
+    ApiError::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        target.name
+    ))
 }
 
 /// Restores what only the server writes, and what this endpoint may not change.
 fn prepare(target: &Target, new: &mut Value, stored: &Value) {
     let resource = &*target.resource;
-    for server in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+    for server in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
         copy(new, stored, server);
     }
     match target.endpoint {
@@ -205,8 +251,10 @@ fn prepare(target: &Target, new: &mut Value, stored: &Value) {
             (resource.strategy.prepare_update)(new, stored);
         }
     }
-    set_generation(new, generation(stored) + i64::from(generation_rises(target, new, stored)));
-    dedup_owner_references(new);
+    set_generation(
+        new,
+        generation(stored) + i64::from(generation_rises(target, new, stored)),
+    );
 }
 
 fn generation_rises(target: &Target, new: &Value, stored: &Value) -> bool {
@@ -219,24 +267,16 @@ fn generation_rises(target: &Target, new: &Value, stored: &Value) -> bool {
         Generation::Spec => differs(&["spec"]),
         Generation::SpecAndAnnotations => differs(&["spec"]) || differs(&["metadata", "annotations"]),
         Generation::AllButMetadata => {
-            let (Some(new), Some(stored)) = (new.as_object(), stored.as_object()) else { return false };
-            let counts =
-                |key: &String| key != "metadata" && !(key == "status" && target.resource.has_status()) && key != "apiVersion";
-            new.iter().filter(|(k, _)| counts(k)).ne(stored.iter().filter(|(k, _)| counts(k)))
+            let (Some(new), Some(stored)) = (new.as_object(), stored.as_object()) else {
+                return false;
+            };
+            let counts = |key: &String| {
+                key != "metadata" && !(key == "status" && target.resource.has_status()) && key != "apiVersion"
+            };
+            new.iter()
+                .filter(|(k, _)| counts(k))
+                .ne(stored.iter().filter(|(k, _)| counts(k)))
         }
-    }
-}
-
-fn dedup_owner_references(object: &mut Value) {
-    if let Some(Value::Array(references)) = meta_mut(object).get_mut("ownerReferences") {
-        let mut seen: Vec<Value> = Vec::with_capacity(references.len());
-        references.retain(|r| {
-            let fresh = !seen.contains(r);
-            if fresh {
-                seen.push(r.clone());
-            }
-            fresh
-        });
     }
 }
 

@@ -50,7 +50,9 @@ impl Resource {
             match &self.schema {
                 SchemaSource::Builtin(definition) => Types {
                     merge: typed::from_openapi(definition, |name| definitions.get(name)),
-                    empty: schema::decode(definitions, definition, empty).map(|d| d.value).unwrap_or_default(),
+                    empty: schema::decode(definitions, definition, empty)
+                        .map(|d| d.value)
+                        .unwrap_or_default(),
                     api_version: self.api_version(),
                 },
                 SchemaSource::Custom(version) => Types {
@@ -187,11 +189,16 @@ impl Resource {
     pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
         match &self.schema {
             SchemaSource::Custom(version) => version.scale().cloned(),
-            SchemaSource::Builtin(_) => self.subresources.iter().any(|s| s.name == "scale").then(|| ScalePaths {
-                spec_replicas: ".spec.replicas".to_owned(),
-                status_replicas: ".status.replicas".to_owned(),
-                label_selector: Some(".spec.selector".to_owned()),
-            }),
+            SchemaSource::Builtin(_) => {
+                self.subresources
+                    .iter()
+                    .any(|s| s.name == "scale")
+                    .then(|| ScalePaths {
+                        spec_replicas: ".spec.replicas".to_owned(),
+                        status_replicas: ".status.replicas".to_owned(),
+                        label_selector: Some(".spec.selector".to_owned()),
+                    })
+            }
         }
     }
 
@@ -217,21 +224,25 @@ impl Resource {
 
     /// 400 unless a field may be selected by.
     pub(crate) fn check_selectable(&self, field: &str) -> Result<(), ApiError> {
-        if matches!(field, "metadata.name") || (field == "metadata.namespace" && (self.namespaced || !self.is_custom())) {
-            return Ok(());
-        }
-        let known = match &self.schema {
-            SchemaSource::Custom(version) => version.selectable_fields().iter().any(|f| f.trim_start_matches('.') == field),
-            SchemaSource::Builtin(_) => self.strategy.selectable.contains(&field),
-        };
-        if known { Ok(()) } else { Err(ApiError::bad_request(self.unselectable(field))) }
-    }
-
-    fn unselectable(&self, field: &str) -> String {
-        if self.is_custom() || !self.strategy.selectable.is_empty() {
-            format!("field label not supported: {field}")
-        } else {
-            format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        match &self.schema {
+            SchemaSource::Builtin(_) => builtin::selectable(&self.group, &self.kind, field, &Value::Null)
+                .map(|_| ())
+                .map_err(|e| ApiError::bad_request(e.to_string())),
+            SchemaSource::Custom(version) => {
+                let known = field == "metadata.name"
+                    || (field == "metadata.namespace" && self.namespaced)
+                    || version
+                        .selectable_fields()
+                        .iter()
+                        .any(|f| f.trim_start_matches('.') == field);
+                if known {
+                    Ok(())
+                } else {
+                    Err(ApiError::bad_request(format!(
+                        "field label not supported: {field}"
+                    )))
+                }
+            }
         }
     }
 
@@ -244,7 +255,9 @@ impl Resource {
             }
             _ => match &self.schema {
                 SchemaSource::Custom(_) => crd::CustomVersion::selectable_value(object, field),
-                SchemaSource::Builtin(_) => builtin::selectable_value(&self.kind, object, field),
+                SchemaSource::Builtin(_) => {
+                    builtin::selectable(&self.group, &self.kind, field, object).unwrap_or_default()
+                }
             },
         }
     }
@@ -255,7 +268,9 @@ fn empty_status(definition: &str) -> Option<Value> {
     let definitions = schema::kubernetes();
     let status = definitions.get(definition)?.properties.get("status")?;
     let name = status.reference.as_deref()?;
-    schema::decode(definitions, name, Value::Object(Map::new())).ok().map(|d| d.value)
+    schema::decode(definitions, name, Value::Object(Map::new()))
+        .ok()
+        .map(|d| d.value)
 }
 
 fn keep(new: &mut Value, stored: &Value, path: &[&str]) {

@@ -12,9 +12,9 @@ use crate::field::FieldError;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
-use behaviour::Types;
 use crate::status::GroupResource;
 use crate::store::ResourceId;
+use behaviour::Types;
 
 /// One served group, version and plural.
 #[derive(Debug, Clone)]

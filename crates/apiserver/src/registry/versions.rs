@@ -29,7 +29,9 @@ pub(super) fn convert(stored: &Value, api_version: &str) -> Result<Value, ApiErr
         ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2") => autoscaler_to_v2(&mut out),
         ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1") => autoscaler_to_v1(&mut out),
         (kind, _, _) => {
-            return Err(ApiError::internal(format!("no conversion of {kind} from {from} to {api_version}")));
+            return Err(ApiError::internal(format!(
+                "no conversion of {kind} from {from} to {api_version}"
+            )));
         }
     }
     Ok(out)
@@ -49,8 +51,10 @@ const EVENT_FIELDS: [(&str, &str); 8] = [
 
 fn rename(object: &mut Value, fields: &[(&str, &str)]) {
     let Value::Object(map) = object else { return };
-    let moved: Vec<(String, Value)> =
-        fields.iter().filter_map(|(from, to)| map.remove(*from).map(|v| ((*to).to_owned(), v))).collect();
+    let moved: Vec<(String, Value)> = fields
+        .iter()
+        .filter_map(|(from, to)| map.remove(*from).map(|v| ((*to).to_owned(), v)))
+        .collect();
     map.extend(moved);
 }
 
@@ -61,7 +65,9 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 
 fn autoscaler_to_v2(object: &mut Value) {
-    let mut metrics = unfold(object, METRICS).and_then(|v| v.as_array().cloned()).unwrap_or_default();
+    let mut metrics = unfold(object, METRICS)
+        .and_then(|v| v.as_array().cloned())
+        .unwrap_or_default();
     if let Some(target) = take(object, "spec", "targetCPUUtilizationPercentage") {
         metrics.insert(0, cpu_metric("target", "averageUtilization", target));
     }
@@ -71,12 +77,18 @@ fn autoscaler_to_v2(object: &mut Value) {
     if let Some(behavior) = unfold(object, BEHAVIOR) {
         object["spec"]["behavior"] = behavior;
     }
-    let mut current = unfold(object, CURRENT_METRICS).and_then(|v| v.as_array().cloned()).unwrap_or_default();
+    let mut current = unfold(object, CURRENT_METRICS)
+        .and_then(|v| v.as_array().cloned())
+        .unwrap_or_default();
     if let Some(value) = take(object, "status", "currentCPUUtilizationPercentage") {
         current.insert(0, cpu_metric("current", "averageUtilization", value));
     }
     if object.get("status").is_some_and(Value::is_object) {
-        object["status"]["currentMetrics"] = if current.is_empty() { Value::Null } else { Value::Array(current) };
+        object["status"]["currentMetrics"] = if current.is_empty() {
+            Value::Null
+        } else {
+            Value::Array(current)
+        };
         if let Some(conditions) = unfold(object, CONDITIONS) {
             object["status"]["conditions"] = conditions;
         }
@@ -86,7 +98,10 @@ fn autoscaler_to_v2(object: &mut Value) {
 fn autoscaler_to_v1(object: &mut Value) {
     let mut rest = Vec::new();
     let mut cpu = None;
-    for metric in take(object, "spec", "metrics").and_then(|v| v.as_array().cloned()).unwrap_or_default() {
+    for metric in take(object, "spec", "metrics")
+        .and_then(|v| v.as_array().cloned())
+        .unwrap_or_default()
+    {
         match cpu_utilization(&metric, "target") {
             Some(value) if cpu.is_none() => cpu = Some(value),
             _ => rest.push(metric),
@@ -101,7 +116,10 @@ fn autoscaler_to_v1(object: &mut Value) {
     }
     let mut rest = Vec::new();
     let mut current = None;
-    for metric in take(object, "status", "currentMetrics").and_then(|v| v.as_array().cloned()).unwrap_or_default() {
+    for metric in take(object, "status", "currentMetrics")
+        .and_then(|v| v.as_array().cloned())
+        .unwrap_or_default()
+    {
         match cpu_utilization(&metric, "current") {
             Some(value) if current.is_none() => current = Some(value),
             _ => rest.push(metric),
@@ -142,7 +160,10 @@ fn unfold(object: &mut Value, annotation: &str) -> Option<Value> {
     let empty = annotations.is_empty();
     let value = serde_json::from_str(text.as_str()?).ok();
     if empty {
-        object.pointer_mut("/metadata")?.as_object_mut()?.remove("annotations");
+        object
+            .pointer_mut("/metadata")?
+            .as_object_mut()?
+            .remove("annotations");
     }
     value
 }

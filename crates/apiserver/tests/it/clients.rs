@@ -44,7 +44,9 @@ fn droppable(cluster: &EmbeddedCluster) -> (Client, watch::Sender<u64>) {
             }
             dropped.mark_unchanged();
             let (parts, body) = response.into_parts();
-            let frames = body.into_data_stream().take_until(async move { dropped.changed().await.is_ok() });
+            let frames = body
+                .into_data_stream()
+                .take_until(async move { dropped.changed().await.is_ok() });
             Ok(Response::from_parts(parts, Body::from_stream(frames)))
         }
     });
@@ -64,7 +66,14 @@ fn observe(api: Api<ConfigMap>, config: watcher::Config) -> mpsc::UnboundedRecei
                 Ok(Event::InitDone) => "listed".to_owned(),
                 Ok(Event::Apply(o)) => format!("apply {}={}", o.name_any(), o.data.unwrap_or_default()["k"]),
                 Ok(Event::Delete(o)) => format!("delete {}", o.name_any()),
-                Err(error) => format!("error {}", if error.to_string().contains("410") || format!("{error:?}").contains("410") { "410".to_owned() } else { error.to_string() }),
+                Err(error) => format!(
+                    "error {}",
+                    if error.to_string().contains("410") || format!("{error:?}").contains("410") {
+                        "410".to_owned()
+                    } else {
+                        error.to_string()
+                    }
+                ),
             };
             if send.send(text).is_err() {
                 return;
@@ -98,28 +107,47 @@ async fn watches(config: watcher::Config) {
     let cluster = cluster().await;
     let (client, drop_now) = droppable(&cluster);
     let api: Api<ConfigMap> = Api::namespaced(client, "default");
-    api.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    api.create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     let mut events = observe(api.clone(), own(config));
     let seen = until(&mut events, "listed").await;
     assert_eq!(seen, ["init", "initial a", "listed"]);
 
-    api.create(&PostParams::default(), &config_map("b", "1")).await.unwrap();
+    api.create(&PostParams::default(), &config_map("b", "1"))
+        .await
+        .unwrap();
     until(&mut events, "apply b=1").await;
 
     // A dropped watch resumes where it was: nothing is missed, nothing is listed again.
     drop_now.send_modify(|n| *n += 1);
-    api.patch("b", &PatchParams::default(), &Patch::Merge(json!({ "data": { "k": "2" } }))).await.unwrap();
+    api.patch(
+        "b",
+        &PatchParams::default(),
+        &Patch::Merge(json!({ "data": { "k": "2" } })),
+    )
+    .await
+    .unwrap();
     api.delete("a", &DeleteParams::default()).await.unwrap();
     let seen = until(&mut events, "delete a").await;
     assert_eq!(seen, ["apply b=2", "delete a"]);
 
     // A dropped watch whose place in history is gone: 410, then everything anew.
     let paused = api.clone();
-    paused.create(&PostParams::default(), &config_map("c", "1")).await.unwrap();
+    paused
+        .create(&PostParams::default(), &config_map("c", "1"))
+        .await
+        .unwrap();
     until(&mut events, "apply c=1").await;
     drop_now.send_modify(|n| *n += 1);
     cluster.compact(cluster.revision() + 1);
-    api.patch("c", &PatchParams::default(), &Patch::Merge(json!({ "data": { "k": "2" } }))).await.unwrap();
+    api.patch(
+        "c",
+        &PatchParams::default(),
+        &Patch::Merge(json!({ "data": { "k": "2" } })),
+    )
+    .await
+    .unwrap();
     cluster.compact(cluster.revision());
     eventually("the watcher sees the newest state", || {
         let mut newest = false;
@@ -147,12 +175,21 @@ async fn an_expired_watch_relists() {
     let (client, drop_now) = droppable(&cluster);
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let other: Api<ConfigMap> = Api::namespaced(cluster.client(), "default");
-    api.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    api.create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     let mut events = observe(api.clone(), own(watcher::Config::default()));
     until(&mut events, "listed").await;
     // The watch is dropped and, before it can come back, history moves past where it stood.
     for round in 0..40 {
-        other.patch("a", &PatchParams::default(), &Patch::Merge(json!({ "data": { "k": format!("{round}") } }))).await.unwrap();
+        other
+            .patch(
+                "a",
+                &PatchParams::default(),
+                &Patch::Merge(json!({ "data": { "k": format!("{round}") } })),
+            )
+            .await
+            .unwrap();
         drop_now.send_modify(|n| *n += 1);
         cluster.compact(cluster.revision());
         tokio::task::yield_now().await;
@@ -172,13 +209,26 @@ async fn a_reflector_holds_the_state() {
     let cluster = cluster().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), "default");
     let (store, writer) = reflector::store();
-    let stream = reflector::reflector(writer, watcher::watcher(api.clone(), own(watcher::Config::default())));
-    tokio::spawn(async move { stream.touched_objects().for_each(|_| std::future::ready(())).await });
-    api.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    let stream = reflector::reflector(
+        writer,
+        watcher::watcher(api.clone(), own(watcher::Config::default())),
+    );
+    tokio::spawn(async move {
+        stream
+            .touched_objects()
+            .for_each(|_| std::future::ready(()))
+            .await
+    });
+    api.create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     let reference = ObjectRef::<ConfigMap>::new("a").within("default");
     eventually("the reflector has the object", || store.get(&reference).is_some()).await;
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    eventually("the reflector lost the object", || store.get(&reference).is_none()).await;
+    eventually("the reflector lost the object", || {
+        store.get(&reference).is_none()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,8 +240,16 @@ async fn a_controller_converges() {
     let context = Arc::new((client.clone(), Arc::clone(&seen)));
     let running = Controller::new(owners.clone(), watcher::Config::default().labels("role=owner"))
         .owns(owners.clone(), watcher::Config::default().labels("role=child"))
-        .run(reconcile, |_, _: &kube::Error, _| Action::requeue(Duration::from_millis(10)), context);
-    tokio::spawn(running.map_err(|e| tracing::debug!(%e)).for_each(|_| std::future::ready(())));
+        .run(
+            reconcile,
+            |_, _: &kube::Error, _| Action::requeue(Duration::from_millis(10)),
+            context,
+        );
+    tokio::spawn(
+        running
+            .map_err(|e| tracing::debug!(%e))
+            .for_each(|_| std::future::ready(())),
+    );
 
     let mut owner = config_map("o", "1");
     owner.metadata.labels = Some(BTreeMap::from([("role".to_owned(), "owner".to_owned())]));
@@ -206,18 +264,28 @@ async fn a_controller_converges() {
         if child().await.unwrap().is_some_and(|c| c.uid() != first) {
             break;
         }
-        assert!(tokio::time::Instant::now() < deadline, "the child did not come back");
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "the child did not come back"
+        );
         tokio::task::yield_now().await;
     }
     assert!(seen.lock().unwrap()[&owner.name_any()] >= 2);
 }
 
 async fn wait_for_child(api: &Api<ConfigMap>) {
-    let condition = kube::runtime::wait::await_condition(api.clone(), "o-child", |o: Option<&ConfigMap>| o.is_some());
-    tokio::time::timeout(Duration::from_secs(20), condition).await.expect("no child").unwrap();
+    let condition =
+        kube::runtime::wait::await_condition(api.clone(), "o-child", |o: Option<&ConfigMap>| o.is_some());
+    tokio::time::timeout(Duration::from_secs(20), condition)
+        .await
+        .expect("no child")
+        .unwrap();
 }
 
-async fn reconcile(owner: Arc<ConfigMap>, cx: Arc<(Client, Arc<Mutex<BTreeMap<String, u32>>>)>) -> Result<Action, kube::Error> {
+async fn reconcile(
+    owner: Arc<ConfigMap>,
+    cx: Arc<(Client, Arc<Mutex<BTreeMap<String, u32>>>)>,
+) -> Result<Action, kube::Error> {
     *cx.1.lock().unwrap().entry(owner.name_any()).or_default() += 1;
     let api: Api<ConfigMap> = Api::namespaced(cx.0.clone(), "default");
     let child = json!({
@@ -233,6 +301,7 @@ async fn reconcile(owner: Arc<ConfigMap>, cx: Arc<(Client, Arc<Mutex<BTreeMap<St
         "data": { "from": owner.name_any() },
     });
     let name = format!("{}-child", owner.name_any());
-    api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(child)).await?;
+    api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(child))
+        .await?;
     Ok(Action::await_change())
 }

@@ -17,6 +17,8 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     while !holds() {
         assert!(tokio::time::Instant::now() < deadline, "in vain: {what}");
-        tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await.unwrap_err();
+        tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>())
+            .await
+            .unwrap_err();
     }
 }
