@@ -1,5 +1,6 @@
 //! The embedded API held against the real one.
 
+mod kubectl;
 mod live;
 mod peer;
 mod recorded;
