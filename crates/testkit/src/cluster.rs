@@ -1,17 +1,69 @@
 //! One cluster by name, so that the same test runs on the embedded API and on the real one.
 
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use equate_apiserver::cluster::{BuildError, ServeError, Serving};
+use equate_apiserver::{EmbeddedCluster, Identity, Token};
+use tempfile::TempDir;
 
 use crate::peers::Progress;
-use crate::real::{self, Profile, RealCluster};
+use crate::real::{self, ADMIN_TOKEN, ADMIN_UID, ALICE_TOKEN, ALICE_UID, Profile, RealCluster};
 use crate::wire::Sender;
 
 /// A running cluster of the differential profile: an API server with the controllers the
 /// embedded API stands in for.
 #[derive(Debug)]
 pub enum Cluster {
+    /// The embedded API, in this process and on a loopback port.
+    Embedded(Box<Embedded>),
     /// The real control plane.
     Real(RealCluster),
+}
+
+/// An embedded cluster that is set up like the real one.
+#[derive(Debug)]
+pub struct Embedded {
+    cluster: EmbeddedCluster,
+    serving: Serving,
+    kubeconfig: PathBuf,
+    // last: nothing reads the kubeconfig any more
+    _folder: TempDir,
+}
+
+impl Embedded {
+    /// The real cluster's profile: its tokens, ServiceAccount admission off.
+    async fn start() -> Result<Embedded, Error> {
+        let identity = |name: &str, group: &str, uid: &str| {
+            let mut identity = Identity::user(name, [group]);
+            uid.clone_into(&mut identity.uid);
+            identity
+        };
+        let cluster = EmbeddedCluster::builder()
+            .token(
+                Token::new(ADMIN_TOKEN),
+                identity("admin", "system:masters", ADMIN_UID),
+            )
+            .token(Token::new(ALICE_TOKEN), identity("alice", "devs", ALICE_UID))
+            .service_account_admission(false)
+            .build()
+            .await?;
+        let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let folder = tempfile::Builder::new()
+            .prefix("equate-embedded-")
+            .tempdir()
+            .map_err(Error::Kubeconfig)?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        cluster
+            .write_kubeconfig(&serving, &kubeconfig)
+            .map_err(Error::Kubeconfig)?;
+        Ok(Embedded {
+            cluster,
+            serving,
+            kubeconfig,
+            _folder: folder,
+        })
+    }
 }
 
 /// Why a cluster could not be had.
@@ -23,6 +75,15 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
+    /// The embedded one could not be built.
+    #[error("the embedded cluster was not built")]
+    Build(#[from] BuildError),
+    /// The embedded one could not be served.
+    #[error("the embedded cluster is not served")]
+    Serve(#[from] ServeError),
+    /// The embedded one's kubeconfig could not be written.
+    #[error("cannot write the embedded cluster's kubeconfig")]
+    Kubeconfig(#[source] std::io::Error),
     /// The real one did not start.
     #[error("the real cluster did not start")]
     Real(#[from] real::Error),
@@ -35,6 +96,7 @@ impl Cluster {
     /// When there is none of that name or it does not start.
     pub async fn named(name: &str, progress: Progress<'_>) -> Result<Cluster, Error> {
         match name {
+            "embedded" => Ok(Cluster::Embedded(Box::new(Embedded::start().await?))),
             "real" => Ok(Cluster::Real(
                 RealCluster::start(Profile::Differential, progress).await?,
             )),
@@ -50,6 +112,7 @@ impl Cluster {
     /// When the client cannot be built.
     pub fn client(&self) -> Result<kube::Client, Error> {
         match self {
+            Cluster::Embedded(embedded) => Ok(embedded.cluster.client()),
             Cluster::Real(cluster) => Ok(cluster.client()?),
         }
     }
@@ -60,6 +123,7 @@ impl Cluster {
     /// When the client cannot be built.
     pub fn sender(&self) -> Result<Sender, Error> {
         match self {
+            Cluster::Embedded(embedded) => Ok(Sender::Router(embedded.cluster.router())),
             Cluster::Real(cluster) => Ok(Sender::Remote(cluster.bare_client()?)),
         }
     }
@@ -67,6 +131,7 @@ impl Cluster {
     /// A kubeconfig of the administrator, for other programs.
     pub fn kubeconfig(&self) -> &Path {
         match self {
+            Cluster::Embedded(embedded) => &embedded.kubeconfig,
             Cluster::Real(cluster) => cluster.kubeconfig_path(),
         }
     }
@@ -77,6 +142,11 @@ impl Cluster {
     /// When something of it cannot be ended.
     pub async fn stop(self) -> Result<(), Error> {
         match self {
+            Cluster::Embedded(embedded) => {
+                embedded.serving.stop().await;
+                embedded.cluster.stop().await;
+                Ok(())
+            }
             Cluster::Real(cluster) => Ok(cluster.stop().await?),
         }
     }

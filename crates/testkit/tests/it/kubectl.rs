@@ -123,9 +123,15 @@ const COMMANDS: &[Line] = &[
     ("get deployment,service,configmap,secret -l tier=front", ""),
     ("get deploy/web -o yaml", ""),
     ("get deploy/web -o json", ""),
-    ("get deploy web -o jsonpath={.spec.template.spec.containers[*].image}", ""),
+    (
+        "get deploy web -o jsonpath={.spec.template.spec.containers[*].image}",
+        "",
+    ),
     ("get deploy web -o name", ""),
-    ("get deploy web -o custom-columns=N:.metadata.name,R:.spec.replicas", ""),
+    (
+        "get deploy web -o custom-columns=N:.metadata.name,R:.spec.replicas",
+        "",
+    ),
     ("get configmap settings -o go-template={{.data.color}}", ""),
     ("get configmap -o wide", ""),
     ("get configmap --show-labels", ""),
@@ -167,17 +173,35 @@ const COMMANDS: &[Line] = &[
     ("annotate deploy web note-", ""),
     ("patch deploy web -p {\"spec\":{\"replicas\":3}}", ""),
     ("patch deploy web --type=merge -p {\"spec\":{\"replicas\":4}}", ""),
-    ("patch deploy web --type=json -p [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":5}]", ""),
-    ("patch deploy web --type=json -p [{\"op\":\"test\",\"path\":\"/spec/replicas\",\"value\":1}]", ""),
-    ("patch deploy web --subresource=status --type=merge -p {\"status\":{\"replicas\":5}}", ""),
+    (
+        "patch deploy web --type=json -p [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":5}]",
+        "",
+    ),
+    (
+        "patch deploy web --type=json -p [{\"op\":\"test\",\"path\":\"/spec/replicas\",\"value\":1}]",
+        "",
+    ),
+    (
+        "patch deploy web --subresource=status --type=merge -p {\"status\":{\"replicas\":5}}",
+        "",
+    ),
     ("patch deploy web -p {\"spec\":{\"replicas\":\"x\"}}", ""),
     ("scale deploy web --replicas=1", ""),
-    ("wait --for=jsonpath={.spec.replicas}=1 deploy/web --timeout=5s", ""),
+    (
+        "wait --for=jsonpath={.spec.replicas}=1 deploy/web --timeout=5s",
+        "",
+    ),
     ("wait --for=condition=Available deploy/web --timeout=1s", ""),
     ("get configmap settings -w --request-timeout=2s", ""),
-    ("get configmap -w --output-watch-events --request-timeout=2s -l tier=front", ""),
+    (
+        "get configmap -w --output-watch-events --request-timeout=2s -l tier=front",
+        "",
+    ),
     ("apply -f -", DEFINITION),
-    ("wait --for=condition=Established crd/lamps.kubectl.equate.dev --timeout=10s", ""),
+    (
+        "wait --for=condition=Established crd/lamps.kubectl.equate.dev --timeout=10s",
+        "",
+    ),
     ("get crd lamps.kubectl.equate.dev", ""),
     ("api-resources --api-group=kubectl.equate.dev", ""),
     ("apply -f -", LAMP),
@@ -187,7 +211,10 @@ const COMMANDS: &[Line] = &[
     ("get lamp desk -o yaml", ""),
     ("patch lamp desk --type=merge -p {\"spec\":{\"watts\":7}}", ""),
     ("patch lamp desk -p {\"spec\":{\"watts\":7}}", ""),
-    ("patch lamp desk --subresource=status --type=merge -p {\"status\":{\"on\":true}}", ""),
+    (
+        "patch lamp desk --subresource=status --type=merge -p {\"status\":{\"on\":true}}",
+        "",
+    ),
     ("explain lamp.spec", ""),
     ("explain deployment", ""),
     ("explain deployment.spec.strategy", ""),
@@ -197,7 +224,10 @@ const COMMANDS: &[Line] = &[
     ("explain deployment.nothing", ""),
     ("api-resources --api-group=apps", ""),
     ("api-resources --api-group=batch -o wide", ""),
-    ("api-resources --namespaced=false --api-group=rbac.authorization.k8s.io", ""),
+    (
+        "api-resources --namespaced=false --api-group=rbac.authorization.k8s.io",
+        "",
+    ),
     ("api-resources --api-group= --verbs=watch", ""),
     ("get --raw /version", ""),
     ("get --raw /api/v1/namespaces/default", ""),
@@ -254,7 +284,11 @@ impl Shell<'_> {
         let output = child.wait_with_output().await.unwrap();
         let explain = line.starts_with("explain");
         let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes), explain);
-        Outcome { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        Outcome {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
     }
 }
 
@@ -262,10 +296,19 @@ impl Shell<'_> {
 /// spaces count as one.
 fn normal(text: &str, explain: bool) -> String {
     let rules = [
-        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
-        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4})?", "<ts>"),
+        (
+            r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "<uid>",
+        ),
+        (
+            r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4})?",
+            "<ts>",
+        ),
         (r#"("?resourceVersion"?: ?")\d+""#, "$1<rv>\""),
-        (r#"("(?:gitVersion|gitCommit|goVersion|platform)": ?")[^"]*""#, "$1<build>\""),
+        (
+            r#"("(?:gitVersion|gitCommit|goVersion|platform)": ?")[^"]*""#,
+            "$1<build>\"",
+        ),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
         (r"\b10\.\d+\.\d+\.\d+\b", "<ip>"),
         (r"/\S*/(LIVE|MERGED)-\d+", "<$1>"),
@@ -276,11 +319,19 @@ fn normal(text: &str, explain: bool) -> String {
     ];
     let mut text = text.to_owned();
     for (pattern, replacement) in rules {
-        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+        text = Regex::new(pattern)
+            .unwrap()
+            .replace_all(&text, replacement)
+            .into_owned();
     }
     if explain {
-        let kept = Regex::new(r"^(KIND|GROUP|VERSION|RESOURCE|FIELD|FIELDS|error|Error)|<.*>( -required-)?$").unwrap();
-        text = text.lines().filter(|line| kept.is_match(line)).collect::<Vec<_>>().join("\n");
+        let kept = Regex::new(r"^(KIND|GROUP|VERSION|RESOURCE|FIELD|FIELDS|error|Error)|<.*>( -required-)?$")
+            .unwrap();
+        text = text
+            .lines()
+            .filter(|line| kept.is_match(line))
+            .collect::<Vec<_>>()
+            .join("\n");
     }
     text
 }
@@ -305,15 +356,26 @@ async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster) 
     for cluster in [expected, actual] {
         make_namespace(cluster, &namespace).await;
     }
-    let left =
-        Shell { kubectl: &clients.kubectl, kubeconfig: &left_config, namespace: &namespace, home: &left_home_path };
-    let right =
-        Shell { kubectl: &clients.kubectl, kubeconfig: &right_config, namespace: &namespace, home: &right_home_path };
+    let left = Shell {
+        kubectl: &clients.kubectl,
+        kubeconfig: &left_config,
+        namespace: &namespace,
+        home: &left_home_path,
+    };
+    let right = Shell {
+        kubectl: &clients.kubectl,
+        kubeconfig: &right_config,
+        namespace: &namespace,
+        home: &right_home_path,
+    };
     let mut differing = Vec::new();
     for (line, stdin) in COMMANDS {
         let (expected, actual) = tokio::join!(left.run(line, stdin), right.run(line, stdin));
         if expected != actual {
-            differing.push(format!("kubectl {} {line}\n  expected {expected:#?}\n  got {actual:#?}", version.number()));
+            differing.push(format!(
+                "kubectl {} {line}\n  expected {expected:#?}\n  got {actual:#?}",
+                version.number()
+            ));
         }
     }
     differing
@@ -327,7 +389,12 @@ async fn kubectl_cannot_tell_them_apart() {
     for version in KubectlVersion::ALL {
         differing.extend(compare(version, &real, &embedded).await);
     }
-    assert!(differing.is_empty(), "{} commands differ:\n{}", differing.len(), differing.join("\n"));
+    assert!(
+        differing.is_empty(),
+        "{} commands differ:\n{}",
+        differing.len(),
+        differing.join("\n")
+    );
     embedded.stop().await.unwrap();
     real.stop().await.unwrap();
 }

@@ -4,8 +4,10 @@
 //! reason. The recordings themselves are not part of the repository; without them the tests
 //! say so and pass.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use equate_testkit::cluster::Cluster;
 use equate_testkit::replay::compare::Pairs;
 use equate_testkit::replay::normal::Normaliser;
 use equate_testkit::replay::ratchet::{self, Outcomes};
@@ -39,33 +41,29 @@ fn list(name: &str) -> Vec<ratchet::Entry> {
     .unwrap()
 }
 
-/// Replays every scenario and compares every step with its recorded answer.
-async fn replay_all(sender: &Sender, scenarios: &[Scenario]) -> Outcomes {
-    let mut outcomes = Outcomes::default();
-    for scenario in scenarios {
-        let judge = std::cell::RefCell::new(Judge::default());
-        let played = replay::play(
-            sender,
-            scenario,
-            |_, step, answer| match step.response.clone() {
-                Some(response) => judge
-                    .borrow()
-                    .clone()
-                    .compare(response.into(), answer.clone())
-                    .is_empty(),
-                None => true,
-            },
-            |exchange| {
-                let recorded = exchange.step.response.clone().unwrap().into();
-                let differences = judge.borrow_mut().compare(recorded, exchange.answer);
-                outcomes.note(scenario, exchange.index, differences);
-            },
-        );
-        played
-            .await
-            .unwrap_or_else(|error| panic!("{}: {error:?}", scenario.name));
-    }
-    outcomes
+/// Replays a scenario and compares every step with its recorded answer.
+async fn replay(sender: &Sender, scenario: &Scenario, outcomes: &mut Outcomes) {
+    let judge = RefCell::new(Judge::default());
+    let played = replay::play(
+        sender,
+        scenario,
+        |_, step, answer| match step.response.clone() {
+            Some(response) => judge
+                .borrow()
+                .clone()
+                .compare(response.into(), answer.clone())
+                .is_empty(),
+            None => true,
+        },
+        |exchange| {
+            let recorded = exchange.step.response.clone().unwrap().into();
+            let differences = judge.borrow_mut().compare(recorded, exchange.answer);
+            outcomes.note(scenario, exchange.index, differences);
+        },
+    );
+    played
+        .await
+        .unwrap_or_else(|error| panic!("{}: {error:?}", scenario.name));
 }
 
 /// Both sides of one scenario: each has tokens of its own.
@@ -84,6 +82,29 @@ impl Judge {
     }
 }
 
+/// A server of its own for every scenario, as empty as the recorder's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_api_answers_as_recorded() {
+    let Some(scenarios) = recordings() else { return };
+    let mut outcomes = Outcomes::default();
+    for scenario in &scenarios {
+        let cluster = Cluster::named("embedded", &mut |_: &str| {}).await.unwrap();
+        replay(&cluster.sender().unwrap(), scenario, &mut outcomes).await;
+        cluster.stop().await.unwrap();
+    }
+    let left_out = list("recorded-left-out.jsonl");
+    assert!(left_out.len() <= LEFT_OUT_MAX, "{} are left out", left_out.len());
+    let summary = outcomes
+        .judge(&list("recorded.jsonl"), &left_out)
+        .unwrap_or_else(|report| panic!("{report}"));
+    println!("{summary:?}: {:.1} % equal", summary.percent());
+    assert!(
+        summary.percent() >= EQUAL_PERCENT_MIN,
+        "{summary:?}: {:.1} % equal",
+        summary.percent()
+    );
+}
+
 /// Which recorded steps even a real server does not repeat: the artefacts of the recording.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_server_answers_as_recorded() {
@@ -94,8 +115,10 @@ async fn the_real_server_answers_as_recorded() {
     let mut scenarios = scenarios;
     // it lists whole resources, so on a server that all share it goes first
     scenarios.sort_by_key(|scenario| scenario.name != "list-watch");
-    let outcomes = replay_all(&cluster.sender().unwrap(), &scenarios).await;
-    println!("{}", outcomes.differing());
+    let mut outcomes = Outcomes::default();
+    for scenario in &scenarios {
+        replay(&cluster.sender().unwrap(), scenario, &mut outcomes).await;
+    }
     let summary = outcomes
         .judge(&list("recorded-real.jsonl"), &[])
         .unwrap_or_else(|report| panic!("{report}"));
