@@ -314,6 +314,14 @@ fn spec_errors(spec: &Value, errors: &mut Vec<FieldError>) {
     }
     versions_errors(&internal, errors);
 
+    // The internal form repeats the first version's name.
+    if let Some(first) = internal.versions.first() {
+        let name = text(first.get("name"));
+        let wrong = dns1035_label(name);
+        if !name.is_empty() && !wrong.is_empty() {
+            errors.push(FieldError::invalid("spec.version", &json!(name), wrong.join(",")));
+        }
+    }
     for field in ["plural", "singular", "kind", "listKind"] {
         if text(spec.pointer(&format!("/names/{field}"))).is_empty() {
             errors.push(FieldError::required(format!("spec.names.{field}"), ""));

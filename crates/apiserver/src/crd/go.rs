@@ -61,6 +61,19 @@ pub(super) fn plain(value: &Value) -> String {
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(n) => number(n),
-        other => crate::field::go_value(other),
+        Value::String(s) => crate::field::go_quote(s),
+        other => escaped(&other.to_string()),
     }
+}
+
+/// JSON as Go's encoder writes it: `<`, `>` and `&` are escaped.
+pub(super) fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
 }

@@ -29,6 +29,9 @@ mod strategy;
 mod values;
 mod version;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use definition::{
     default_crd, format_warnings, prepare_create, prepare_update, validate_crd, validate_crd_update,
 };

@@ -139,9 +139,25 @@ impl Pruner {
 }
 
 /// Drops nulls where the schema is neither nullable nor has a default, then fills in defaults.
+///
+/// Whole floats become integers (`1.0` is stored as `1`), as Go's encoder writes them.
 pub(super) fn default(object: &mut Value, schema: &Node) {
     drop_nulls(object, Some(schema));
+    whole_floats(object);
     fill(object, schema);
+}
+
+fn whole_floats(value: &mut Value) {
+    match value {
+        Value::Number(n) if n.is_f64() => {
+            if let Some(f) = n.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9.0e15) {
+                *value = Value::from(f as i64);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(whole_floats),
+        Value::Object(map) => map.values_mut().for_each(whole_floats),
+        _ => {}
+    }
 }
 
 fn drop_nulls(value: &mut Value, schema: Option<&Node>) {

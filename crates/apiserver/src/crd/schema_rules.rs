@@ -433,12 +433,35 @@ fn value_validation(
     }
 }
 
-/// Why a pattern does not compile, in one line.
+/// Why a pattern does not compile, as Go's `regexp` says it for the common mistakes.
 fn regex_error(pattern: &str, error: &regex::Error) -> String {
     let why = error.to_string();
-    let last = why.lines().last().unwrap_or_default();
-    let last = last.strip_prefix("error: ").unwrap_or(last);
-    format!("error parsing regexp: {last}: `{pattern}`")
+    let said = |text: &str| why.contains(text);
+    let go = if said("look-around") {
+        let look = ["(?=", "(?!", "(?<"]
+            .into_iter()
+            .find(|l| pattern.contains(l))
+            .unwrap_or("(?");
+        format!("invalid or unsupported Perl syntax: `{look}`")
+    } else if said("unclosed character class") {
+        format!(
+            "missing closing ]: `{}`",
+            &pattern[pattern.rfind('[').unwrap_or(0)..]
+        )
+    } else if said("unclosed group") {
+        format!("missing closing ): `{pattern}`")
+    } else if said("unopened group") {
+        format!("unexpected ): `{pattern}`")
+    } else if said("repetition operator missing expression") {
+        let operator = pattern
+            .find(['*', '+', '?', '{'])
+            .map_or("*", |at| &pattern[at..=at]);
+        format!("missing argument to repetition operator: `{operator}`")
+    } else {
+        let last = why.lines().last().unwrap_or_default();
+        format!("{}: `{pattern}`", last.strip_prefix("error: ").unwrap_or(last))
+    };
+    format!("error parsing regexp: {go}")
 }
 
 /// Inside a combinator nothing structural may stand.
@@ -945,7 +968,7 @@ fn nullability_errors(
 
 /// A rule as an error shows it: the internal type has Go's field names, in Go's order.
 fn shown_rule(rule: &ValidationRule) -> String {
-    let quote = |s: &str| json!(s).to_string();
+    let quote = |s: &str| super::go::escaped(&json!(s).to_string());
     format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
         quote(&rule.rule),

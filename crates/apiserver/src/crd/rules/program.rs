@@ -1,0 +1,455 @@
+//! Rules, parsed once into what the evaluator walks: operators by name, variables by position.
+//!
+//! The `cel` crate parses; evaluation is ours, because its values know no
+//! schema and its evaluator has no limit. The macros it does not know
+//! (two-variable comprehensions, `sortBy`, `optMap`) are expanded here.
+
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators as op};
+use kube_cel::cel::parser::{ParseErrors, Parser};
+use std::rc::Rc;
+
+/// Namespaces of functions: `sets.contains(...)`. Rules know neither `math` nor `base64` nor `cel`.
+const NAMESPACES: &[&str] = &[
+    "format",
+    "ip",
+    "jsonpatch",
+    "lists",
+    "optional",
+    "sets",
+    "strings",
+];
+
+/// An expression ready to run.
+#[derive(Debug, Clone)]
+pub(super) enum Ir {
+    Null,
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Double(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// A variable by its place on the stack.
+    Var(usize),
+    /// A name that is no variable: a type, or undeclared.
+    Name(String),
+    Select {
+        operand: Box<Ir>,
+        field: String,
+        test: bool,
+    },
+    OptSelect {
+        operand: Box<Ir>,
+        field: String,
+    },
+    Index(Box<Ir>, Box<Ir>),
+    OptIndex(Box<Ir>, Box<Ir>),
+    And(Box<Ir>, Box<Ir>),
+    Or(Box<Ir>, Box<Ir>),
+    Not(Box<Ir>),
+    Negate(Box<Ir>),
+    NotStrictlyFalse(Box<Ir>),
+    If(Box<Ir>, Box<Ir>, Box<Ir>),
+    Binary(Binary, Box<Ir>, Box<Ir>),
+    /// Elements, and whether each is optional.
+    List(Vec<(Ir, bool)>),
+    Map(Vec<(Ir, Ir, bool)>),
+    Fold(Box<Fold>),
+    Each(Box<Each>),
+    /// `optMap`, `optFlatMap`: the body runs with the content of an optional.
+    OptMap {
+        target: Box<Ir>,
+        body: Box<Ir>,
+        flat: bool,
+    },
+    Call {
+        name: String,
+        target: Option<Box<Ir>>,
+        args: Vec<Ir>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+}
+
+impl Binary {
+    /// The operator's name in error texts.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Add => op::ADD,
+            Self::Subtract => op::SUBSTRACT,
+            Self::Multiply => op::MULTIPLY,
+            Self::Divide => op::DIVIDE,
+            Self::Modulo => op::MODULO,
+            Self::Equal => op::EQUALS,
+            Self::NotEqual => op::NOT_EQUALS,
+            Self::Less => op::LESS,
+            Self::LessEqual => op::LESS_EQUALS,
+            Self::Greater => op::GREATER,
+            Self::GreaterEqual => op::GREATER_EQUALS,
+            Self::In => op::IN,
+        }
+    }
+}
+
+/// A one-variable comprehension as the parser expands it. The accumulator is at `accu`, the item after it.
+#[derive(Debug, Clone)]
+pub(super) struct Fold {
+    pub(super) range: Ir,
+    pub(super) init: Ir,
+    pub(super) condition: Ir,
+    pub(super) step: Ir,
+    pub(super) result: Ir,
+    pub(super) accu: usize,
+}
+
+/// What a comprehension with a key and a value does, or a sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EachKind {
+    All,
+    Exists,
+    ExistsOne,
+    TransformList,
+    TransformMap,
+    TransformMapEntry,
+    /// One variable: the items in the order of the body's values.
+    SortBy,
+}
+
+/// A comprehension whose body sees index (or key) and value.
+#[derive(Debug, Clone)]
+pub(super) struct Each {
+    pub(super) kind: EachKind,
+    pub(super) range: Ir,
+    pub(super) filter: Option<Ir>,
+    pub(super) body: Ir,
+}
+
+/// A parsed expression with its text.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub(super) root: Ir,
+    pub(super) uses_old_self: bool,
+}
+
+/// Parses `source`; the error is cel-go's text, with the place.
+pub(super) fn parse(source: &str) -> Result<Program, String> {
+    let expression = Parser::default()
+        .enable_optional_syntax(true)
+        .parse(source)
+        .map_err(|e| syntax_error(source, &e))?;
+    let mut lower = Lower {
+        source,
+        scope: vec![Rc::from("self"), Rc::from("oldSelf")],
+        uses_old_self: false,
+    };
+    let root = lower.expr(&expression)?;
+    Ok(Program {
+        root,
+        uses_old_self: lower.uses_old_self,
+    })
+}
+
+fn syntax_error(source: &str, errors: &ParseErrors) -> String {
+    let texts: Vec<String> = errors
+        .errors
+        .iter()
+        .map(|e| {
+            let line = usize::try_from(e.pos.0).unwrap_or(1).max(1);
+            let column = usize::try_from(e.pos.1).unwrap_or(1).max(1);
+            at_position(source, line, column, &e.msg)
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// A message with its place, as cel-go prints it.
+fn at_position(source: &str, line: usize, column: usize, message: &str) -> String {
+    let snippet = source.lines().nth(line - 1).unwrap_or_default();
+    let dots = ".".repeat(column - 1);
+    format!("ERROR: <input>:{line}:{column}: {message}\n | {snippet}\n | {dots}^")
+}
+
+/// A message at the first appearance of `needle` as a whole word, or at the start.
+pub(super) fn at_needle(source: &str, needle: &str, message: &str) -> String {
+    at_offset(source, find_word(source, needle, 0).unwrap_or(0), message)
+}
+
+/// A message at an offset in bytes.
+pub(super) fn at_offset(source: &str, offset: usize, message: &str) -> String {
+    let before = &source[..offset];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    at_position(source, line, column, message)
+}
+
+/// Where `needle` stands as a whole word for the `nth` time, in bytes.
+pub(super) fn find_word(source: &str, needle: &str, nth: usize) -> Option<usize> {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    source
+        .match_indices(needle)
+        .map(|(at, _)| at)
+        .filter(|at| {
+            let before = source[..*at].chars().next_back();
+            let after = source[at + needle.len()..].chars().next();
+            let open = !needle.starts_with(|c: char| c.is_alphanumeric() || c == '_') || !is_word(before);
+            open && (!needle.ends_with(|c: char| c.is_alphanumeric() || c == '_') || !is_word(after))
+        })
+        .nth(nth)
+}
+
+struct Lower<'s> {
+    source: &'s str,
+    /// Variables by place. `@` hides a place from lookup.
+    scope: Vec<Rc<str>>,
+    uses_old_self: bool,
+}
+
+impl Lower<'_> {
+    fn boxed(&mut self, expr: &IdedExpr) -> Result<Box<Ir>, String> {
+        self.expr(expr).map(Box::new)
+    }
+
+    fn fail<T>(&self, needle: &str, message: &str) -> Result<T, String> {
+        Err(at_needle(self.source, needle, message))
+    }
+
+    fn within<T>(
+        &mut self,
+        names: &[&str],
+        run: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let depth = self.scope.len();
+        self.scope.extend(names.iter().map(|n| Rc::from(*n)));
+        let out = run(self);
+        self.scope.truncate(depth);
+        out
+    }
+
+    fn expr(&mut self, expr: &IdedExpr) -> Result<Ir, String> {
+        Ok(match &expr.expr {
+            Expr::Unspecified => return self.fail("", "unspecified expression"),
+            Expr::Struct(s) => {
+                return self.fail(
+                    &s.type_name,
+                    &format!("undeclared reference to '{}' (in container '')", s.type_name),
+                );
+            }
+            Expr::Literal(literal) => match literal {
+                LiteralValue::Boolean(b) => Ir::Bool(*b.inner()),
+                LiteralValue::Bytes(b) => Ir::Bytes(b.inner().to_vec()),
+                LiteralValue::Double(d) => Ir::Double(*d.inner()),
+                LiteralValue::Int(i) => Ir::Int(*i.inner()),
+                LiteralValue::Null => Ir::Null,
+                LiteralValue::String(s) => Ir::Text(s.inner().to_owned()),
+                LiteralValue::UInt(u) => Ir::UInt(*u.inner()),
+            },
+            Expr::Ident(name) => self.name(name),
+            Expr::Select(select) => Ir::Select {
+                operand: self.boxed(&select.operand)?,
+                field: select.field.clone(),
+                test: select.test,
+            },
+            Expr::List(list) => {
+                let mut items = Vec::with_capacity(list.elements.len());
+                for (index, element) in list.elements.iter().enumerate() {
+                    items.push((self.expr(element)?, list.optional_indices.contains(&index)));
+                }
+                Ir::List(items)
+            }
+            Expr::Map(map) => {
+                let mut entries = Vec::with_capacity(map.entries.len());
+                for entry in &map.entries {
+                    match &entry.expr {
+                        EntryExpr::MapEntry(e) => {
+                            entries.push((self.expr(&e.key)?, self.expr(&e.value)?, e.optional));
+                        }
+                        EntryExpr::StructField(f) => return self.fail(&f.field, "unsupported field"),
+                    }
+                }
+                Ir::Map(entries)
+            }
+            Expr::Comprehension(c) => {
+                let range = self.expr(&c.iter_range)?;
+                let init = self.expr(&c.accu_init)?;
+                let accu = self.scope.len();
+                let iter_var = c.iter_var.clone();
+                let accu_var = c.accu_var.clone();
+                self.within(&[&accu_var, &iter_var], |l| {
+                    Ok(Ir::Fold(Box::new(Fold {
+                        condition: l.expr(&c.loop_cond)?,
+                        step: l.expr(&c.loop_step)?,
+                        result: l.expr(&c.result)?,
+                        range,
+                        init,
+                        accu,
+                    })))
+                })?
+            }
+            Expr::Call(call) => self.call(call)?,
+        })
+    }
+
+    fn name(&mut self, name: &str) -> Ir {
+        match self.scope.iter().rposition(|n| &**n == name) {
+            Some(place) => {
+                self.uses_old_self |= place == 1;
+                Ir::Var(place)
+            }
+            None => Ir::Name(name.to_owned()),
+        }
+    }
+
+    fn is_variable(&self, name: &str) -> bool {
+        self.scope.iter().any(|n| &**n == name)
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Result<Ir, String> {
+        if call.target.is_none()
+            && let Some(operator) = self.operator(call)?
+        {
+            return Ok(operator);
+        }
+        if let Some(target) = &call.target {
+            if let Expr::Ident(namespace) = &target.expr
+                && NAMESPACES.contains(&namespace.as_str())
+                && !self.is_variable(namespace)
+            {
+                return self.qualified(namespace, call);
+            }
+            if let Some(expanded) = self.method_macro(target, call)? {
+                return Ok(expanded);
+            }
+        }
+        let target = call.target.as_deref().map(|t| self.boxed(t)).transpose()?;
+        let args = self.all(&call.args)?;
+        Ok(Ir::Call {
+            name: call.func_name.clone(),
+            target,
+            args,
+        })
+    }
+
+    fn all(&mut self, exprs: &[IdedExpr]) -> Result<Vec<Ir>, String> {
+        exprs.iter().map(|e| self.expr(e)).collect()
+    }
+
+    fn operator(&mut self, call: &CallExpr) -> Result<Option<Ir>, String> {
+        let name = call.func_name.as_str();
+        Ok(Some(match (name, call.args.as_slice()) {
+            (op::CONDITIONAL, [a, b, c]) => Ir::If(self.boxed(a)?, self.boxed(b)?, self.boxed(c)?),
+            (op::LOGICAL_AND, [a, b]) => Ir::And(self.boxed(a)?, self.boxed(b)?),
+            (op::LOGICAL_OR, [a, b]) => Ir::Or(self.boxed(a)?, self.boxed(b)?),
+            (op::LOGICAL_NOT, [a]) => Ir::Not(self.boxed(a)?),
+            (op::NEGATE, [a]) => Ir::Negate(self.boxed(a)?),
+            (op::NOT_STRICTLY_FALSE, [a]) => Ir::NotStrictlyFalse(self.boxed(a)?),
+            (op::INDEX, [a, b]) => Ir::Index(self.boxed(a)?, self.boxed(b)?),
+            (op::OPT_INDEX, [a, b]) => Ir::OptIndex(self.boxed(a)?, self.boxed(b)?),
+            (op::OPT_SELECT, [a, b]) => match &b.expr {
+                Expr::Literal(LiteralValue::String(field)) => Ir::OptSelect {
+                    operand: self.boxed(a)?,
+                    field: field.inner().to_owned(),
+                },
+                _ => return self.fail("?.", "unsupported optional field selection"),
+            },
+            (_, [a, b]) => {
+                let binary = match name {
+                    op::ADD => Binary::Add,
+                    op::SUBSTRACT => Binary::Subtract,
+                    op::MULTIPLY => Binary::Multiply,
+                    op::DIVIDE => Binary::Divide,
+                    op::MODULO => Binary::Modulo,
+                    op::EQUALS => Binary::Equal,
+                    op::NOT_EQUALS => Binary::NotEqual,
+                    op::LESS => Binary::Less,
+                    op::LESS_EQUALS => Binary::LessEqual,
+                    op::GREATER => Binary::Greater,
+                    op::GREATER_EQUALS => Binary::GreaterEqual,
+                    op::IN => Binary::In,
+                    _ => return Ok(None),
+                };
+                Ir::Binary(binary, self.boxed(a)?, self.boxed(b)?)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn qualified(&mut self, namespace: &str, call: &CallExpr) -> Result<Ir, String> {
+        let args = self.all(&call.args)?;
+        Ok(Ir::Call {
+            name: format!("{namespace}.{}", call.func_name),
+            target: None,
+            args,
+        })
+    }
+
+    fn method_macro(&mut self, target: &IdedExpr, call: &CallExpr) -> Result<Option<Ir>, String> {
+        let ident = |e: &IdedExpr| match &e.expr {
+            Expr::Ident(name) => Some(name.clone()),
+            _ => None,
+        };
+        let kind = match (call.func_name.as_str(), call.args.len()) {
+            ("all", 3) => EachKind::All,
+            ("exists", 3) => EachKind::Exists,
+            ("existsOne" | "exists_one", 3) => EachKind::ExistsOne,
+            ("transformList", 3 | 4) => EachKind::TransformList,
+            ("transformMap", 3 | 4) => EachKind::TransformMap,
+            ("transformMapEntry", 3 | 4) => EachKind::TransformMapEntry,
+            ("sortBy", 2) => EachKind::SortBy,
+            ("optMap" | "optFlatMap", 2) => {
+                let Some(name) = ident(&call.args[0]) else {
+                    return Ok(None);
+                };
+                let target = self.boxed(target)?;
+                let body = self.within(&[&name], |l| l.boxed(&call.args[1]))?;
+                let flat = call.func_name == "optFlatMap";
+                return Ok(Some(Ir::OptMap { target, body, flat }));
+            }
+            _ => return Ok(None),
+        };
+        let range = self.expr(target)?;
+        let each = if kind == EachKind::SortBy {
+            let Some(name) = ident(&call.args[0]) else {
+                return Ok(None);
+            };
+            let body = self.within(&["@", &name], |l| l.expr(&call.args[1]))?;
+            Each {
+                kind,
+                range,
+                filter: None,
+                body,
+            }
+        } else {
+            let (Some(key), Some(value)) = (ident(&call.args[0]), ident(&call.args[1])) else {
+                return self.fail(&call.func_name, "argument must be a simple name");
+            };
+            let args = &call.args;
+            self.within(&[&key, &value], |l| {
+                let (filter, body) = match args.get(3) {
+                    Some(body) => (Some(l.expr(&args[2])?), l.expr(body)?),
+                    None => (None, l.expr(&args[2])?),
+                };
+                Ok(Each {
+                    kind,
+                    range,
+                    filter,
+                    body,
+                })
+            })?
+        };
+        Ok(Some(Ir::Each(Box::new(each))))
+    }
+}
