@@ -31,13 +31,16 @@ enum Rule {
     Paths(&'static [&'static str], &'static [&'static str]),
 }
 
-/// All ClusterRoles and ClusterRoleBindings, gathered rules filled in, in the order of their creation.
+/// All ClusterRoles and ClusterRoleBindings, in the order of their creation.
 ///
-/// Objects lack uid and creation time; the store's writer gives them.
-pub(crate) fn objects() -> Vec<Value> {
+/// `gathered` fills in the rules of the roles that gather others, as the
+/// controller will keep them; without it they are `null`, as upstream where
+/// that controller does not run. Objects lack uid and creation time, which
+/// creating gives them. Upstream's field manager for them is `kube-apiserver`.
+pub(crate) fn objects(gathered: bool) -> Vec<Value> {
     let mut roles: Vec<Value> = ROLES.iter().map(Role::object).collect();
     // A role may gather one that gathers; the chain ends where a round changes nothing, and has no cycle.
-    loop {
+    while gathered {
         let before = roles.clone();
         for role in &mut roles {
             if let Some(rules) = super::aggregate::aggregated_rules(role, before.iter()) {
@@ -58,8 +61,11 @@ impl Role {
             "kind": "ClusterRole",
             "apiVersion": format!("{GROUP}/v1"),
             "metadata": metadata(self.name),
-            "rules": self.rules.iter().map(Rule::object).collect::<Vec<_>>(),
+            "rules": null,
         });
+        if self.gathers.is_empty() {
+            object["rules"] = self.rules.iter().map(Rule::object).collect();
+        }
         if !self.joins.is_empty() {
             object["metadata"]["labels"][aggregate_label(self.joins)] = json!("true");
         }

@@ -91,7 +91,14 @@ impl Guard<'_> {
         if bind.is_some_and(|bind| authorize(self.view, self.who, &bind).allowed) {
             return Ok(());
         }
-        let rules = self.view.role_rules(&role, &self.request.namespace)?;
+        // Upstream's store takes the missing role for a missing binding, and says so.
+        let rules = self
+            .view
+            .role_rules(&role, &self.request.namespace)
+            .map_err(|error| match error.code {
+                404 => ApiError::not_found(&self.resource(), &role.name),
+                _ => error,
+            })?;
         self.confirm(rules).map_err(|text| self.forbidden(&text))
     }
 
@@ -120,9 +127,12 @@ impl Guard<'_> {
     }
 
     fn forbidden(&self, why: &str) -> ApiError {
-        let resource = GroupResource::new(GROUP, &self.request.resource);
         let name = self.object["metadata"]["name"].as_str().unwrap_or_default();
-        ApiError::forbidden(&resource, name, why)
+        ApiError::forbidden(&self.resource(), name, why)
+    }
+
+    fn resource(&self) -> GroupResource {
+        GroupResource::new(GROUP, &self.request.resource)
     }
 }
 

@@ -526,7 +526,7 @@ fn writing_rbac_grants_no_more_than_the_writer_holds() {
         bind,
         &to("gone"),
         None,
-        "404 clusterrole.rbac.authorization.k8s.io \"gone\" not found",
+        "404 rolebindings.rbac.authorization.k8s.io \"gone\" not found",
     );
     let mut gathering = role("ClusterRole", "", "agg", &json!([]));
     gathering["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "a": "b" } }] });
@@ -573,7 +573,7 @@ fn selectors_of_aggregation_rules() {
 
 #[test]
 fn what_the_bootstrap_roles_allow() {
-    let view = view(&bootstrap::objects());
+    let view = view(&bootstrap::objects(true));
     let check = |who: &Identity, asked: &str, want: bool| {
         assert_eq!(
             authorize(&view, who, &request(asked)).allowed,
@@ -597,8 +597,16 @@ fn what_the_bootstrap_roles_allow() {
 }
 
 #[test]
+fn without_its_controller_a_gathering_role_starts_without_rules() {
+    let objects = bootstrap::objects(false);
+    let rules = |name: &str| objects.iter().find(|o| o["metadata"]["name"] == name).unwrap()["rules"].clone();
+    assert_eq!(rules("view"), Value::Null);
+    assert!(rules("system:aggregate-to-view").is_array());
+}
+
+#[test]
 fn the_bootstrap_roles_gather_each_other() {
-    let objects = bootstrap::objects();
+    let objects = bootstrap::objects(true);
     let rules = |name: &str| {
         let role = objects
             .iter()

@@ -34,6 +34,8 @@ pub(super) struct Garbage {
     unserved: BTreeSet<Key>,
     /// Invalid references that were reported: dependent and owner uid.
     reported: HashSet<(String, String)>,
+    /// Owner uids of this round's dangling references, and whether they live in another namespace.
+    strayed: HashMap<String, bool>,
     dirty: BTreeSet<Key>,
 }
 
@@ -83,6 +85,7 @@ impl Controller for Garbage {
 
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
         let mut steps = Vec::new();
+        self.strayed.clear();
         while let Some(key) = self.dirty.pop_first() {
             if let Some(entry) = seen.snapshot.get(&key) {
                 self.look(&key, entry, seen, &mut steps);
@@ -95,13 +98,13 @@ impl Controller for Garbage {
 impl Garbage {
     /// Keeps the index, and marks what the change concerns.
     fn changed(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
-        let refs = |object: Option<&Value>| object.map(owner_references).unwrap_or_default().to_vec();
-        let (old, new) = (refs(before), refs(after));
+        let old = before.map(owner_references).unwrap_or_default();
+        let new = after.map(owner_references).unwrap_or_default();
         if old != new {
             let uids = |refs: &[Value]| -> BTreeSet<String> {
                 refs.iter().map(|r| text(r, "uid").to_owned()).collect()
             };
-            let (old_uids, new_uids) = (uids(&old), uids(&new));
+            let (old_uids, new_uids) = (uids(old), uids(new));
             for gone in old_uids.difference(&new_uids) {
                 if let Some(set) = self.dependents.get_mut(gone) {
                     set.remove(key);
@@ -272,7 +275,7 @@ impl Garbage {
             let place = Key::new(&served.resource, namespace, text(reference, "name"));
             if served.namespaced && key.namespace.is_empty() {
                 // There is no place to look for it: never deleted, only reported.
-                if elsewhere(&place, reference, seen.snapshot) {
+                if self.strays(&place, reference, seen.snapshot) {
                     steps.extend(self.report(key, object, reference, seen));
                 }
                 owners.unclear = true;
@@ -285,7 +288,7 @@ impl Garbage {
                 }
                 Some(_) => owners.solid += 1,
                 None => {
-                    if served.namespaced && elsewhere(&place, reference, seen.snapshot) {
+                    if served.namespaced && self.strays(&place, reference, seen.snapshot) {
                         steps.extend(self.report(key, object, reference, seen));
                     }
                     owners.dangling.push(reference);
@@ -296,6 +299,23 @@ impl Garbage {
             self.unserved.remove(key);
         }
         owners
+    }
+
+    /// Whether the owner a reference means lives by the same name in another namespace.
+    fn strays(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
+        let wanted = text(reference, "uid");
+        if let Some(known) = self.strayed.get(wanted) {
+            return *known;
+        }
+        let mut namespaces = snapshot.list(&ResourceId::new("", "namespaces"), None);
+        let found = namespaces.any(|(path, _)| {
+            let other = Key::new(&place.resource, path.name(), &*place.name);
+            snapshot
+                .get(&other)
+                .is_some_and(|owner| uid(owner.object()) == wanted)
+        });
+        self.strayed.insert(wanted.to_owned(), found);
+        found
     }
 
     /// The Event that says a reference reaches into another namespace; once per reference.
@@ -350,16 +370,6 @@ impl Garbage {
 /// Whether the object is being deleted in a way that concerns its dependents.
 fn holds_for_dependents(object: &Value) -> bool {
     deleting(object) && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))
-}
-
-/// Whether the owner a reference means exists by the same name in another namespace.
-fn elsewhere(place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
-    let namespaces = snapshot.list(&ResourceId::new("", "namespaces"), None);
-    namespaces.into_iter().any(|(path, _)| {
-        let other = Key::new(&place.resource, path.name(), &*place.name);
-        let owner = snapshot.get(&other).map(|e| e.object());
-        owner.is_some_and(|owner| uid(owner) == text(reference, "uid"))
-    })
 }
 
 fn set_references(key: &Key, entry: &Arc<Entry>, references: &Value, pinned: bool) -> Action {

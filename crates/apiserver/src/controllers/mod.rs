@@ -47,6 +47,8 @@ pub struct Profile {
     pub garbage_collector: bool,
     /// Keeps the ConfigMap `kube-root-ca.crt` in each namespace.
     pub root_ca: bool,
+    /// Fills in ClusterRoles that gather others. Without it their rules stay as written.
+    pub cluster_roles: bool,
     /// How long after its deletion a namespace is first emptied. Upstream waits five seconds,
     /// so that writers on other API servers have seen that it is terminating.
     pub namespace_delay: Duration,
@@ -61,6 +63,7 @@ impl Default for Profile {
             service_accounts: true,
             garbage_collector: true,
             root_ca: true,
+            cluster_roles: true,
             namespace_delay: Duration::from_secs(5),
             event_ttl: Duration::from_hours(1),
         }

@@ -21,7 +21,7 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the controllers of a profile until dropped. `root_ca` is the PEM text that namespaces are given.
 ///
-/// CRDs, aggregated ClusterRoles and expiry of Events are part of the API itself upstream, and in every profile.
+/// CRDs and expiry of Events are part of the API itself upstream, and in every profile.
 pub(crate) fn start<C: Cluster>(
     cluster: Arc<C>,
     profile: &Profile,
@@ -29,7 +29,6 @@ pub(crate) fn start<C: Cluster>(
 ) -> impl Future<Output = ()> + Send + use<C> {
     let mut controllers: Vec<Box<dyn Controller>> = vec![
         Box::new(Definitions::default()),
-        Box::new(Roles::default()),
         Box::new(Expiry::new(profile.event_ttl)),
     ];
     if profile.garbage_collector {
@@ -43,6 +42,9 @@ pub(crate) fn start<C: Cluster>(
     }
     if profile.root_ca {
         controllers.push(Box::new(Furnish::root_ca(root_ca)));
+    }
+    if profile.cluster_roles {
+        controllers.push(Box::new(Roles::default()));
     }
     run(cluster, controllers)
 }
