@@ -162,7 +162,7 @@ impl Builder {
             auth: Authority::new(authenticator),
             store,
         });
-        api.bootstrap().await?;
+        api.bootstrap(self.controllers.cluster_roles).await?;
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let running = controllers::start(Arc::clone(&api), &self.controllers, authority.certificate_pem());

@@ -70,6 +70,17 @@ impl Default for Profile {
     }
 }
 
+impl Profile {
+    /// The controllers that run beside the real server when the two are compared: namespace,
+    /// serviceaccount, garbage collector and root CA publisher.
+    pub fn differential() -> Self {
+        Self {
+            cluster_roles: false,
+            ..Self::default()
+        }
+    }
+}
+
 /// The cluster as controllers see it: its state, its kinds, and the way to write.
 pub(crate) trait Cluster: Send + Sync + 'static {
     /// The state.

@@ -14,12 +14,14 @@ const MANAGER: &str = "kube-apiserver";
 
 impl Api {
     /// Creates what is absent, in one commit; what is there stays as it is.
-    pub(crate) async fn bootstrap(&self) -> Result<(), BuildError> {
+    ///
+    /// `gathered`: whether ClusterRoles that gather others start with their rules.
+    pub(crate) async fn bootstrap(&self, gathered: bool) -> Result<(), BuildError> {
         let view = self.view();
         let identity = Identity::admin();
         let now = self.now();
         let mut changes = Vec::new();
-        for object in builtin::bootstrap().into_iter().chain(auth::bootstrap::objects()) {
+        for object in builtin::bootstrap().into_iter().chain(auth::bootstrap::objects(gathered)) {
             let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
             let refused = |why: &str| BuildError::Bootstrap {
                 name: name.clone(),
