@@ -175,6 +175,17 @@ pub fn go_value(value: &Value) -> String {
     }
 }
 
+/// A value of an internal Go type, as JSON: fields in declared order under their Go names, absent ones `null`.
+///
+/// `fields` pairs the Go name with the field of the wire form.
+pub fn go_struct(value: &Value, fields: &[(&str, &str)]) -> String {
+    let shown: Vec<String> = fields
+        .iter()
+        .map(|(name, wire)| format!("\"{name}\":{}", value.get(wire).unwrap_or(&Value::Null)))
+        .collect();
+    format!("{{{}}}", shown.join(","))
+}
+
 /// Go's `%q`.
 pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -202,3 +202,15 @@ pub(crate) fn deduplicate_owners(object: &mut Value) -> Option<String> {
         twice.join(", ")
     ))
 }
+
+/// A new node is not ready until something says that it is.
+pub(crate) fn node_taint(node: &mut Value) {
+    let tainted = |taint: &Value| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule";
+    if items(node, "spec.taints").iter().any(tainted) {
+        return;
+    }
+    default(node, "spec.taints", json!([]));
+    if let Some(list) = at(node, "spec.taints").and_then(Value::as_array_mut) {
+        list.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    }
+}

@@ -174,7 +174,12 @@ fn validate_webhooks(object: &Value) -> Vec<FieldError> {
             ));
         }
         let effects = get(webhook, "sideEffects");
-        if !matches!(effects.as_str(), Some("None" | "NoneOnDryRun")) {
+        if effects.is_null() {
+            out.push(FieldError::required(
+                at("sideEffects"),
+                "must specify one of None, NoneOnDryRun",
+            ));
+        } else if !matches!(effects.as_str(), Some("None" | "NoneOnDryRun")) {
             out.push(FieldError::not_supported(
                 at("sideEffects"),
                 effects,

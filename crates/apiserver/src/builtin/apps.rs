@@ -4,7 +4,7 @@ use super::meta::{self, immutable, validate_labels};
 use super::pod::default_template;
 use super::tree::{annotation, default, each, entries, get, has, int, items, restore, set, text};
 use super::{SPEC_AND_STATUS, names, pod_checks, selector, storage};
-use crate::field::FieldError;
+use crate::field::{FieldError, FieldErrorKind, go_struct};
 use crate::registry::{Generation, NameRule, Strategy};
 use serde_json::{Value, json};
 
@@ -249,9 +249,9 @@ fn validate_deployment(object: &Value) -> Vec<FieldError> {
                 ));
             }
         }
-        other => out.push(FieldError::not_supported(
-            "spec.strategy.type",
-            &other.into(),
+        _ => out.push(unknown_strategy(
+            "spec.strategy",
+            strategy,
             &["Recreate", "RollingUpdate"],
         )),
     }
@@ -290,6 +290,15 @@ fn rolling_update(update: &Value, path: &str) -> Vec<FieldError> {
         &format!("{path}.maxUnavailable"),
     ));
     out
+}
+
+/// A strategy as Go declares it.
+const STRATEGY: &[(&str, &str)] = &[("Type", "type"), ("RollingUpdate", "rollingUpdate")];
+
+fn unknown_strategy(path: &str, strategy: &Value, known: &[&str]) -> FieldError {
+    let mut error = FieldError::not_supported(path, strategy, known);
+    error.value = Some(go_struct(strategy, STRATEGY));
+    error
 }
 
 /// The number in an integer or a percentage.
@@ -381,9 +390,13 @@ fn validate_stateful_set(object: &Value) -> Vec<FieldError> {
     let strategy = get(spec, "updateStrategy");
     let rolling = get(strategy, "rollingUpdate");
     match text(strategy, "type") {
-        "OnDelete" if !rolling.is_null() => out.push(FieldError::invalid(
+        "OnDelete" if !rolling.is_null() => out.push(FieldError::with_value(
+            FieldErrorKind::Invalid,
             "spec.updateStrategy.rollingUpdate",
-            rolling,
+            Some(go_struct(
+                rolling,
+                &[("Partition", "partition"), ("MaxUnavailable", "maxUnavailable")],
+            )),
             "only allowed for updateStrategy 'RollingUpdate'",
         )),
         "OnDelete" => {}
@@ -393,9 +406,10 @@ fn validate_stateful_set(object: &Value) -> Vec<FieldError> {
                 "spec.updateStrategy.rollingUpdate.partition",
             ));
         }
-        _ => out.push(FieldError::invalid(
+        _ => out.push(FieldError::with_value(
+            FieldErrorKind::Invalid,
             "spec.updateStrategy",
-            strategy,
+            Some(go_struct(strategy, STRATEGY)),
             "must be 'RollingUpdate' or 'OnDelete'",
         )),
     }
@@ -464,14 +478,20 @@ fn validate_stateful_set(object: &Value) -> Vec<FieldError> {
 }
 
 fn validate_new_stateful_set(object: &Value) -> Vec<FieldError> {
-    let service = text(object, "spec.serviceName");
-    if service.is_empty() {
-        return Vec::new();
+    let mut out = Vec::new();
+    for (i, claim) in items(object, "spec.volumeClaimTemplates").iter().enumerate() {
+        out.extend(storage::validate_claim_spec(
+            get(claim, "spec"),
+            &format!("spec.volumeClaimTemplates[{i}].spec"),
+        ));
     }
-    names::dns_label(service)
-        .into_iter()
-        .map(|message| FieldError::invalid("spec.serviceName", &service.into(), message))
-        .collect()
+    let service = text(object, "spec.serviceName");
+    if !service.is_empty() {
+        for message in names::dns_label(service) {
+            out.push(FieldError::invalid("spec.serviceName", &service.into(), message));
+        }
+    }
+    out
 }
 
 fn validate_daemon_set(object: &Value) -> Vec<FieldError> {
@@ -536,9 +556,9 @@ fn validate_daemon_set(object: &Value) -> Vec<FieldError> {
                 ));
             }
         }
-        other => out.push(FieldError::not_supported(
-            "spec.updateStrategy.type",
-            &other.into(),
+        _ => out.push(unknown_strategy(
+            "spec.updateStrategy",
+            strategy,
             &["RollingUpdate", "OnDelete"],
         )),
     }

@@ -112,8 +112,27 @@ fn validate(autoscaler: &Value) -> Vec<FieldError> {
             }
         }
     }
-    for (i, metric) in items(spec, "metrics").iter().enumerate() {
+    let target = get(spec, "scaleTargetRef.apiVersion");
+    // core kinds scale by name of the group alone
+    if !target.as_str().unwrap_or("").contains('/')
+        && text(spec, "scaleTargetRef.kind") != "ReplicationController"
+    {
+        out.push(FieldError::invalid(
+            "spec.scaleTargetRef.apiVersion",
+            &target.as_str().unwrap_or("").into(),
+            "apiVersion must specify API group",
+        ));
+    }
+    let metrics = items(spec, "metrics");
+    for (i, metric) in metrics.iter().enumerate() {
         out.extend(validate_metric(metric, &format!("spec.metrics[{i}]")));
+    }
+    let from_outside = |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
+    if min == Some(0) && !metrics.iter().any(from_outside) {
+        out.push(FieldError::forbidden(
+            "spec.metrics",
+            "must specify at least one Object or External metric to support scaling to zero replicas",
+        ));
     }
     out
 }
@@ -145,19 +164,23 @@ fn validate_metric(metric: &Value, path: &str) -> Vec<FieldError> {
             "must populate information for the given metric source",
         ));
     }
-    for other in ["object", "pods", "resource", "external", "containerResource"] {
-        if other != expected && has(metric, other) {
+    let sources = ["object", "external", "pods", "resource", "containerResource"];
+    let present: Vec<&str> = sources.into_iter().filter(|s| has(metric, s)).collect();
+    if present.len() > 1 {
+        for other in present.iter().filter(|s| **s != expected) {
             out.push(FieldError::forbidden(
                 format!("{path}.{other}"),
                 "must populate the given metric source only",
             ));
         }
     }
-    let target = get(metric, expected).get("target").cloned().unwrap_or_default();
-    if target.is_null() {
+    // the first source is looked at, whether or not it is the one the type names
+    let Some(source) = present.first().copied() else {
         return out;
-    }
-    let path = format!("{path}.{expected}");
+    };
+    let target = get(metric, source).get("target").cloned().unwrap_or_default();
+    let path = format!("{path}.{source}");
+    let expected = source;
     if expected == "resource" && text(metric, "resource.name").is_empty() {
         out.push(FieldError::required(
             format!("{path}.name"),
@@ -198,6 +221,19 @@ fn validate_metric(metric: &Value, path: &str) -> Vec<FieldError> {
             &n.into(),
             "must be greater than 0",
         ));
+    }
+    if source == "resource" {
+        match (has(&target, "averageUtilization"), has(&target, "averageValue")) {
+            (false, false) => out.push(FieldError::required(
+                format!("{path}.averageUtilization"),
+                "must set either a target raw value or a target utilization",
+            )),
+            (true, true) => out.push(FieldError::forbidden(
+                format!("{path}.averageValue"),
+                "may not set both a target raw value and a target utilization",
+            )),
+            _ => {}
+        }
     }
     out
 }

@@ -228,18 +228,15 @@ fn validate_job(job: &Value) -> Vec<FieldError> {
             let path = format!("spec.template.metadata.labels[{label}]");
             match labels.get(label) {
                 None => out.push(FieldError::required(path, format!("must be '{expected}'"))),
-                Some(actual) if actual != expected => out.push(FieldError::invalid(
-                    "spec.template.metadata.labels",
-                    labels,
-                    format!("must be '{expected}'"),
-                )),
+                Some(actual) if actual != expected => {
+                    out.push(FieldError::invalid(path, labels, format!("must be '{expected}'")))
+                }
                 Some(_) => {}
             }
         }
-        if get(spec, "selector.matchLabels")
-            .get(CONTROLLER_UID)
-            .is_none_or(|v| v != uid)
-        {
+        let own = json!({"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
+            "controller-uid": uid, "job-name": name});
+        if !selector::matches(get(spec, "selector"), &own) {
             out.push(FieldError::invalid(
                 "spec.selector",
                 get(spec, "selector"),

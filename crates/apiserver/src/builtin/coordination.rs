@@ -1,6 +1,6 @@
 //! Leases.
 
-use super::tree::{get, int, text};
+use super::tree::{get, has, int, remove};
 use crate::field::FieldError;
 use crate::registry::Strategy;
 use serde_json::Value;
@@ -8,6 +8,19 @@ use serde_json::Value;
 pub(super) static LEASE: Strategy = Strategy {
     unconditional_update: false,
     create_on_update: true,
+    // coordinated leader election is off, as upstream by default
+    prepare_create: |lease| {
+        for field in ["spec.strategy", "spec.preferredHolder"] {
+            remove(lease, field);
+        }
+    },
+    prepare_update: |lease, stored| {
+        for field in ["spec.strategy", "spec.preferredHolder"] {
+            if !has(stored, field) {
+                remove(lease, field);
+            }
+        }
+    },
     validate,
     ..Strategy::GENERIC
 };
@@ -27,12 +40,6 @@ fn validate(lease: &Value) -> Vec<FieldError> {
             "spec.leaseTransitions",
             &n.into(),
             "must be greater than or equal to 0",
-        ));
-    }
-    if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
-        out.push(FieldError::forbidden(
-            "spec.preferredHolder",
-            "may only be specified if `strategy` is defined",
         ));
     }
     out

@@ -5,8 +5,8 @@ use super::pod::default_entry;
 use super::tree::{
     annotation, at, default, each, entries, flag, get, has, items, remove, restore, set, text,
 };
-use super::{SPEC_AND_STATUS, names, quantity};
-use crate::field::{FieldError, FieldErrorKind};
+use super::{SPEC_AND_STATUS, names, quantity, service};
+use crate::field::FieldError;
 use crate::registry::{NameRule, Strategy};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,29 @@ use serde_json::{Value, json};
 
 /// All data of a ConfigMap or Secret together.
 const DATA_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a quota without a prefix can be of.
+const QUOTAS: &[&str] = &[
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
 
 pub(super) static CONFIG_MAP: Strategy = Strategy {
     validate: validate_config_map,
@@ -28,6 +51,24 @@ pub(super) static SECRET: Strategy = Strategy {
         let mut out: Vec<FieldError> = immutable(new, stored, "type").into_iter().collect();
         out.extend(frozen(new, stored, &["data"]));
         out
+    },
+    warnings: |secret| {
+        if text(secret, "type") != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        let pem = |key: &str| {
+            let encoded = get(secret, "data").get(key).and_then(Value::as_str).unwrap_or("");
+            STANDARD
+                .decode(encoded)
+                .is_ok_and(|bytes| bytes.windows(11).any(|w| w == b"-----BEGIN "))
+        };
+        // whether the pair fits is not looked at
+        for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
+            if !pem(key) {
+                return vec![format!("tls: failed to find any PEM data in {what} input")];
+            }
+        }
+        Vec::new()
     },
     selectable: &["type"],
     ..Strategy::GENERIC
@@ -275,17 +316,34 @@ fn json_object(data: &Value, key: &str) -> Option<FieldError> {
         ),
         Err(_) if bytes.iter().all(u8::is_ascii_whitespace) => "unexpected end of JSON input".to_owned(),
         Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
-        Err(error) => {
-            let at = error.column().saturating_sub(1);
-            let shown = bytes.get(at).map_or('?', |b| char::from(*b));
-            format!("invalid character '{shown}' looking for beginning of value")
-        }
+        Err(error) => bad_character(&bytes, error.column()),
     };
     Some(FieldError::invalid(
         path,
         &"<secret contents redacted>".into(),
         why,
     ))
+}
+
+/// Go's words for the character that made a text no JSON.
+fn bad_character(bytes: &[u8], column: usize) -> String {
+    for literal in ["null", "true", "false"] {
+        let same = bytes
+            .iter()
+            .zip(literal.bytes())
+            .take_while(|(a, b)| *a == b)
+            .count();
+        if same > 0
+            && let (Some(bad), Some(expected)) = (bytes.get(same), literal.chars().nth(same))
+        {
+            let bad = char::from(*bad);
+            return format!("invalid character '{bad}' in literal {literal} (expecting '{expected}')");
+        }
+    }
+    let shown = bytes
+        .get(column.saturating_sub(1))
+        .map_or('?', |b| char::from(*b));
+    format!("invalid character '{shown}' looking for beginning of value")
 }
 
 fn validate_endpoints(object: &Value) -> Vec<FieldError> {
@@ -300,14 +358,9 @@ fn validate_endpoints(object: &Value) -> Vec<FieldError> {
         }
         for list in ["addresses", "notReadyAddresses"] {
             for (j, address) in items(subset, list).iter().enumerate() {
-                let ip = get(address, "ip");
-                if ip.as_str().unwrap_or("").parse::<std::net::IpAddr>().is_err() {
-                    out.push(FieldError::invalid(
-                        format!("{path}.{list}[{j}].ip"),
-                        ip,
-                        "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-                    ));
-                }
+                let (ip, path) = (get(address, "ip"), format!("{path}.{list}[{j}].ip"));
+                out.extend(service::check_ip(&path, ip));
+                out.extend(service::check_endpoint_ip(&path, ip));
             }
         }
         let ports = items(subset, "ports");
@@ -374,7 +427,7 @@ fn validate_limit_range(object: &Value) -> Vec<FieldError> {
             let storage = |bound: &str| get(limit, bound).get("storage").is_some();
             if !storage("min") && !storage("max") {
                 out.push(FieldError::required(
-                    path.clone(),
+                    format!("{path}.limits"),
                     "either minimum or maximum storage value is required, but neither was provided",
                 ));
             }
@@ -392,28 +445,55 @@ fn validate_limit_range(object: &Value) -> Vec<FieldError> {
         resources.sort();
         resources.dedup();
         for name in resources {
-            for (low, high, what) in [
-                ("min", "max", "min value"),
-                ("defaultRequest", "default", "default request value"),
-                ("defaultRequest", "max", "default request value"),
-                ("default", "max", "default value"),
+            for (low, high, at, what) in [
+                ("min", "max", "min", "min value {} is greater than max value {}"),
+                (
+                    "min",
+                    "defaultRequest",
+                    "defaultRequest",
+                    "min value {} is greater than default request value {}",
+                ),
+                (
+                    "defaultRequest",
+                    "max",
+                    "defaultRequest",
+                    "default request value {} is greater than max value {}",
+                ),
+                (
+                    "defaultRequest",
+                    "default",
+                    "defaultRequest",
+                    "default request value {} is greater than default limit value {}",
+                ),
+                (
+                    "min",
+                    "default",
+                    "default",
+                    "min value {} is greater than default value {}",
+                ),
+                (
+                    "default",
+                    "max",
+                    "default",
+                    "default value {} is greater than max value {}",
+                ),
             ] {
                 let (Some(low_value), Some(high_value)) = (value(low, name), value(high, name)) else {
                     continue;
                 };
-                if quantity::compare(&low_value, &high_value) == Some(std::cmp::Ordering::Greater) {
-                    let bound = if high == "default" {
-                        "default limit value"
-                    } else {
-                        "max value"
-                    };
-                    out.push(FieldError::with_value(
-                        FieldErrorKind::Invalid,
-                        format!("{path}.{low}[{name}]"),
-                        Some(crate::field::go_quote(&low_value)),
-                        format!("{what} {low_value} is greater than {bound} {high_value}"),
-                    ));
+                if quantity::compare(&low_value, &high_value) != Some(std::cmp::Ordering::Greater) {
+                    continue;
                 }
+                // which of the two is shown differs from case to case upstream
+                let shown = match (low, high) {
+                    ("min", "defaultRequest") | ("default", "max") => &high_value,
+                    _ => &low_value,
+                };
+                out.push(FieldError::invalid(
+                    format!("{path}.{at}[{name}]"),
+                    &shown.as_str().into(),
+                    what.replacen("{}", &low_value, 1).replacen("{}", &high_value, 1),
+                ));
             }
         }
     }
@@ -424,8 +504,23 @@ fn validate_resource_quota(object: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     for (name, value) in entries(object, "spec.hard") {
         let path = format!("spec.hard[{name}]");
+        let shown = Value::from(name.as_str());
         for message in names::qualified_name(name) {
-            out.push(FieldError::invalid(path.clone(), &name.as_str().into(), message));
+            out.push(FieldError::invalid(path.clone(), &shown, message));
+        }
+        if !name.contains('/') && !QUOTAS.contains(&name.as_str()) && !name.contains("hugepages-") {
+            if name != "storage" {
+                out.push(FieldError::invalid(
+                    path.clone(),
+                    &shown,
+                    "must be a standard resource type or fully qualified",
+                ));
+            }
+            out.push(FieldError::invalid(
+                path.clone(),
+                &shown,
+                "must be a standard resource for quota",
+            ));
         }
         if value.as_str().is_some_and(quantity::is_negative) {
             out.push(FieldError::invalid(

@@ -5,7 +5,7 @@
 
 use super::names;
 use super::tree::{entries, get, int, items, text};
-use crate::field::{FieldError, go_quote};
+use crate::field::{FieldError, FieldErrorKind, go_quote};
 use crate::registry::NameRule;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -230,9 +230,10 @@ fn validate_owner_references(references: &[Value]) -> Vec<FieldError> {
         if get(reference, "controller").as_bool() == Some(true) {
             let this = format!("{kind}/{}", text(reference, "name"));
             match &controller {
-                Some(first) => out.push(FieldError::invalid(
+                Some(first) => out.push(FieldError::with_value(
+                    FieldErrorKind::Invalid,
                     PATH,
-                    &Value::Array(references.to_vec()),
+                    Some(print_references(references)),
                     format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     ),
@@ -242,6 +243,26 @@ fn validate_owner_references(references: &[Value]) -> Vec<FieldError> {
         }
     }
     out
+}
+
+/// Go prints the fields in the order of the type.
+fn print_references(references: &[Value]) -> String {
+    const FIELDS: &[&str] = &[
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let one = |reference: &Value| {
+        let shown: Vec<String> = FIELDS
+            .iter()
+            .filter_map(|field| Some(format!("\"{field}\":{}", reference.get(field)?)))
+            .collect();
+        format!("{{{}}}", shown.join(","))
+    };
+    format!("[{}]", references.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
 fn validate_finalizers(finalizers: &[Value]) -> Vec<FieldError> {

@@ -87,6 +87,12 @@ static RESOURCE_K8S_IO: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
+static RESOURCE_K8S_IO_WITH_STATUS: Strategy = Strategy {
+    generation: Generation::Spec,
+    delete_returns_object: true,
+    ..SPEC_AND_STATUS
+};
+
 static API_SERVICE: Strategy = Strategy {
     unconditional_update: false,
     validate_create: |_| {
@@ -150,6 +156,9 @@ pub(crate) fn strategy(group: &str, kind: &str) -> &'static Strategy {
         ("policy", "PodDisruptionBudget") => &policy::POD_DISRUPTION_BUDGET,
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => rbac::role(kind),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::binding(kind),
+        ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule" | "ResourcePoolStatusRequest") => {
+            &RESOURCE_K8S_IO_WITH_STATUS
+        }
         ("resource.k8s.io", _) => &RESOURCE_K8S_IO,
         ("scheduling.k8s.io", "PriorityClass") => &scheduling::PRIORITY_CLASS,
         ("storage.k8s.io", kind) => storage::strategy(kind),

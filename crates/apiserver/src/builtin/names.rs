@@ -63,7 +63,7 @@ fn is_subdomain(text: &str) -> bool {
 pub(crate) fn dns_label(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 63 {
-        out.push(max_length(63));
+        out.push(max_characters(63));
     }
     if !is_label(value) {
         out.push(if is_subdomain(value) {
@@ -81,9 +81,13 @@ pub(crate) fn dns_label(value: &str) -> Vec<String> {
 
 /// RFC 1123 subdomain, at most 253 bytes.
 pub(crate) fn dns_subdomain(value: &str) -> Vec<String> {
+    subdomain(value, max_characters(253))
+}
+
+fn subdomain(value: &str, too_long: String) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 253 {
-        out.push(max_length(253));
+        out.push(too_long);
     }
     if !is_subdomain(value) {
         out.push(pattern(
@@ -155,7 +159,11 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
             if prefix.is_empty() {
                 out.push("prefix part must be non-empty".to_owned());
             } else {
-                out.extend(dns_subdomain(prefix).iter().map(|m| format!("prefix part {m}")));
+                out.extend(
+                    subdomain(prefix, max_length(253))
+                        .iter()
+                        .map(|m| format!("prefix part {m}")),
+                );
             }
             name
         }

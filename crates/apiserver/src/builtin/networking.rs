@@ -4,6 +4,7 @@ use super::SPEC_AND_STATUS;
 use super::meta::immutable;
 use super::names;
 use super::selector;
+use super::service::{check_endpoint_ip, check_ip};
 use super::tree::{annotation, default, each, get, has, int, is_empty, items, set, text};
 use crate::field::FieldError;
 use crate::registry::{Generation, Strategy};
@@ -423,7 +424,17 @@ fn validate_peer(peer: &Value, path: &str) -> Vec<FieldError> {
         } else {
             out.extend(check_cidr(get(block, "cidr"), &format!("{path}.ipBlock.cidr")));
             for (i, except) in items(block, "except").iter().enumerate() {
-                out.extend(check_cidr(except, &format!("{path}.ipBlock.except[{i}]")));
+                let path = format!("{path}.ipBlock.except[{i}]");
+                out.extend(check_cidr(except, &path));
+                if let (Some(outer), Some(inner)) = (network(get(block, "cidr")), network(except))
+                    && !is_strictly_within(inner, outer)
+                {
+                    out.push(FieldError::invalid(
+                        path,
+                        except,
+                        "must be a strict subset of `cidr`",
+                    ));
+                }
             }
         }
     }
@@ -438,20 +449,26 @@ fn validate_peer(peer: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
+/// The address and the prefix length.
+fn network(value: &Value) -> Option<(IpAddr, u32)> {
+    let (ip, bits) = value.as_str()?.split_once('/')?;
+    let (ip, bits) = (ip.parse::<IpAddr>().ok()?, bits.parse::<u32>().ok()?);
+    let most = if ip.is_ipv4() { 32 } else { 128 };
+    (bits <= most).then_some((ip, bits))
+}
+
+fn is_strictly_within(inner: (IpAddr, u32), outer: (IpAddr, u32)) -> bool {
+    let bits = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => (u128::from(u32::from(ip)) << 96, 32),
+        IpAddr::V6(ip) => (u128::from(ip), 128),
+    };
+    let ((a, a_width), (b, b_width)) = (bits(inner.0), bits(outer.0));
+    let mask = u128::MAX.checked_shl(128 - outer.1).unwrap_or(0);
+    a_width == b_width && a & mask == b & mask && inner.1 > outer.1
+}
+
 fn check_cidr(value: &Value, path: &str) -> Option<FieldError> {
-    let legible = value
-        .as_str()
-        .unwrap_or("")
-        .split_once('/')
-        .is_some_and(|(ip, bits)| {
-            let most = match ip.parse::<IpAddr>() {
-                Ok(IpAddr::V4(_)) => 32,
-                Ok(IpAddr::V6(_)) => 128,
-                Err(_) => return false,
-            };
-            bits.parse::<u8>().is_ok_and(|b| b <= most)
-        });
-    (!legible).then(|| {
+    network(value).is_none().then(|| {
         FieldError::invalid(
             path,
             value,
@@ -483,20 +500,21 @@ fn validate_endpoint_slice(slice: &Value) -> Vec<FieldError> {
         }
         for (j, address) in addresses.iter().enumerate() {
             let parsed = address.as_str().unwrap_or("").parse::<IpAddr>();
-            let path = format!("{path}[{j}]");
-            match (kind.as_str(), parsed) {
-                (Some("IPv4" | "IPv6"), Err(_)) => out.push(FieldError::invalid(
-                    path,
-                    address,
-                    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-                )),
-                (Some("IPv4"), Ok(IpAddr::V6(_))) => {
-                    out.push(FieldError::invalid(path, address, "must be a valid IPv4 address"));
-                }
-                (Some("IPv6"), Ok(IpAddr::V4(_))) => {
-                    out.push(FieldError::invalid(path, address, "must be a valid IPv6 address"));
-                }
-                _ => {}
+            let at = format!("{path}[{j}]");
+            match kind.as_str() {
+                Some("IPv4" | "IPv6") => {}
+                _ => continue,
+            }
+            out.extend(check_ip(&at, address));
+            if let Ok(ip) = parsed {
+                let wrong = match kind.as_str() {
+                    Some("IPv4") if ip.is_ipv6() => Some("must be an IPv4 address"),
+                    Some("IPv6") if ip.is_ipv4() => Some("must be an IPv6 address"),
+                    _ => None,
+                };
+                // upstream names the list here, not the item
+                out.extend(wrong.map(|why| FieldError::invalid(path.clone(), address, why)));
+                out.extend(check_endpoint_ip(&at, address));
             }
         }
     }

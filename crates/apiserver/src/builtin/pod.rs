@@ -5,6 +5,7 @@
 //! thing gets (`enableServiceLinks`, requests from limits). What is wrong with
 //! a pod is [`super::pod_checks`]' matter.
 
+use super::apps::name_warning;
 use super::tree::{at, default, each, entries, flag, get, has, int, items, set, text, with};
 use super::{pod_checks, pod_update};
 use crate::registry::{Generation, Strategy};
@@ -32,11 +33,12 @@ pub(super) static POD: Strategy = Strategy {
         let status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
         set(pod, "status", status);
         if !items(pod, "spec.schedulingGates").is_empty() {
+            let now = get(pod, "metadata.creationTimestamp").clone();
             set(
                 pod,
                 "status.conditions",
                 json!([{"type": "PodScheduled", "status": "False", "lastProbeTime": null,
-                    "lastTransitionTime": null, "reason": "SchedulingGated",
+                    "lastTransitionTime": now, "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates"}]),
             );
         }
@@ -47,7 +49,11 @@ pub(super) static POD: Strategy = Strategy {
     validate: pod_checks::validate_pod,
     validate_create: pod_checks::validate_pod_create,
     validate_update: pod_update::validate_pod_update,
-    warnings: |pod| pod_checks::pod_warnings(pod, "spec"),
+    warnings: |pod| {
+        let mut out = name_warning(pod, "used in the Pod's hostname");
+        out.extend(pod_checks::pod_warnings(pod, "spec"));
+        out
+    },
     selectable: &[
         "spec.nodeName",
         "spec.restartPolicy",
@@ -117,6 +123,9 @@ fn set_quantity(value: &Value) -> Option<&str> {
 
 fn default_pod(pod: &mut Value) {
     with(pod, "spec", default_spec);
+    if int(pod, "spec.terminationGracePeriodSeconds").is_some_and(|n| n < 0) {
+        set(pod, "spec.terminationGracePeriodSeconds", 1);
+    }
     for list in ["containers", "initContainers"] {
         each(pod, &format!("spec.{list}"), requests_from_limits);
     }

@@ -10,16 +10,57 @@ use super::quantity;
 use super::selector;
 use super::tree::{entries, flag, get, has, int, is_empty, items, text};
 use super::volume_checks::{self, Volumes};
-use crate::field::{FieldError, go_quote};
+use crate::field::{FieldError, FieldErrorKind, go_quote, go_struct};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+
+/// A container's security context as Go declares it.
+const CONTEXT: &[(&str, &str)] = &[
+    ("Capabilities", "capabilities"),
+    ("Privileged", "privileged"),
+    ("SELinuxOptions", "seLinuxOptions"),
+    ("WindowsOptions", "windowsOptions"),
+    ("RunAsUser", "runAsUser"),
+    ("RunAsGroup", "runAsGroup"),
+    ("RunAsNonRoot", "runAsNonRoot"),
+    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
+    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
+    ("ProcMount", "procMount"),
+    ("SeccompProfile", "seccompProfile"),
+    ("AppArmorProfile", "appArmorProfile"),
+];
 
 const RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 
 /// A Pod, metadata aside.
 pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
-    validate_spec(get(pod, "spec"), "spec")
+    let mut out = validate_spec(get(pod, "spec"), "spec");
+    if text(pod, "spec.serviceAccountName").is_empty() {
+        for (i, volume) in items(pod, "spec.volumes").iter().enumerate() {
+            for (j, source) in items(volume, "projected.sources").iter().enumerate() {
+                if has(source, "serviceAccountToken") {
+                    out.push(FieldError::forbidden(
+                        format!("spec.volumes[{i}].projected.sources[{j}].serviceAccountToken"),
+                        "must not be specified when serviceAccountName is not set",
+                    ));
+                }
+            }
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        for (i, container) in items(pod, &format!("spec.{list}")).iter().enumerate() {
+            let image = text(container, "image");
+            if image.trim() != image {
+                out.push(FieldError::invalid(
+                    format!("spec.{list}[{i}].image"),
+                    &image.into(),
+                    "must not have leading or trailing whitespace",
+                ));
+            }
+        }
+    }
+    out
 }
 
 /// What only a new Pod must not say.
@@ -126,10 +167,10 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     for (i, alias) in items(spec, "hostAliases").iter().enumerate() {
         let path = at(&format!("hostAliases[{i}]"));
         out.extend(super::service::check_ip(&format!("{path}.ip"), get(alias, "ip")));
-        for host in strings(alias, "hostnames") {
+        for (j, host) in strings(alias, "hostnames").enumerate() {
             for message in names::dns_subdomain(host) {
                 out.push(FieldError::invalid(
-                    format!("{path}.hostnames"),
+                    format!("{path}.hostnames[{j}]"),
                     &host.into(),
                     message,
                 ));
@@ -813,16 +854,18 @@ fn security(context: &Value, path: &str) -> Vec<FieldError> {
     ));
     if get(context, "allowPrivilegeEscalation") == &Value::Bool(false) {
         if flag(context, "privileged") {
-            out.push(FieldError::invalid(
+            out.push(FieldError::with_value(
+                FieldErrorKind::Invalid,
                 path,
-                context,
+                Some(go_struct(context, CONTEXT)),
                 "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
             ));
         }
         if strings(context, "capabilities.add").any(|c| c == "CAP_SYS_ADMIN") {
-            out.push(FieldError::invalid(
+            out.push(FieldError::with_value(
+                FieldErrorKind::Invalid,
                 path,
-                context,
+                Some(go_struct(context, CONTEXT)),
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
             ));
         }
@@ -1026,14 +1069,13 @@ fn pod_term(term: &Value, path: &str) -> Vec<FieldError> {
             format!("{path}.topologyKey"),
             "can not be empty",
         ));
-    } else {
-        for message in names::qualified_name(key) {
-            out.push(FieldError::invalid(
-                format!("{path}.topologyKey"),
-                &key.into(),
-                message,
-            ));
-        }
+    }
+    for message in names::qualified_name(key) {
+        out.push(FieldError::invalid(
+            format!("{path}.topologyKey"),
+            &key.into(),
+            message,
+        ));
     }
     out
 }

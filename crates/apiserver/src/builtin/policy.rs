@@ -4,7 +4,7 @@ use super::SPEC_AND_STATUS;
 use super::pod_checks::{at_most_all, int_or_percent};
 use super::selector;
 use super::tree::{get, has, set};
-use crate::field::FieldError;
+use crate::field::{FieldError, FieldErrorKind, go_struct};
 use crate::registry::{Generation, Strategy};
 use serde_json::{Value, json};
 
@@ -26,9 +26,16 @@ fn validate(budget: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     let spec = get(budget, "spec");
     if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
-        out.push(FieldError::invalid(
+        let fields = [
+            ("MinAvailable", "minAvailable"),
+            ("Selector", "selector"),
+            ("MaxUnavailable", "maxUnavailable"),
+            ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy"),
+        ];
+        out.push(FieldError::with_value(
+            FieldErrorKind::Invalid,
             "spec",
-            spec,
+            Some(go_struct(spec, &fields)),
             "minAvailable and maxUnavailable cannot be both set",
         ));
     }

@@ -3,7 +3,7 @@
 use super::names;
 use super::selector;
 use super::tree::{default, each, get, has, items, text};
-use crate::field::FieldError;
+use crate::field::{FieldError, FieldErrorKind, go_struct};
 use crate::registry::{NameRule, Strategy};
 use serde_json::Value;
 
@@ -189,15 +189,12 @@ fn validate_binding_update(new: &Value, stored: &Value) -> Vec<FieldError> {
     if new == old {
         return Vec::new();
     }
-    // Go prints the internal type, whose fields have no JSON names
-    let shown = format!(
-        "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
-        get(new, "apiGroup"),
-        get(new, "kind"),
-        get(new, "name")
+    let shown = go_struct(
+        new,
+        &[("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name")],
     );
     vec![FieldError::with_value(
-        crate::field::FieldErrorKind::Invalid,
+        FieldErrorKind::Invalid,
         "roleRef",
         Some(shown),
         "cannot change roleRef",

@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The first address of the Service range, `10.96.0.0/12` as kubeadm sets up clusters.
+/// The first address of the Service range, `10.96.0.0/16`.
 const CLUSTER_IP_FIRST: u32 = 0x0a60_0000;
 /// How many addresses the range has; the first and the last are not given out.
-const CLUSTER_IPS: u32 = 1 << 20;
+const CLUSTER_IPS: u32 = 1 << 16;
 /// The node port range of every cluster that does not say otherwise.
 const NODE_PORT_FIRST: u32 = 30000;
 const NODE_PORTS: u32 = 2768;
@@ -59,8 +59,12 @@ pub(crate) fn allocate(
     stored: Option<&Value>,
     taken: impl Fn(Claim<'_>) -> bool,
 ) -> Result<(), Vec<FieldError>> {
-    if let Some(stored) = stored {
-        keep_allocations(service, stored);
+    if stored.is_none()
+        && is_empty(get(service, "spec.clusterIPs"))
+        && !text(service, "spec.clusterIP").is_empty()
+    {
+        let ip = get(service, "spec.clusterIP").clone();
+        set(service, "spec.clusterIPs", json!([ip]));
     }
     if text(service, "spec.type") == "ExternalName" {
         return Ok(());
@@ -154,6 +158,30 @@ fn default_service(service: &mut Value) {
 
 /// What belonged to the old type goes with it, unless the request touched it.
 fn prepare_update(new: &mut Value, old: &Value) {
+    normalize_addresses(new, old);
+    drop_old_type(new, old);
+    keep_allocations(new, old);
+}
+
+/// `clusterIP` and the first of `clusterIPs` are one; who changes the former alone means both.
+fn normalize_addresses(new: &mut Value, old: &Value) {
+    let (ip, old_ip) = (
+        text(new, "spec.clusterIP").to_owned(),
+        text(old, "spec.clusterIP").to_owned(),
+    );
+    if is_empty(get(new, "spec.clusterIPs")) && ip == old_ip {
+        restore(new, old, "spec.clusterIPs");
+    }
+    if ip != old_ip && get(new, "spec.clusterIPs") == get(old, "spec.clusterIPs") {
+        if ip.is_empty() {
+            remove(new, "spec.clusterIPs");
+        } else {
+            set(new, "spec.clusterIPs", json!([ip]));
+        }
+    }
+}
+
+fn drop_old_type(new: &mut Value, old: &Value) {
     let same = |new: &Value, path: &str| get(new, path) == get(old, path);
     if has_cluster_ip(old) && !has_cluster_ip(new) {
         if same(new, "spec.clusterIP") && same(new, "spec.clusterIPs") {
@@ -239,10 +267,6 @@ fn keep_allocations(new: &mut Value, old: &Value) {
 
 fn families(service: &mut Value, stored: Option<&Value>) -> Result<(), Vec<FieldError>> {
     const POLICY: &str = "spec.ipFamilyPolicy";
-    if is_empty(get(service, "spec.clusterIPs")) && !text(service, "spec.clusterIP").is_empty() {
-        let ip = get(service, "spec.clusterIP").clone();
-        set(service, "spec.clusterIPs", json!([ip]));
-    }
     let selectorless = is_headless(service) && entries(service, "spec.selector").next().is_none();
     if !has(service, POLICY) {
         let kept = stored.map_or(&Value::Null, |s| get(s, POLICY)).clone();
@@ -253,8 +277,11 @@ fn families(service: &mut Value, stored: Option<&Value>) -> Result<(), Vec<Field
         };
         set(service, POLICY, policy);
     }
+    let mut out = validate_addresses(service);
+    if !out.is_empty() {
+        return Err(out);
+    }
     let policy = get(service, POLICY).clone();
-    let mut out = Vec::new();
     if policy == "SingleStack" {
         for (list, what) in [
             ("spec.clusterIPs", "cluster IPs"),
@@ -342,7 +369,8 @@ fn cluster_ip(
         set(service, "spec.clusterIPs", json!([ip]));
         return Ok(());
     }
-    if stored.is_some_and(|s| text(s, "spec.clusterIP") == asked) {
+    // of a change of address, validation speaks
+    if stored.is_some_and(|s| !text(s, "spec.clusterIP").is_empty()) {
         return Ok(());
     }
     let Ok(IpAddr::V4(ip)) = asked.parse::<IpAddr>() else {
@@ -357,9 +385,9 @@ fn cluster_ip(
     };
     let offset = u32::from(ip).wrapping_sub(CLUSTER_IP_FIRST);
     if offset == 0 || offset >= CLUSTER_IPS - 1 {
-        return refused(
-            "the provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/12".to_owned(),
-        );
+        return refused(format!(
+            "the provided IP ({asked}) is not in the valid range. The range of valid IPs is 10.96.0.0/16"
+        ));
     }
     if taken(Claim::ClusterIp(&asked)) {
         return refused("provided IP is already allocated".to_owned());
@@ -399,11 +427,13 @@ fn node_ports(
                     &number.into(),
                     "provided port is not in the valid range. The range of valid ports is 30000-32767",
                 )),
-                Some(n) if taken(Claim::NodePort(n, &protocol)) => out.push(FieldError::invalid(
-                    path,
-                    &number.into(),
-                    "provided port is already allocated",
-                )),
+                Some(n) if taken(Claim::NodePort(n, &protocol)) || given.contains(&(n, protocol.clone())) => {
+                    out.push(FieldError::invalid(
+                        path,
+                        &number.into(),
+                        "provided port is already allocated",
+                    ))
+                }
                 Some(_) => {}
             }
             if let Ok(n) = u16::try_from(number) {
@@ -484,6 +514,43 @@ pub(super) fn check_ip(path: &str, value: &Value) -> Option<FieldError> {
     }
 }
 
+/// What an endpoint's address may not be.
+pub(super) fn check_endpoint_ip(path: &str, value: &Value) -> Vec<FieldError> {
+    let shown = value.as_str().unwrap_or("");
+    let Ok(ip) = shown.parse::<IpAddr>() else {
+        return vec![FieldError::invalid(path, value, "must be a valid IP address")];
+    };
+    let link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let link_multicast = match ip {
+        IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
+    };
+    let mut out = Vec::new();
+    for (bad, why) in [
+        (ip.is_unspecified(), format!("may not be unspecified ({shown})")),
+        (
+            ip.is_loopback(),
+            "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned(),
+        ),
+        (
+            link_local,
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned(),
+        ),
+        (
+            link_multicast,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
+        ),
+    ] {
+        if bad {
+            out.push(FieldError::invalid(path, value, why));
+        }
+    }
+    out
+}
+
 fn validate_service(service: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     let kind = text(service, "spec.type");
@@ -549,7 +616,11 @@ fn validate_service(service: &Value) -> Vec<FieldError> {
     }
     out.extend(validate_addresses(service));
     for (i, ip) in items(service, "spec.externalIPs").iter().enumerate() {
-        out.extend(check_ip(&format!("spec.externalIPs[{i}]"), ip));
+        let path = format!("spec.externalIPs[{i}]");
+        match check_ip(&path, ip) {
+            Some(error) => out.push(error),
+            None => out.extend(check_endpoint_ip(&path, ip)),
+        }
     }
     if !matches!(kind, "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort") {
         out.push(FieldError::not_supported(

@@ -397,8 +397,14 @@ fn validate_volume(volume: &Value) -> Vec<FieldError> {
     let capacity = get(spec, "capacity");
     if is_empty(capacity) {
         out.push(FieldError::required("spec.capacity", ""));
-    } else if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|m| m.len() > 1) {
-        out.push(FieldError::not_supported("spec.capacity", capacity, &["storage"]));
+    }
+    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|m| m.len() > 1) {
+        let shown = if capacity.is_null() {
+            json!({})
+        } else {
+            capacity.clone()
+        };
+        out.push(FieldError::not_supported("spec.capacity", &shown, &["storage"]));
     }
     for (name, value) in entries(capacity, "") {
         if value.as_str().and_then(quantity::nano).is_some_and(|n| n <= 0) {
@@ -451,6 +457,17 @@ fn validate_volume(volume: &Value) -> Vec<FieldError> {
         out.push(FieldError::required(
             "spec.nodeAffinity",
             "Local volume requires node affinity",
+        ));
+    }
+    let mode = get(spec, "volumeMode");
+    if mode
+        .as_str()
+        .is_some_and(|m| !matches!(m, "Block" | "Filesystem"))
+    {
+        out.push(FieldError::not_supported(
+            "spec.volumeMode",
+            mode,
+            &["Block", "Filesystem"],
         ));
     }
     let class = text(spec, "storageClassName");
