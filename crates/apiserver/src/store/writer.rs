@@ -95,9 +95,9 @@ pub enum CommitError {
         /// Which.
         key: Key,
     },
-    /// An earlier write to the journal failed, or the runtime is shutting
-    /// down: the store only reads.
-    #[error("the store no longer takes writes")]
+    /// Not written, because an earlier write to the journal failed (then the
+    /// store only reads) or because the runtime is shutting down.
+    #[error("the store takes no writes")]
     Closed,
     /// The write failed. Whether it is on disk is open until the store is
     /// opened again; no reader has seen it.

@@ -7,11 +7,13 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 use futures::FutureExt;
 use proptest::prelude::*;
 use redb::StorageBackend;
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::super::journal::Journal;
 use super::super::*;
@@ -37,6 +39,7 @@ struct Platter {
     luck: u64,
     /// What is found after the power failed.
     after: Option<Vec<u8>>,
+    syncs: usize,
 }
 
 impl Platter {
@@ -104,6 +107,7 @@ impl StorageBackend for Disk {
     fn sync_data(&self) -> io::Result<()> {
         let mut platter = locked(&self.0);
         platter.tick()?;
+        platter.syncs += 1;
         for (start, data) in std::mem::take(&mut platter.pending) {
             platter.synced[start..start + data.len()].copy_from_slice(&data);
         }
@@ -195,7 +199,7 @@ fn run(disk: &Disk, until: u64) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn a_power_cut_loses_nothing_acknowledged_and_halves_nothing(
         cuts in proptest::collection::vec((0u64..160, 1u64..), 1..4),
@@ -229,4 +233,83 @@ proptest! {
             acknowledged = found;
         }
     }
+}
+
+/// A runtime whose only blocking thread is busy until the sender is dropped,
+/// so that what is committed meanwhile has to wait.
+fn busy() -> (tokio::runtime::Runtime, mpsc::Sender<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || released.recv().unwrap_err());
+    (runtime, release)
+}
+
+#[test]
+fn commits_that_wait_travel_together() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    let (runtime, release) = busy();
+    let answers = runtime.block_on(async {
+        let mut commits = JoinSet::new();
+        for n in 0..50 {
+            let store = store.clone();
+            let change = put(&key(&format!("pod-{}", n / 2)), json!({}), Expect::Absent);
+            commits.spawn(async move { store.commit(vec![change]).await });
+        }
+        tokio::task::yield_now().await;
+        // nobody reads what is not on disk
+        assert_eq!(store.revision(), 1);
+        assert_eq!(store.snapshot().count(&pods(), None), 0);
+        let before = locked(&disk.0).syncs;
+        drop(release);
+        let answers = commits.join_all().await;
+        let syncs = locked(&disk.0).syncs - before;
+        assert!(syncs < 10, "{syncs} flushes for 50 commits");
+        answers
+    });
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 25);
+    assert_eq!(store.revision(), 26);
+}
+
+#[test]
+fn a_group_fails_as_one() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    let (runtime, release) = busy();
+    locked(&disk.0).left = Some(0);
+    runtime.block_on(async {
+        let mut commits = JoinSet::new();
+        // the second conflicts with what the first does not come to do
+        for _ in 0..2 {
+            let store = store.clone();
+            let change = put(&key("pod"), json!({}), Expect::Absent);
+            commits.spawn(async move { store.commit(vec![change]).await });
+        }
+        tokio::task::yield_now().await;
+        drop(release);
+        for answer in commits.join_all().await {
+            assert!(matches!(answer, Err(CommitError::Journal(_))), "{answer:?}");
+        }
+    });
+    assert_eq!(store.revision(), 1);
+    assert!(matches!(commit(&store, twins(1)), Err(CommitError::Closed)));
+}
+
+#[test]
+fn a_runtime_that_ends_takes_no_store_with_it() {
+    let store = open(&Disk::default()).unwrap();
+    let (runtime, release) = busy();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    {
+        let _inside = handle.enter();
+        assert!(matches!(commit(&store, twins(1)), Err(CommitError::Closed)));
+    }
+    drop(release);
+    assert_eq!(reached(&store), 0);
+    commit(&store, twins(1)).unwrap();
+    assert_eq!(reached(&store), 1);
 }
