@@ -1,0 +1,173 @@
+//! The schemas a document holds: those its paths reach.
+
+use super::META;
+use crate::registry::{Resource, SchemaSource};
+use equate_manifest::schema::{Schema, kubernetes, kubernetes_resources};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+const REFERENCE: &str = "#/components/schemas/";
+
+/// A built-in resource's definition.
+pub(super) fn builtin_name(resource: &Resource) -> Option<&str> {
+    match &resource.schema {
+        SchemaSource::Builtin(name) => Some(name),
+        SchemaSource::Custom(_) => None,
+    }
+}
+
+/// The name of a resource's schema: a custom one's is its group backwards, its version and its kind.
+pub(super) fn definition_name(resource: &Resource) -> String {
+    match builtin_name(resource) {
+        Some(name) => name.to_owned(),
+        None => format!("{}.{}", custom_prefix(resource), resource.kind),
+    }
+}
+
+pub(super) fn list_definition_name(resource: &Resource) -> String {
+    match builtin_name(resource) {
+        Some(name) => format!("{name}List"),
+        None => format!("{}.{}", custom_prefix(resource), resource.list_kind),
+    }
+}
+
+fn custom_prefix(resource: &Resource) -> String {
+    let mut parts: Vec<&str> = resource.group.split('.').collect();
+    parts.reverse();
+    format!("{}.{}", parts.join("."), resource.version)
+}
+
+/// The schema of a subresource's body.
+pub(super) fn definition_of_kind(parent: &Resource, group: &str, version: &str, kind: &str) -> String {
+    if kind == parent.kind && group == parent.group && version == parent.version {
+        return definition_name(parent);
+    }
+    // Bodies of other kinds are built in: beside a built-in resource of their group and version.
+    let beside = kubernetes_resources()
+        .iter()
+        .find(|resource| resource.group == group && resource.version == version);
+    let package = beside.and_then(|resource| resource.definition.rsplit_once('.'));
+    package.map_or_else(|| kind.to_owned(), |(package, _)| format!("{package}.{kind}"))
+}
+
+/// The schemas that paths refer to, and those they refer to in turn.
+pub(super) fn reachable(
+    paths: &Map<String, Value>,
+    used: &[&Arc<Resource>],
+    group_version: Option<(&str, &str)>,
+) -> Map<String, Value> {
+    let mut wanted = Vec::new();
+    for path in paths.values() {
+        references(path, &mut wanted);
+    }
+    // A watch answers with events, in a stream that its operation cannot describe.
+    if used
+        .iter()
+        .any(|resource| resource.verbs.iter().any(|verb| verb == "watch"))
+    {
+        wanted.push(format!("{META}WatchEvent"));
+    }
+    let mut schemas = Map::new();
+    while let Some(name) = wanted.pop() {
+        if schemas.contains_key(&name) {
+            continue;
+        }
+        if let Some(mut schema) = schema(&name, used) {
+            if [format!("{META}DeleteOptions"), format!("{META}WatchEvent")].contains(&name)
+                && let Some((group, version)) = group_version
+                && let Some(Value::Array(kinds)) = schema.get_mut("x-kubernetes-group-version-kind")
+            {
+                let kind = &name[META.len()..];
+                kinds.push(json!({"group": group, "version": version, "kind": kind}));
+            }
+            references(&schema, &mut wanted);
+            schemas.insert(name, schema);
+        }
+    }
+    schemas
+}
+
+fn schema(name: &str, used: &[&Arc<Resource>]) -> Option<Value> {
+    if let Some(schema) = kubernetes().get(name) {
+        return Some(publish(schema));
+    }
+    used.iter().find_map(|resource| {
+        let SchemaSource::Custom(custom) = &resource.schema else {
+            return None;
+        };
+        if definition_name(resource) == name {
+            return Some(publish(custom.schema()));
+        }
+        (list_definition_name(resource) == name).then(|| list(resource))
+    })
+}
+
+fn list(resource: &Resource) -> Value {
+    let reference = |name: String| json!({ "$ref": format!("{REFERENCE}{name}") });
+    json!({
+        "type": "object",
+        "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "items": {"type": "array", "items": reference(definition_name(resource))},
+            "kind": {"type": "string"},
+            "metadata": reference(format!("{META}ListMeta")),
+        },
+        "x-kubernetes-group-version-kind": [{
+            "group": resource.group, "version": resource.version, "kind": resource.list_kind,
+        }],
+    })
+}
+
+/// A schema as upstream publishes it: without our own marks, a reference with siblings under `allOf`.
+fn publish(schema: &Schema) -> Value {
+    let mut value = serde_json::to_value(schema).unwrap_or_default();
+    publish_node(&mut value);
+    value
+}
+
+fn publish_node(node: &mut Value) {
+    let Value::Object(node) = node else { return };
+    for mark in ["x-omit", "x-zero", "x-go", "x-inline"] {
+        node.remove(mark);
+    }
+    if let Some(Value::String(name)) = node.remove("$ref") {
+        let reference = json!({ "$ref": format!("{REFERENCE}{name}") });
+        if node.is_empty() {
+            *node = Map::from_iter([("$ref".to_owned(), reference["$ref"].clone())]);
+        } else {
+            node.insert("allOf".to_owned(), json!([reference]));
+        }
+        return;
+    }
+    if let Some(Value::Object(properties)) = node.get_mut("properties") {
+        properties.values_mut().for_each(publish_node);
+    }
+    for key in ["items", "additionalProperties", "not"] {
+        if let Some(child) = node.get_mut(key) {
+            publish_node(child);
+        }
+    }
+    for key in ["allOf", "anyOf", "oneOf"] {
+        if let Some(Value::Array(children)) = node.get_mut(key) {
+            children.iter_mut().for_each(publish_node);
+        }
+    }
+}
+
+/// The names of the definitions a published value refers to.
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(target)) = map.get("$ref")
+                && let Some(name) = target.strip_prefix(REFERENCE)
+            {
+                found.push(name.to_owned());
+            }
+            map.values().for_each(|child| references(child, found));
+        }
+        Value::Array(items) => items.iter().for_each(|child| references(child, found)),
+        _ => {}
+    }
+}

@@ -1,0 +1,153 @@
+//! How the API describes itself to programs: OpenAPI v3, one document per group and version.
+//!
+//! Pure functions from the list of resources; the caller keeps what they make
+//! until the list changes. A document holds the paths that are really served:
+//! upstream's deprecated `/watch/` paths and the `exec`, `attach`,
+//! `portforward` and `proxy` subresources are not, nor are content types other
+//! than JSON and YAML. Built-in types carry no descriptions. OpenAPI v2 is refused by name.
+
+mod components;
+mod paths;
+#[cfg(test)]
+mod tests;
+
+use crate::registry::Resource;
+use crate::status::ApiError;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha512};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+/// The answer to `/openapi/v2`.
+pub(crate) fn v2_not_supported() -> ApiError {
+    ApiError::new(
+        406,
+        "NotAcceptable",
+        "the embedded API server does not support /openapi/v2: ask for /openapi/v3",
+        None,
+    )
+}
+
+/// What clients cache a document by: the SHA-512 of its bytes in capital hexadecimal.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(128);
+    for byte in Sha512::digest(bytes) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02X}");
+    }
+    text
+}
+
+/// The names of all documents: `api/v1`, `apis/apps/v1`, and the small ones above them.
+pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<String> {
+    let mut names: BTreeSet<String> = ["api", "apis", "version"].map(str::to_owned).into();
+    for resource in resources {
+        match resource.group.as_str() {
+            "" => {
+                names.insert(format!("api/{}", resource.version));
+            }
+            group => {
+                names.insert(format!("apis/{group}"));
+                names.insert(format!("apis/{group}/{}", resource.version));
+            }
+        }
+    }
+    names.into_iter().collect()
+}
+
+/// The document of `/openapi/v3`, from the documents' names and hashes.
+pub(crate) fn index(documents: &[(String, String)]) -> Value {
+    let paths: Map<String, Value> = documents
+        .iter()
+        .map(|(name, hash)| {
+            let url = format!("/openapi/v3/{name}?hash={hash}");
+            (name.clone(), json!({ "serverRelativeURL": url }))
+        })
+        .collect();
+    json!({ "paths": paths })
+}
+
+/// The document of a name as in [`group_versions`], as JSON.
+pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8>> {
+    let parts: Vec<&str> = name.split('/').collect();
+    let (paths, used): (Map<String, Value>, Vec<&Arc<Resource>>) = match parts.as_slice() {
+        ["version"] => {
+            let definition = "io.k8s.apimachinery.pkg.version.Info";
+            (
+                paths::single("/version/", "getCodeVersion", "version", definition),
+                Vec::new(),
+            )
+        }
+        ["api"] => {
+            let definition = format!("{META}APIVersions");
+            (
+                paths::single("/api/", "getCoreAPIVersions", "core", &definition),
+                Vec::new(),
+            )
+        }
+        ["apis"] => {
+            let definition = format!("{META}APIGroupList");
+            (
+                paths::single("/apis/", "getAPIVersions", "apis", &definition),
+                Vec::new(),
+            )
+        }
+        ["apis", group] if resources.iter().any(|resource| resource.group == *group) => {
+            let name = paths::group_name(group);
+            let operation = format!("get{name}APIGroup");
+            let definition = format!("{META}APIGroup");
+            let path = format!("/apis/{group}/");
+            (
+                paths::single(&path, &operation, &paths::lower_first(&name), &definition),
+                Vec::new(),
+            )
+        }
+        ["api", version] => group_version(resources, "", version)?,
+        ["apis", group, version] => group_version(resources, group, version)?,
+        _ => return None,
+    };
+    let group_version = match parts.as_slice() {
+        ["apis", group, version] => Some((*group, *version)),
+        _ => None,
+    };
+    let schemas = components::reachable(&paths, &used, group_version);
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.3"},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "BearerToken": {
+                    "description": "Bearer Token authentication",
+                    "in": "header",
+                    "name": "authorization",
+                    "type": "apiKey",
+                },
+            },
+        },
+    });
+    serde_json::to_vec(&document).ok()
+}
+
+type GroupVersionPaths<'a> = (Map<String, Value>, Vec<&'a Arc<Resource>>);
+
+fn group_version<'a>(
+    resources: &'a [Arc<Resource>],
+    group: &str,
+    version: &str,
+) -> Option<GroupVersionPaths<'a>> {
+    let used: Vec<&Arc<Resource>> = resources
+        .iter()
+        .filter(|resource| resource.group == group && resource.version == version)
+        .collect();
+    let first = used.first()?;
+    let mut paths = paths::resource_list(first);
+    for resource in &used {
+        paths::resource(resource, &mut paths);
+    }
+    Some((paths, used))
+}
