@@ -68,28 +68,27 @@ impl Replay {
                 Err(error) => {
                     assert_eq!(&error.to_value(), response, "{about}");
                     self.compared += 1;
-                    return;
                 }
                 // Refused later, by validation or preconditions.
-                Ok(_) if response["kind"] == "Status" => return,
-                Ok(applied) => self.keep(about, applied.object, response),
+                Ok(_) if response["kind"] == "Status" => {}
+                Ok(applied) => self.keep(about, &applied.object, response),
             }
         } else if response["kind"] == self.kind.kind.as_str() {
             let mut new = response.clone();
             take_managed_fields(&mut new);
             let manager = self.kind.manager(&name, subresource);
             let new = update(self.live.as_ref(), new, &manager);
-            self.keep(about, new, response);
+            self.keep(about, &new, response);
         }
     }
 
     /// Compares the managers, and goes on from the recorded object with ours.
-    fn keep(&mut self, about: &str, ours: Value, recorded: &Value) {
-        assert_eq!(timeless(&ours), timeless(recorded), "{about}");
+    fn keep(&mut self, about: &str, ours: &Value, recorded: &Value) {
+        assert_eq!(timeless(ours), timeless(recorded), "{about}");
         self.compared += 1;
         let mut live = recorded.clone();
         take_managed_fields(&mut live);
-        if let Some(entries) = managed_fields(&ours) {
+        if let Some(entries) = managed_fields(ours) {
             set_managed_fields(&mut live, entries.clone());
         }
         self.live = Some(live);
