@@ -177,6 +177,10 @@ fn default_daemon_set(object: &mut Value) {
         default(object, "spec.updateStrategy.rollingUpdate.maxSurge", 0);
     }
     default(object, "spec.revisionHistoryLimit", 10);
+    // Upstream's conversion writes the counter whether it counts yet or not, so its first writer owns it.
+    if template_generation(object).is_none() {
+        set_template_generation(object, 0);
+    }
 }
 
 fn default_replication_controller(object: &mut Value) {

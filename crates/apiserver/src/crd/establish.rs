@@ -165,6 +165,14 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     status
 }
 
+/// The status of a definition at the moment its deletion is asked for.
+pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
+    let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(&mut status, "Terminating", "True", "InstanceDeletionPending", message, now);
+    status
+}
+
 /// The status of a definition that is being deleted while its objects still go.
 pub(crate) fn terminating(crd: &Value, done: bool, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));

@@ -61,6 +61,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
+    /// The list's metadata.
     pub(crate) fn metadata(&self) -> Value {
         let mut out = json!({ "resourceVersion": self.revision.to_string() });
         if let Some(token) = &self.continue_token {
@@ -273,11 +274,12 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
     let items = converted.iter().map(std::convert::AsRef::as_ref);
     let value = match reply.accepted.shape {
         Shape::Object => {
-            let list = List {
-                resource,
-                metadata: page.metadata(),
-                items,
-            };
+            let mut metadata = page.metadata();
+            if resource.is_custom() && page.continue_token.is_none() {
+                // Upstream's untyped lists always say it.
+                metadata["continue"] = json!("");
+            }
+            let list = List { resource, metadata, items };
             if reply.accepted.format == Format::Json {
                 let bytes = serde_json::to_vec(&list).map_err(|e| ApiError::internal(e.to_string()))?;
                 return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), Bytes::from(bytes)));

@@ -1,7 +1,7 @@
 //! Paths that name no object: discovery, OpenAPI, version, health.
 
 use super::Call;
-use super::pending::{discovery, openapi};
+use crate::{discovery, openapi};
 use super::respond::{Reply, text};
 use crate::catalog::Registry;
 use crate::status::ApiError;

@@ -124,7 +124,7 @@ fn cannot_handle(resource: &Resource, why: &str) -> ApiError {
 
 /// As much of a body as upstream quotes in its message.
 fn excerpt(bytes: &[u8]) -> String {
-    const SHOWN: usize = 22;
+    const SHOWN: usize = 30;
     if bytes.len() <= SHOWN {
         String::from_utf8_lossy(bytes).into_owned()
     } else {

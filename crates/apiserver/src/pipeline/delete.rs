@@ -164,7 +164,7 @@ impl Api {
             state["status"]["phase"] = json!("Terminating");
         }
         if resource.is_crd() && !begun {
-            state = crate::crd::terminating(&state, false, &seconds(at));
+            state["status"] = crate::crd::deletion_pending(&state, &seconds(at));
         }
         Some(state)
     }

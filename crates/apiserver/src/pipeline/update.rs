@@ -283,11 +283,14 @@ fn generation_rises(target: &Target, new: &Value, stored: &Value) -> bool {
 fn update_errors(target: &Target, new: &Value, stored: &Value) -> Vec<FieldError> {
     let resource = &*target.resource;
     let mut errors = crate::builtin::validate_object_meta(new, resource.strategy.name, resource.namespaced);
-    errors.extend(crate::builtin::validate_object_meta_update(new, stored, false));
+    // Twice, as upstream: once for all kinds and once by each kind's own rules.
+    let metadata = crate::builtin::validate_object_meta_update(new, stored, false);
+    errors.extend(metadata.iter().cloned());
+    errors.extend(metadata);
     if target.endpoint != Endpoint::Status {
         errors.extend(resource.validate(new, Some(stored)));
     } else if let SchemaSource::Custom(version) = &resource.schema {
-        errors.extend(version.validate(new, Some(stored)));
+        errors.extend(version.validate_status(new, stored));
     }
     errors
 }
