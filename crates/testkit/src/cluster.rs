@@ -18,7 +18,7 @@ pub enum Cluster {
     /// The embedded API, in this process and on a loopback port.
     Embedded(Box<Embedded>),
     /// The real control plane.
-    Real(RealCluster),
+    Real(Box<RealCluster>),
 }
 
 /// An embedded cluster that is set up like the real one.
@@ -46,6 +46,7 @@ impl Embedded {
             )
             .token(Token::new(ALICE_TOKEN), identity("alice", "devs", ALICE_UID))
             .service_account_admission(false)
+            .controllers(equate_apiserver::Profile::differential())
             .build()
             .await?;
         let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
@@ -97,9 +98,10 @@ impl Cluster {
     pub async fn named(name: &str, progress: Progress<'_>) -> Result<Cluster, Error> {
         match name {
             "embedded" => Ok(Cluster::Embedded(Box::new(Embedded::start().await?))),
-            "real" => Ok(Cluster::Real(
-                RealCluster::start(Profile::Differential, progress).await?,
-            )),
+            "real" => {
+                let cluster = RealCluster::start(Profile::Differential, progress).await?;
+                Ok(Cluster::Real(Box::new(cluster)))
+            }
             _ => Err(Error::Name {
                 name: name.to_owned(),
             }),

@@ -40,6 +40,28 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Where two texts differ: their first lines that are not equal.
+pub fn texts(at: &str, expected: &str, actual: &str) -> Option<Difference> {
+    if expected == actual {
+        return None;
+    }
+    let (mut left, mut right) = (expected.lines(), actual.lines());
+    let mut line = 0;
+    loop {
+        line += 1;
+        let (expected, actual) = (left.next(), right.next());
+        if expected != actual || expected.is_none() {
+            let shown = |line: Option<&str>| line.map_or("the end".to_owned(), |line| format!("{line:?}"));
+            let at = format!("{at} line {line}");
+            return Some(Difference {
+                at,
+                expected: shown(expected),
+                actual: shown(actual),
+            });
+        }
+    }
+}
+
 /// The differences of an answer, short enough to read.
 pub fn report(differences: &[Difference]) -> String {
     let mut lines: Vec<String> = differences

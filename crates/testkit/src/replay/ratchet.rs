@@ -61,15 +61,21 @@ impl Summary {
 }
 
 impl Outcomes {
-    /// Notes what came of a step.
+    /// Notes what came of a scenario's step.
     pub fn note(&mut self, scenario: &Scenario, step: usize, differences: Vec<Difference>) {
-        let desc = scenario
-            .steps
-            .get(step)
-            .map(|step| step.desc.clone())
-            .unwrap_or_default();
-        self.0
-            .insert((scenario.name.clone(), step), Outcome { desc, differences });
+        let desc = scenario.steps.get(step).map_or("", |step| &step.desc);
+        self.note_as(&scenario.name, step, desc, differences);
+    }
+
+    /// Notes what came of a step that is not a request, such as a command line.
+    pub fn note_as(&mut self, scenario: &str, step: usize, desc: &str, differences: Vec<Difference>) {
+        self.0.insert(
+            (scenario.to_owned(), step),
+            Outcome {
+                desc: desc.to_owned(),
+                differences,
+            },
+        );
     }
 
     /// Holds the outcomes against the lists.
@@ -116,22 +122,6 @@ impl Outcomes {
         } else {
             Err(complaints)
         }
-    }
-
-    /// Every step that differs, with its first differences; for a person who works on it.
-    pub fn differing(&self) -> String {
-        let mut text = String::new();
-        for (key, Outcome { desc, differences }) in &self.0 {
-            if !differences.is_empty() {
-                complain(
-                    &mut text,
-                    key,
-                    desc,
-                    &format!("differs:\n{}", report(differences)),
-                );
-            }
-        }
-        text
     }
 }
 

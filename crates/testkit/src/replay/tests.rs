@@ -15,9 +15,9 @@ fn answer(body: Value) -> Answer {
 }
 
 #[track_caller]
-fn check_normal(body: Value, normal: Value) {
+fn check_normal(body: Value, normal: &Value) {
     let once = Normaliser::default().answer(answer(body));
-    assert_eq!(once.body, normal);
+    assert_eq!(once.body, *normal);
     assert_eq!(
         Normaliser::default().answer(once.clone()),
         once,
@@ -33,7 +33,7 @@ fn ids_versions_and_times_become_tokens_numbered_by_appearance() {
             {"uid": "22222222-1111-1111-1111-111111111111", "resourceVersion": "9", "t": "2026-01-02T03:04:05.123456Z"},
             {"m": "uid 11111111-1111-1111-1111-111111111111 is gone", "resourceVersion": "7"},
         ]),
-        json!([
+        &json!([
             {"uid": "<uid:1>", "resourceVersion": "<rv:1>", "t": "<ts>"},
             {"uid": "<uid:2>", "resourceVersion": "<rv:2>", "t": "<ts>"},
             {"m": "uid <uid:1> is gone", "resourceVersion": "<rv:1>"},
@@ -48,22 +48,22 @@ fn what_no_server_repeats_is_masked() {
             {"metadata": {"name": "kube-root-ca.crt"}},
             {"metadata": {"name": "p-x7b2k", "generateName": "p-"}},
         ]}),
-        json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "<rv>", "continue": "<continue>"}, "items": [
+        &json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "<rv>", "continue": "<continue>"}, "items": [
             {"metadata": {"name": "p-<generated>", "generateName": "p-"}},
         ]}),
     );
     check_normal(
         json!({"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ports": [{"nodePort": 30001}]}}),
-        json!({"spec": {"clusterIP": "<ip>", "clusterIPs": ["<ip>"], "ports": [{"nodePort": "<port>"}]}}),
+        &json!({"spec": {"clusterIP": "<ip>", "clusterIPs": ["<ip>"], "ports": [{"nodePort": "<port>"}]}}),
     );
     check_normal(
         json!({"spec": {"clusterIP": "None"}}),
-        json!({"spec": {"clusterIP": "None"}}),
+        &json!({"spec": {"clusterIP": "None"}}),
     );
     check_normal(
         json!({"kind": "Table", "metadata": {}, "columnDefinitions": [{"name": "Name"}, {"name": "Age"}],
                "rows": [{"cells": ["5m", "5m3s"]}]}),
-        json!({"kind": "Table", "metadata": {}, "columnDefinitions": [{"name": "Name"}, {"name": "Age"}],
+        &json!({"kind": "Table", "metadata": {}, "columnDefinitions": [{"name": "Name"}, {"name": "Age"}],
                "rows": [{"cells": ["5m", "<age>"]}]}),
     );
 }

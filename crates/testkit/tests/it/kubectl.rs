@@ -1,7 +1,8 @@
 //! What a person types, against the embedded API and the real one: kubectl 1.37 and 1.31.
 //!
 //! Both get the same commands in the same order with an empty discovery cache; exit code,
-//! stdout and stderr have to be equal after normalisation. `explain` is compared without its
+//! stdout and stderr have to be equal after normalisation, but for what stands with its reason in
+//! `tests/ratchet/kubectl.jsonl`. `explain` is compared without its
 //! descriptions, which the embedded schemas do not carry.
 
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::process::Stdio;
 
 use equate_testkit::cluster::Cluster;
 use equate_testkit::peers::{self, KubectlVersion};
+use equate_testkit::replay::compare::{Difference, texts};
+use equate_testkit::replay::ratchet::{self, Outcomes};
 use regex::Regex;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -345,56 +348,60 @@ async fn make_namespace(cluster: &Cluster, name: &str) {
     cluster.client().unwrap().request_text(request).await.unwrap();
 }
 
-/// Runs every command on both and gives a report of what differs.
-async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster) -> Vec<String> {
+impl Outcome {
+    /// Where this one, the judge's, and another's differ.
+    fn compare(&self, actual: &Outcome) -> Vec<Difference> {
+        let code = |outcome: &Outcome| format!("{:?}", outcome.code);
+        [
+            texts("exit code", &code(self), &code(actual)),
+            texts("stdout", &self.stdout, &actual.stdout),
+            texts("stderr", &self.stderr, &actual.stderr),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Runs every command on both and notes what differs.
+async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, outcomes: &mut Outcomes) {
     let clients = peers::kubectl(version, &mut |line: &str| println!("peers: {line}")).unwrap();
     let namespace = format!("kubectl-{}", version.number().replace('.', "-"));
     let (left_home, right_home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let shell = |cluster: &'_ Cluster, home: &'_ Path| (cluster.kubeconfig().to_owned(), home.to_owned());
-    let (left_config, left_home_path) = shell(expected, left_home.path());
-    let (right_config, right_home_path) = shell(actual, right_home.path());
     for cluster in [expected, actual] {
         make_namespace(cluster, &namespace).await;
     }
     let left = Shell {
         kubectl: &clients.kubectl,
-        kubeconfig: &left_config,
+        kubeconfig: expected.kubeconfig(),
         namespace: &namespace,
-        home: &left_home_path,
+        home: left_home.path(),
     };
     let right = Shell {
         kubectl: &clients.kubectl,
-        kubeconfig: &right_config,
+        kubeconfig: actual.kubeconfig(),
         namespace: &namespace,
-        home: &right_home_path,
+        home: right_home.path(),
     };
-    let mut differing = Vec::new();
-    for (line, stdin) in COMMANDS {
+    for (step, (line, stdin)) in COMMANDS.iter().enumerate() {
         let (expected, actual) = tokio::join!(left.run(line, stdin), right.run(line, stdin));
-        if expected != actual {
-            differing.push(format!(
-                "kubectl {} {line}\n  expected {expected:#?}\n  got {actual:#?}",
-                version.number()
-            ));
-        }
+        outcomes.note_as(&namespace, step, line, expected.compare(&actual));
     }
-    differing
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_cannot_tell_them_apart() {
     let Some(real) = real_cluster().await else { return };
     let embedded = Cluster::named("embedded", &mut |_: &str| {}).await.unwrap();
-    let mut differing = Vec::new();
+    let mut outcomes = Outcomes::default();
     for version in KubectlVersion::ALL {
-        differing.extend(compare(version, &real, &embedded).await);
+        compare(version, &real, &embedded, &mut outcomes).await;
     }
-    assert!(
-        differing.is_empty(),
-        "{} commands differ:\n{}",
-        differing.len(),
-        differing.join("\n")
-    );
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ratchet/kubectl.jsonl");
+    let summary = outcomes
+        .judge(&ratchet::load(&list).unwrap(), &[])
+        .unwrap_or_else(|report| panic!("{report}"));
+    println!("{summary:?}: {:.1} % equal", summary.percent());
     embedded.stop().await.unwrap();
     real.stop().await.unwrap();
 }

@@ -1,5 +1,12 @@
 //! The embedded API held against the real one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests, also their helpers"
+)]
+
 mod kubectl;
 mod live;
 mod peer;

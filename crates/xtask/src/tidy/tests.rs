@@ -8,7 +8,7 @@ fn file(path: &str, text: &str) -> File {
 }
 
 #[track_caller]
-fn check(complaints: Vec<String>, expected: &[&str]) {
+fn check(complaints: &[String], expected: &[&str]) {
     assert_eq!(complaints, expected);
 }
 
@@ -56,7 +56,7 @@ fn sources() {
         ),
         ("Cargo.lock", concat!("pypi", ".org"), &[]),
     ] {
-        check(sources::check(&[file(path, text)]), expected);
+        check(&sources::check(&[file(path, text)]), expected);
     }
 }
 
@@ -98,7 +98,7 @@ fn documents() {
             file("docs/decisions/0001-x.md", decision),
             file(path, text),
         ];
-        check(documents::check(&files), expected);
+        check(&documents::check(&files), expected);
     }
     let files = [
         architecture(),
@@ -107,7 +107,7 @@ fn documents() {
         file("docs/decisions/0002-y.md", "# 2\n"),
     ];
     check(
-        documents::check(&files),
+        &documents::check(&files),
         &[
             "docs/decisions: 0002 is used twice or follows a gap",
             "docs/decisions/README.md: 0001-x.md leads nowhere",
@@ -119,7 +119,7 @@ fn documents() {
         ],
     );
     check(
-        documents::check(&[architecture(), file("crates/b/Cargo.toml", "")]),
+        &documents::check(&[architecture(), file("crates/b/Cargo.toml", "")]),
         &[
             "ARCHITECTURE.md: crate b has no row",
             "ARCHITECTURE.md: there is no crate a",
@@ -156,6 +156,6 @@ fn edges() {
             &["crates/new/Cargo.toml: crate new is not in xtask's table of edges"],
         ),
     ] {
-        check(edges::check(&[file(path, text)]), expected);
+        check(&edges::check(&[file(path, text)]), expected);
     }
 }
