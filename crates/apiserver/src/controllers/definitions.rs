@@ -68,7 +68,8 @@ impl Definitions {
         let left = seen.snapshot.count(&defined, None);
         let done = left == 0;
         let mut actions = Vec::new();
-        let status = terminating(definition, done, &stamp(seen));
+        // Upstream tells of completion in the write that ends the object, so nobody ever sees it.
+        let status = terminating(definition, false, &stamp(seen));
         if status != definition["status"] {
             actions.push(self.write_status(key, definition, &status));
         }

@@ -9,6 +9,7 @@
 
 mod clients;
 mod journal;
+mod lifecycle;
 
 use std::time::Duration;
 

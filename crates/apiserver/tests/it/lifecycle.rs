@@ -1,0 +1,258 @@
+//! What happens after a write, through the whole API: the controllers, with a paused clock.
+
+use axum::body::Body;
+use equate_apiserver::{EmbeddedCluster, Identity, Profile};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tower::ServiceExt;
+
+struct Bench(EmbeddedCluster);
+
+impl Bench {
+    async fn new() -> Self {
+        let builder = EmbeddedCluster::builder().controllers(Profile::differential());
+        Self(builder.build().await.unwrap())
+    }
+
+    /// As the administrator; the status and the body.
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
+        let media = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", media)
+            .extension(Identity::admin())
+            .body(if body.is_null() {
+                Body::empty()
+            } else {
+                Body::from(body.to_string())
+            })
+            .unwrap();
+        let response = self.0.router().oneshot(request).await.unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (
+            status,
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))),
+        )
+    }
+
+    async fn done(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) = self.ask(method, path, &body).await;
+        assert!(status.is_success(), "{method} {path}: {answer}");
+        answer
+    }
+
+    async fn config_map(&self, name: &str, owner: Option<&str>, finalizers: &[&str]) -> String {
+        let mut meta = json!({ "name": name });
+        if let Some(uid) = owner {
+            meta["ownerReferences"] = json!([
+                { "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": true }
+            ]);
+        }
+        if !finalizers.is_empty() {
+            meta["finalizers"] = json!(finalizers);
+        }
+        let made = self.done("POST", &in_g(""), json!({ "metadata": meta })).await;
+        made["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    /// The ConfigMaps of the namespace that a test made: name, `~` if being deleted, `@` if owned.
+    async fn shown(&self) -> Vec<String> {
+        let list = self.done("GET", &in_g(""), Value::Null).await;
+        let items = list["items"].as_array().unwrap().iter();
+        let items = items.map(|o| &o["metadata"]);
+        let items = items.filter(|m| m["name"] != "kube-root-ca.crt");
+        items
+            .map(|m| {
+                let mut line = m["name"].as_str().unwrap().to_owned();
+                if m.get("deletionTimestamp").is_some() {
+                    line.push('~');
+                }
+                if m.get("ownerReferences").is_some() {
+                    line.push('@');
+                }
+                line
+            })
+            .collect()
+    }
+}
+
+fn in_g(name: &str) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    format!("/api/v1/namespaces/g/configmaps{slash}{name}")
+}
+
+/// A paused clock moves on only when nothing else is left to do.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+async fn settle() {
+    pass(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_reaches_dependents_as_it_is_told_to() {
+    let check = async |propagation: &str, finalizers: &[&str], want: &[&str]| {
+        let bench = Bench::new().await;
+        bench
+            .done(
+                "POST",
+                "/api/v1/namespaces",
+                json!({ "metadata": { "name": "g" } }),
+            )
+            .await;
+        let owner = bench.config_map("owner", None, &[]).await;
+        bench.config_map("dependent", Some(&owner), finalizers).await;
+        settle().await;
+        bench
+            .done(
+                "DELETE",
+                &in_g("owner"),
+                json!({ "propagationPolicy": propagation }),
+            )
+            .await;
+        settle().await;
+        assert_eq!(bench.shown().await, want, "{propagation} {finalizers:?}");
+    };
+    check("Background", &[], &[]).await;
+    check("Foreground", &[], &[]).await;
+    check("Orphan", &[], &["dependent"]).await;
+    check("Background", &["a.io/b"], &["dependent~@"]).await;
+    check("Foreground", &["a.io/b"], &["dependent~@", "owner~"]).await;
+    check("Orphan", &["a.io/b"], &["dependent"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_lives_furnished_and_ends_empty() {
+    let bench = Bench::new().await;
+    let g = "/api/v1/namespaces/g";
+    bench
+        .done(
+            "POST",
+            "/api/v1/namespaces",
+            json!({ "metadata": { "name": "g" } }),
+        )
+        .await;
+    settle().await;
+    let account = bench
+        .done("GET", &format!("{g}/serviceaccounts/default"), Value::Null)
+        .await;
+    assert_eq!(account["metadata"].get("managedFields"), None);
+    let ca = bench.done("GET", &in_g("kube-root-ca.crt"), Value::Null).await;
+    assert_eq!(ca["data"]["ca.crt"], bench.0.certificate_authority());
+    assert_eq!(
+        ca["metadata"]["managedFields"][0]["manager"],
+        "kube-controller-manager"
+    );
+
+    bench.config_map("held", None, &["a.io/b"]).await;
+    bench.config_map("free", None, &[]).await;
+    bench.done("DELETE", g, Value::Null).await;
+    let (status, refused) = bench
+        .ask("POST", &in_g(""), &json!({ "metadata": { "name": "late" } }))
+        .await;
+    assert_eq!(
+        (status.as_u16(), &refused["details"]["causes"][0]["reason"]),
+        (403, &json!("NamespaceTerminating"))
+    );
+    pass(Duration::from_secs(6)).await;
+    assert_eq!(bench.shown().await, ["held~"]);
+    let namespace = bench.done("GET", g, Value::Null).await;
+    let told: Vec<String> = namespace["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| {
+            format!(
+                "{}={}",
+                c["type"].as_str().unwrap(),
+                c["status"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "NamespaceDeletionDiscoveryFailure=False",
+            "NamespaceDeletionGroupVersionParsingFailure=False",
+            "NamespaceDeletionContentFailure=False",
+            "NamespaceContentRemaining=True",
+            "NamespaceFinalizersRemaining=True",
+        ]
+    );
+    let managers = namespace["metadata"]["managedFields"].as_array().unwrap();
+    let status = managers.iter().find(|m| m["subresource"] == "status").unwrap();
+    assert_eq!(status["manager"], "kube-controller-manager");
+    bench
+        .done(
+            "PATCH",
+            &in_g("held"),
+            json!({ "metadata": { "finalizers": null } }),
+        )
+        .await;
+    settle().await;
+    let (status, _) = bench.ask("GET", g, &Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_served_and_goes_with_its_objects() {
+    let bench = Bench::new().await;
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let widgets = "/apis/example.com/v1/widgets";
+    let schema = json!({ "openAPIV3Schema": { "type": "object" } });
+    bench
+        .done(
+            "POST",
+            crds,
+            json!({
+                "metadata": { "name": "widgets.example.com" },
+                "spec": {
+                    "group": "example.com", "scope": "Cluster",
+                    "names": { "plural": "widgets", "kind": "Widget" },
+                    "versions": [{ "name": "v1", "served": true, "storage": true, "schema": schema }],
+                },
+            }),
+        )
+        .await;
+    settle().await;
+    for (name, finalizers) in [("a", json!([])), ("b", json!(["a.io/b"]))] {
+        let widget = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": { "name": name, "finalizers": finalizers },
+        });
+        bench.done("POST", widgets, widget).await;
+    }
+    bench
+        .done("DELETE", &format!("{crds}/widgets.example.com"), Value::Null)
+        .await;
+    settle().await;
+    let left = bench.done("GET", widgets, Value::Null).await;
+    let names: Vec<&Value> = left["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|o| &o["metadata"]["name"])
+        .collect();
+    assert_eq!(names, ["b"]);
+    bench
+        .done(
+            "PATCH",
+            &format!("{widgets}/b"),
+            json!({ "metadata": { "finalizers": null } }),
+        )
+        .await;
+    settle().await;
+    let (status, _) = bench
+        .ask("GET", &format!("{crds}/widgets.example.com"), &Value::Null)
+        .await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
