@@ -4,6 +4,7 @@ use super::meta::{deleting, meta_text};
 use super::{Api, Cx, Endpoint, Target, View};
 use crate::builtin::admission;
 use crate::builtin::service::{self, Claim};
+use crate::registry::SchemaSource;
 use crate::status::{ApiError, Cause, GroupResource};
 use crate::store::{Key, ResourceId};
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub(super) fn create(
     if target.resource.namespaced {
         namespace_lives(view, target, object)?;
     }
+    definition_lives(view, target, object)?;
     if let Some(warning) = admission::deduplicate_owners(object) {
         cx.warn(warning);
     }
@@ -59,6 +61,23 @@ fn escalation(
         object,
         stored,
     )
+}
+
+/// A custom resource's definition must not be on its way out.
+fn definition_lives(view: &View, target: &Target, object: &Value) -> Result<(), ApiError> {
+    if !matches!(target.resource.schema, SchemaSource::Custom(_)) {
+        return Ok(());
+    }
+    let resource = target.group_resource();
+    let definitions = ResourceId::new(crate::crd::GROUP, crate::crd::PLURAL);
+    let definition = view
+        .snapshot
+        .get(&Key::new(&definitions, "", resource.to_string()));
+    if definition.is_some_and(|entry| deleting(entry.object())) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(&resource, meta_text(object, "name"), why));
+    }
+    Ok(())
 }
 
 fn namespace_lives(view: &View, target: &Target, object: &Value) -> Result<(), ApiError> {

@@ -235,6 +235,12 @@ async fn a_definition_is_served_and_goes_with_its_objects() {
         .done("DELETE", &format!("{crds}/widgets.example.com"), Value::Null)
         .await;
     settle().await;
+    let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "late" } });
+    let (_, refused) = bench.ask("POST", widgets, &widget).await;
+    assert_eq!(
+        refused["message"],
+        r#"widgets.example.com "late" is forbidden: create not allowed while custom resource definition is terminating"#
+    );
     let left = bench.done("GET", widgets, Value::Null).await;
     let names: Vec<&Value> = left["items"]
         .as_array()
