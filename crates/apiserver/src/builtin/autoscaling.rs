@@ -127,12 +127,73 @@ fn validate(autoscaler: &Value) -> Vec<FieldError> {
     for (i, metric) in metrics.iter().enumerate() {
         out.extend(validate_metric(metric, &format!("spec.metrics[{i}]")));
     }
+    for direction in ["scaleUp", "scaleDown"] {
+        let rules = get(spec, "behavior").get(direction).filter(|r| !r.is_null());
+        if let Some(rules) = rules {
+            out.extend(validate_behavior(rules, &format!("spec.behavior.{direction}")));
+        }
+    }
     let from_outside = |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
     if min == Some(0) && !metrics.iter().any(from_outside) {
         out.push(FieldError::forbidden(
             "spec.metrics",
             "must specify at least one Object or External metric to support scaling to zero replicas",
         ));
+    }
+    out
+}
+
+fn validate_behavior(rules: &Value, path: &str) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    let window = get(rules, "stabilizationWindowSeconds");
+    if let Some(n) = window.as_i64() {
+        if n < 0 {
+            out.push(FieldError::invalid(
+                format!("{path}.stabilizationWindowSeconds"),
+                window,
+                "must be greater than or equal to 0",
+            ));
+        } else if n > 3600 {
+            out.push(FieldError::invalid(
+                format!("{path}.stabilizationWindowSeconds"),
+                window,
+                "must be less than or equal to 3600",
+            ));
+        }
+    }
+    let select = get(rules, "selectPolicy");
+    if select
+        .as_str()
+        .is_some_and(|p| !matches!(p, "Disabled" | "Max" | "Min"))
+    {
+        out.push(FieldError::not_supported(
+            format!("{path}.selectPolicy"),
+            select,
+            &["Disabled", "Max", "Min"],
+        ));
+    }
+    for (i, policy) in items(rules, "policies").iter().enumerate() {
+        let at = |field: &str| format!("{path}.policies[{i}].{field}");
+        let kind = get(policy, "type");
+        if !matches!(kind.as_str(), Some("Percent" | "Pods")) {
+            out.push(FieldError::not_supported(at("type"), kind, &["Percent", "Pods"]));
+        }
+        for field in ["value", "periodSeconds"] {
+            let n = int(policy, field).unwrap_or(0);
+            if n <= 0 {
+                out.push(FieldError::invalid(
+                    at(field),
+                    &n.into(),
+                    "must be greater than zero",
+                ));
+            } else if field == "periodSeconds" && n > 1800 {
+                out.push(FieldError::invalid(
+                    at(field),
+                    &n.into(),
+                    "must be less than or equal to 1800",
+                ));
+            }
+        }
     }
     out
 }

@@ -21,7 +21,13 @@ pub(super) static JOB: Strategy = Strategy {
     generation: Generation::Spec,
     default: default_job,
     prepare_create: |job| {
+        // labels taken from the template stay the template's, as the two are one map upstream
+        let shared = get(job, "metadata.labels") == get(job, "spec.template.metadata.labels");
         generate_selector(job);
+        if shared && has(job, "spec.template.metadata.labels") {
+            let labels = get(job, "spec.template.metadata.labels").clone();
+            set(job, "metadata.labels", labels);
+        }
         set(job, "status", json!({}));
         // what was derived from the template's labels is seen by the defaults again when it is read back
         default_job(job);
@@ -62,7 +68,7 @@ pub(super) static CRON_JOB: Strategy = Strategy {
         time_zone(new).into_iter().collect()
     },
     warnings: |object| {
-        let mut out = name_warning(object, "used in Job names, Pod names and hostnames");
+        let mut out = name_warning(object, "used in Pod names and hostnames");
         out.extend(pod_checks::pod_warnings(
             object,
             "spec.jobTemplate.spec.template.spec",
@@ -187,6 +193,15 @@ fn validate_job_spec(object: &Value, path: &str) -> Vec<FieldError> {
             mode,
             &["NonIndexed", "Indexed"],
         )),
+    }
+    const REPLACEMENTS: &[&str] = &["Failed", "TerminatingOrFailed"];
+    let replacement = get(spec, "podReplacementPolicy");
+    if replacement.as_str().is_some_and(|p| !REPLACEMENTS.contains(&p)) {
+        out.push(FieldError::not_supported(
+            format!("{path}.podReplacementPolicy"),
+            replacement,
+            REPLACEMENTS,
+        ));
     }
     let template = get(spec, "template");
     out.extend(pod_checks::validate_template(

@@ -146,6 +146,7 @@ pub(super) static ENDPOINTS: Strategy = Strategy {
 
 pub(super) static NODE: Strategy = Strategy {
     create_keeps_status: true,
+    prepare_create: |_| {},
     default: |node| {
         if !has(node, "status.allocatable") && has(node, "status.capacity") {
             let capacity = get(node, "status.capacity").clone();
@@ -502,6 +503,20 @@ fn validate_limit_range(object: &Value) -> Vec<FieldError> {
 
 fn validate_resource_quota(object: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
+    const SCOPES: &[&str] = &[
+        "BestEffort",
+        "CrossNamespacePodAffinity",
+        "NotBestEffort",
+        "NotTerminating",
+        "PriorityClass",
+        "Terminating",
+        "VolumeAttributesClass",
+    ];
+    let scopes = get(object, "spec.scopes");
+    let unknown = |scope: &Value| !scope.as_str().is_some_and(|s| SCOPES.contains(&s));
+    if items(object, "spec.scopes").iter().any(unknown) {
+        out.push(FieldError::invalid("spec.scopes", scopes, "unsupported scope"));
+    }
     for (name, value) in entries(object, "spec.hard") {
         let path = format!("spec.hard[{name}]");
         let shown = Value::from(name.as_str());
@@ -521,6 +536,19 @@ fn validate_resource_quota(object: &Value) -> Vec<FieldError> {
                 &shown,
                 "must be a standard resource for quota",
             ));
+        }
+        let counted = !matches!(
+            name.as_str(),
+            "cpu" | "memory" | "ephemeral-storage" | "requests.storage"
+        ) && !name.contains(".cpu")
+            && !name.contains(".memory")
+            && !name.contains("ephemeral");
+        let whole = value
+            .as_str()
+            .and_then(quantity::nano)
+            .is_some_and(|n| n % 1_000_000_000 == 0);
+        if counted && !whole && !name.contains('/') {
+            out.push(FieldError::invalid(path.clone(), value, "must be an integer"));
         }
         if value.as_str().is_some_and(quantity::is_negative) {
             out.push(FieldError::invalid(

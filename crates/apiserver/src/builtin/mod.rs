@@ -74,24 +74,36 @@ const SPEC_AND_STATUS: Strategy = Strategy {
     status_keeps: &[&["spec"]],
     reset_fields: &[&["status"]],
     status_reset_fields: &[&["spec"]],
+    prepare_create: |object| tree::set(object, "status", serde_json::json!({})),
     ..Strategy::GENERIC
 };
 
 static GENERIC: Strategy = Strategy::GENERIC;
 static GENERIC_WITH_STATUS: Strategy = SPEC_AND_STATUS;
 
-/// `resource.k8s.io`: generations, and DELETE answers with the object.
-static RESOURCE_K8S_IO: Strategy = Strategy {
-    generation: Generation::Spec,
+/// `resource.k8s.io`: DELETE answers with the object.
+const RESOURCE: Strategy = Strategy {
     delete_returns_object: true,
     ..Strategy::GENERIC
 };
 
-static RESOURCE_K8S_IO_WITH_STATUS: Strategy = Strategy {
+static DEVICE: Strategy = Strategy {
     generation: Generation::Spec,
+    ..RESOURCE
+};
+
+static DEVICE_TAINT_RULE: Strategy = Strategy {
+    generation: Generation::Spec,
+    ..RESOURCE_CLAIM_STRATEGY
+};
+
+const RESOURCE_CLAIM_STRATEGY: Strategy = Strategy {
     delete_returns_object: true,
     ..SPEC_AND_STATUS
 };
+
+static RESOURCE_CLAIM: Strategy = RESOURCE_CLAIM_STRATEGY;
+static RESOURCE_CLAIM_TEMPLATE: Strategy = RESOURCE;
 
 static API_SERVICE: Strategy = Strategy {
     unconditional_update: false,
@@ -110,6 +122,7 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
     reset_fields: &[&["status"], &["spec"]],
     status_reset_fields: &[&["spec"], &["status", "conditions"]],
     name: NameRule::DnsSubdomain,
+    prepare_create: |request| tree::set(request, "status", serde_json::json!({})),
     prepare_update: |new, stored| tree::restore(new, stored, "spec"),
     selectable: &["spec.signerName"],
     ..Strategy::GENERIC
@@ -156,10 +169,10 @@ pub(crate) fn strategy(group: &str, kind: &str) -> &'static Strategy {
         ("policy", "PodDisruptionBudget") => &policy::POD_DISRUPTION_BUDGET,
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => rbac::role(kind),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::binding(kind),
-        ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule" | "ResourcePoolStatusRequest") => {
-            &RESOURCE_K8S_IO_WITH_STATUS
-        }
-        ("resource.k8s.io", _) => &RESOURCE_K8S_IO,
+        ("resource.k8s.io", "DeviceTaintRule") => &DEVICE_TAINT_RULE,
+        ("resource.k8s.io", "DeviceClass" | "ResourceSlice") => &DEVICE,
+        ("resource.k8s.io", "ResourceClaim" | "ResourcePoolStatusRequest") => &RESOURCE_CLAIM,
+        ("resource.k8s.io", _) => &RESOURCE_CLAIM_TEMPLATE,
         ("scheduling.k8s.io", "PriorityClass") => &scheduling::PRIORITY_CLASS,
         ("storage.k8s.io", kind) => storage::strategy(kind),
         ("networking.k8s.io", "ServiceCIDR")

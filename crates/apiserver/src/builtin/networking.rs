@@ -467,7 +467,8 @@ fn is_strictly_within(inner: (IpAddr, u32), outer: (IpAddr, u32)) -> bool {
     a_width == b_width && a & mask == b & mask && inner.1 > outer.1
 }
 
-fn check_cidr(value: &Value, path: &str) -> Option<FieldError> {
+/// Whether a text is an address range.
+pub(super) fn check_cidr(value: &Value, path: &str) -> Option<FieldError> {
     network(value).is_none().then(|| {
         FieldError::invalid(
             path,

@@ -104,6 +104,7 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     let (volumes, problems) = volume_checks::validate(items(spec, "volumes"), &at("volumes"));
     out.extend(problems);
     out.extend(containers(spec, &volumes, path));
+    out.extend(host_network_ports(spec, path));
     one_of(
         &mut out,
         spec,
@@ -134,6 +135,12 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
             ));
         }
     }
+    for (i, server) in items(spec, "dnsConfig.nameservers").iter().enumerate() {
+        out.extend(super::service::check_ip(
+            &at(&format!("dnsConfig.nameservers[{i}]")),
+            server,
+        ));
+    }
     for (i, gate) in items(spec, "readinessGates").iter().enumerate() {
         let kind = text(gate, "conditionType");
         for message in names::qualified_name(kind) {
@@ -144,6 +151,10 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
             ));
         }
     }
+    out.extend(scheduling_gates(
+        items(spec, "schedulingGates"),
+        &at("schedulingGates"),
+    ));
     out.extend(spread(
         items(spec, "topologySpreadConstraints"),
         &at("topologySpreadConstraints"),
@@ -189,6 +200,32 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
             preemption,
             &["PreemptLowerPriority", "Never"],
         ));
+    }
+    out
+}
+
+/// On the host's network a container's port is the host's.
+fn host_network_ports(spec: &Value, path: &str) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    if !flag(spec, "hostNetwork") {
+        return out;
+    }
+    for list in ["containers", "initContainers"] {
+        for (i, container) in items(spec, list).iter().enumerate() {
+            for (j, port) in items(container, "ports").iter().enumerate() {
+                let (host, own) = (
+                    int(port, "hostPort").unwrap_or(0),
+                    int(port, "containerPort").unwrap_or(0),
+                );
+                if host != own && (host != 0 || path == "spec") {
+                    out.push(FieldError::invalid(
+                        format!("{path}.{list}[{i}].ports[{j}].hostPort"),
+                        &host.into(),
+                        "must match `containerPort` when `hostNetwork` is true",
+                    ));
+                }
+            }
+        }
     }
     out
 }
@@ -403,6 +440,26 @@ fn environment(container: &Value, path: &str) -> Vec<FieldError> {
             out.extend(downward_field(
                 text(from, "fieldRef.fieldPath"),
                 &format!("{path}.fieldRef"),
+            ));
+        }
+        const RESOURCE_FIELDS: &[&str] = &[
+            "limits.cpu",
+            "limits.ephemeral-storage",
+            "limits.memory",
+            "requests.cpu",
+            "requests.ephemeral-storage",
+            "requests.memory",
+        ];
+        let resource = get(from, "resourceFieldRef.resource");
+        if has(from, "resourceFieldRef")
+            && !resource
+                .as_str()
+                .is_some_and(|r| RESOURCE_FIELDS.contains(&r) || r.contains(".hugepages-"))
+        {
+            out.push(FieldError::not_supported(
+                format!("{path}.resourceFieldRef.resource"),
+                resource,
+                RESOURCE_FIELDS,
             ));
         }
         let count = entries(from, "").filter(|(_, v)| !v.is_null()).count();
@@ -843,6 +900,18 @@ fn pod_security(context: &Value, path: &str) -> Vec<FieldError> {
             &["Always", "OnRootMismatch"],
         ));
     }
+    for (i, group) in items(context, "supplementalGroups").iter().enumerate() {
+        if group
+            .as_i64()
+            .is_some_and(|n| !(0..=i64::from(i32::MAX)).contains(&n))
+        {
+            out.push(FieldError::invalid(
+                format!("{path}.supplementalGroups[{i}]"),
+                group,
+                names::range(0, i32::MAX.into()),
+            ));
+        }
+    }
     out
 }
 
@@ -936,6 +1005,20 @@ fn validate_toleration(toleration: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
+fn scheduling_gates(gates: &[Value], path: &str) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    for (i, gate) in gates.iter().enumerate() {
+        let (name, path) = (get(gate, "name"), format!("{path}[{i}]"));
+        for message in names::qualified_name(name.as_str().unwrap_or("")) {
+            out.push(FieldError::invalid(path.clone(), name, message));
+        }
+        if gates.iter().take(i).any(|other| get(other, "name") == name) {
+            out.push(FieldError::duplicate(path, name));
+        }
+    }
+    out
+}
+
 fn spread(constraints: &[Value], path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     for (i, constraint) in constraints.iter().enumerate() {
@@ -962,6 +1045,26 @@ fn spread(constraints: &[Value], path: &str) -> Vec<FieldError> {
                 when,
                 &["DoNotSchedule", "ScheduleAnyway"],
             ));
+        }
+        if let Some(n) = int(constraint, "minDomains").filter(|_| when != "DoNotSchedule") {
+            out.push(FieldError::invalid(
+                format!("{path}.minDomains"),
+                &n.into(),
+                format!(
+                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}",
+                    when.as_str().unwrap_or("")
+                ),
+            ));
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            let policy = get(constraint, field);
+            if policy.as_str().is_some_and(|p| !matches!(p, "Honor" | "Ignore")) {
+                out.push(FieldError::not_supported(
+                    format!("{path}.{field}"),
+                    policy,
+                    &["Honor", "Ignore"],
+                ));
+            }
         }
         let same = |c: &&Value| text(c, "topologyKey") == key && get(c, "whenUnsatisfiable") == when;
         if constraints.iter().skip(i + 1).any(|c| same(&c)) {

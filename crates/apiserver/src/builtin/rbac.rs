@@ -31,10 +31,11 @@ static CLUSTER_ROLE: Strategy = Strategy {
             ));
         }
         for (i, selector) in selectors.iter().enumerate() {
-            out.extend(selector::validate(
-                selector,
-                &format!("aggregationRule.clusterRoleSelectors[{i}]"),
-            ));
+            let path = format!("aggregationRule.clusterRoleSelectors[{i}]");
+            out.extend(selector::validate(selector, &path));
+            if !selector::is_legible(selector) {
+                out.push(FieldError::invalid(path, &Value::Null, "invalid label selector."));
+            }
         }
         out
     },

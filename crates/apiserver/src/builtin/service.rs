@@ -9,6 +9,7 @@
 use super::SPEC_AND_STATUS;
 use super::meta::{strings, validate_labels};
 use super::names;
+use super::networking::check_cidr;
 use super::pod_checks::port_name_or_number;
 use super::tree::{
     annotation, default, each, entries, flag, get, has, int, is_empty, items, remove, restore, set, text,
@@ -637,6 +638,19 @@ fn validate_service(service: &Value) -> Vec<FieldError> {
             "may only be used when `type` is 'LoadBalancer'",
         ));
     }
+    for (i, range) in items(service, "spec.loadBalancerSourceRanges").iter().enumerate() {
+        out.extend(check_cidr(range, &format!("spec.LoadBalancerSourceRanges[{i}]")));
+    }
+    const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    if !balanced
+        && items(service, "spec.loadBalancerSourceRanges").is_empty()
+        && annotation(service, RANGES).is_some()
+    {
+        out.push(FieldError::forbidden(
+            format!("metadata.annotations[{RANGES}]"),
+            "may only be used when `type` is 'LoadBalancer'",
+        ));
+    }
     if !balanced && has(service, "spec.allocateLoadBalancerNodePorts") {
         out.push(FieldError::forbidden(
             "spec.allocateLoadBalancerNodePorts",
@@ -771,6 +785,17 @@ fn validate_addresses(service: &Value) -> Vec<FieldError> {
             continue;
         }
         out.extend(check_ip(&format!("spec.clusterIPs[{i}]"), ip));
+    }
+    let families: Vec<bool> = list
+        .iter()
+        .filter_map(|ip| ip.as_str()?.parse::<IpAddr>().ok().map(|ip| ip.is_ipv4()))
+        .collect();
+    if families.len() == list.len() && matches!(families[..], [a, b] if a == b) {
+        out.push(FieldError::invalid(
+            "spec.clusterIPs",
+            ips,
+            "may specify no more than one IP for each IP family",
+        ));
     }
     if list.len() > 2 {
         out.push(FieldError::invalid(

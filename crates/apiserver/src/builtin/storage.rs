@@ -7,9 +7,10 @@ use super::pod::default_volume_source;
 use super::tree::{
     annotation, default, entries, get, has, is_empty, items, remove, restore, set, text, with,
 };
+use super::volume_checks::validate_one;
 use super::{quantity, selector};
 use crate::field::FieldError;
-use crate::registry::{Generation, Strategy};
+use crate::registry::Strategy;
 use serde_json::{Value, json};
 use std::cmp::Ordering;
 
@@ -95,6 +96,17 @@ pub(super) static PERSISTENT_VOLUME_CLAIM: Strategy = Strategy {
     default: default_claim,
     prepare_create: |claim| {
         set(claim, "status", json!({"phase": "Pending"}));
+        // the old field knows two kinds and forgets all others
+        let (group, kind) = (
+            text(claim, "spec.dataSource.apiGroup"),
+            text(claim, "spec.dataSource.kind"),
+        );
+        if !matches!(
+            (group, kind),
+            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+        ) {
+            remove(claim, "spec.dataSource");
+        }
         normalize_data_sources(claim);
     },
     prepare_update: |claim, _| normalize_data_sources(claim),
@@ -149,7 +161,6 @@ static STORAGE_CLASS: Strategy = Strategy {
 static CSI_DRIVER: Strategy = Strategy {
     unconditional_update: false,
     delete_returns_object: true,
-    generation: Generation::Spec,
     default: |driver| {
         default(driver, "spec.attachRequired", true);
         for field in [
@@ -166,10 +177,18 @@ static CSI_DRIVER: Strategy = Strategy {
         }
     },
     validate_update: |new, stored| {
-        ["spec.attachRequired", "spec.volumeLifecycleModes"]
-            .iter()
-            .filter_map(|field| immutable(new, stored, field))
-            .collect()
+        // upstream misspells the first
+        [
+            ("spec.attachRequired", "spec.attachedRequired"),
+            ("spec.volumeLifecycleModes", "spec.volumeLifecycleModes"),
+        ]
+        .iter()
+        .filter_map(|(field, shown)| {
+            let mut error = immutable(new, stored, field)?;
+            (*shown).clone_into(&mut error.field);
+            Some(error)
+        })
+        .collect()
     },
     ..Strategy::GENERIC
 };
@@ -317,6 +336,25 @@ pub(super) fn validate_claim_spec(spec: &Value, path: &str) -> Vec<FieldError> {
             &["Block", "Filesystem"],
         ));
     }
+    for field in ["dataSource", "dataSourceRef"] {
+        let source = get(spec, field);
+        if source.is_null() {
+            continue;
+        }
+        let path = format!("{path}.{field}");
+        for part in ["name", "kind"] {
+            if text(source, part).is_empty() {
+                out.push(FieldError::required(format!("{path}.{part}"), ""));
+            }
+        }
+        if text(source, "apiGroup").is_empty() && text(source, "kind") != "PersistentVolumeClaim" {
+            out.push(FieldError::invalid(
+                path,
+                get(source, "kind"),
+                "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+            ));
+        }
+    }
     out
 }
 
@@ -430,7 +468,10 @@ fn validate_volume(volume: &Value) -> Vec<FieldError> {
         .map(|(key, _)| key)
         .filter(|key| !VOLUME_FIELDS.contains(&key.as_str()))
         .collect();
-    if let Some((_, more)) = sources.split_first() {
+    if let Some((first, more)) = sources.split_first() {
+        if matches!(first.as_str(), "nfs" | "hostPath") {
+            out.extend(validate_one(first, get(spec, first), &format!("spec.{first}")));
+        }
         for key in more {
             out.push(FieldError::forbidden(
                 format!("spec.{key}"),

@@ -112,7 +112,8 @@ fn file_mode(value: &Value, field: &str, path: &str) -> Option<FieldError> {
     ))
 }
 
-fn validate_one(source: &str, value: &Value, path: &str) -> Vec<FieldError> {
+/// What is wrong with one source of a volume.
+pub(super) fn validate_one(source: &str, value: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     match source {
         "hostPath" => {
@@ -157,15 +158,20 @@ fn validate_one(source: &str, value: &Value, path: &str) -> Vec<FieldError> {
                 ));
             }
         }
+        "emptyDir" if text(value, "sizeLimit").starts_with('-') => out.push(FieldError::forbidden(
+            format!("{path}.sizeLimit"),
+            "SizeLimit field must be a valid resource quantity",
+        )),
+        "image" => required(&mut out, value, "reference", path),
         "csi" => required(&mut out, value, "driver", path),
         "downwardAPI" => {
             out.extend(file_mode(value, "defaultMode", path));
             for (i, item) in items(value, "items").iter().enumerate() {
-                let path = format!("{path}[{i}]");
-                required(&mut out, item, "path", &path);
+                let at = format!("{path}[{i}]");
+                required(&mut out, item, "path", &at);
                 if !has(item, "fieldRef") && !has(item, "resourceFieldRef") {
                     out.push(FieldError::required(
-                        path.clone(),
+                        path,
                         "one of fieldRef and resourceFieldRef is required",
                     ));
                 }
@@ -232,10 +238,8 @@ fn projections(projected: &Value, path: &str) -> Vec<FieldError> {
         if count > 1 {
             out.push(FieldError::forbidden(
                 path,
-                "may not specify more than 1 volume type",
+                "may not specify more than 1 volume type per source",
             ));
-        } else if count == 0 {
-            out.push(FieldError::required(path, "must specify a volume type"));
         }
     }
     out
