@@ -16,7 +16,8 @@ mod write;
 mod tests;
 
 pub use read::{Decoded, JsonError, decode};
-pub(crate) use write::{go_float, go_float32};
+pub use write::go_float;
+pub(crate) use write::go_float32;
 pub use write::{to_go_string, write_go};
 
 /// The deepest nesting [`decode`] accepts.

@@ -92,7 +92,7 @@ fn write_string(out: &mut String, text: &str) {
 }
 
 /// A float as Go's `%v` and go-yaml print it: `FormatFloat(f, 'g', -1, 64)`.
-pub(crate) fn go_float(float: f64) -> String {
+pub fn go_float(float: f64) -> String {
     shortest(&format!("{float:e}"), || float.to_string())
 }
 

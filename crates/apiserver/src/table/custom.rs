@@ -1,0 +1,61 @@
+//! Cells of custom resources.
+
+use super::duration::since;
+use super::jsonpath::JsonPath;
+use crate::crd::PrinterColumn;
+use equate_manifest::json::{go_float, to_go_string};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The name, then one cell per printer column, or the age if there are none.
+pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -> Vec<Value> {
+    let metadata = |field: &str| {
+        object
+            .pointer(&format!("/metadata/{field}"))
+            .and_then(Value::as_str)
+    };
+    let mut cells = vec![Value::from(metadata("name").unwrap_or_default())];
+    if columns.is_empty() {
+        cells.push(since(metadata("creationTimestamp"), now).into());
+    }
+    cells.extend(
+        columns
+            .iter()
+            .map(|column| cell(&column.json_path, &column.kind, object, now)),
+    );
+    cells
+}
+
+/// What a path shows in a column of the type; null where it leads nowhere or to something else.
+pub(super) fn cell(path: &str, kind: &str, object: &Value, now: Timestamp) -> Value {
+    let found = JsonPath::parse(path).ok().and_then(|path| path.first(object));
+    let Some(value) = found else {
+        return Value::Null;
+    };
+    match (kind, value) {
+        ("string", value) => text(&value).into(),
+        ("integer" | "number", Value::Number(number)) => match number.as_f64() {
+            // an integer column cuts the fraction; a whole number is written without one either way
+            Some(float) if number.is_f64() && (kind == "integer" || float.fract() == 0.0) => {
+                Value::from(float as i64)
+            }
+            _ => Value::Number(number),
+        },
+        ("boolean", Value::Bool(flag)) => flag.into(),
+        ("date", Value::String(time)) => since(Some(&time), now).into(),
+        _ => Value::Null,
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "<no value>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => go_float(float),
+            _ => number.to_string(),
+        },
+        Value::String(text) => text.clone(),
+        Value::Array(_) | Value::Object(_) => to_go_string(value),
+    }
+}
