@@ -1,0 +1,203 @@
+//! What the API costs through its router, in-process and in memory:
+//! `cargo bench -p equate-apiserver --bench api`. The figures are in `docs/performance.md`.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark says what went wrong by panicking")]
+
+use axum::body::Body;
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use equate_apiserver::{EmbeddedCluster, Identity, Profile};
+use futures::StreamExt;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::json;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tower::ServiceExt;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn request(method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Request<Body> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .body(Body::from(body))
+        .unwrap();
+    request.extensions_mut().insert(Identity::admin());
+    request
+}
+
+async fn send(cluster: &EmbeddedCluster, request: Request<Body>) -> (StatusCode, usize) {
+    let response = cluster.router().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (status, bytes.len())
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Without controllers that write, so that a figure is that of the API alone.
+async fn cluster() -> EmbeddedCluster {
+    let quiet = Profile { service_accounts: false, root_ca: false, ..Profile::default() };
+    EmbeddedCluster::builder().controllers(quiet).build().await.unwrap()
+}
+
+fn config_map(n: usize) -> Vec<u8> {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": format!("c{n:05}"), "labels": { "app": "web", "n": n.to_string() } },
+        "data": { "a": "1", "b": "two", "config.yaml": "key: value\nother: thing\n" },
+    });
+    object.to_string().into_bytes()
+}
+
+fn deployment(name: &str, image: &str) -> Vec<u8> {
+    let container = |name: &str| {
+        json!({
+            "name": name, "image": image,
+            "ports": [{ "containerPort": 8080, "name": "http" }],
+            "env": [{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }],
+            "resources": { "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": "256Mi" } },
+            "readinessProbe": { "httpGet": { "path": "/ready", "port": "http" } },
+        })
+    };
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "labels": { "app": name } },
+        "spec": {
+            "replicas": 3,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [container("a"), container("b"), container("c")] },
+            },
+        },
+    });
+    object.to_string().into_bytes()
+}
+
+async fn apply(cluster: &EmbeddedCluster, name: &str, image: &str) {
+    let path = format!("/apis/apps/v1/namespaces/default/deployments/{name}?fieldManager=bench");
+    let request = request(Method::PATCH, &path, "application/apply-patch+yaml", deployment(name, image));
+    let (status, _) = send(cluster, request).await;
+    assert!(status.is_success(), "{status}");
+}
+
+fn start(c: &mut Criterion) {
+    let runtime = runtime();
+    c.bench_function("start an empty cluster", |b| b.to_async(&runtime).iter(|| cluster()));
+}
+
+fn list(c: &mut Criterion) {
+    let runtime = runtime();
+    let cluster = runtime.block_on(async {
+        let cluster = cluster().await;
+        for n in 0..10_000 {
+            let request = request(Method::POST, CONFIG_MAPS, "application/json", config_map(n));
+            assert_eq!(send(&cluster, request).await.0, StatusCode::CREATED);
+        }
+        cluster
+    });
+    let mut group = c.benchmark_group("list");
+    group.throughput(Throughput::Elements(10_000)).sample_size(20);
+    for (name, query) in [("10,000 objects", ""), ("10,000 objects, one matches", "?labelSelector=n%3D5000")] {
+        group.bench_function(name, |b| {
+            b.to_async(&runtime).iter(|| async {
+                let path = format!("{CONFIG_MAPS}{query}");
+                send(&cluster, request(Method::GET, &path, "application/json", Vec::new())).await
+            });
+        });
+    }
+    group.finish();
+}
+
+fn applies(c: &mut Criterion) {
+    let runtime = runtime();
+    let mut group = c.benchmark_group("server-side apply of a Deployment");
+    group.throughput(Throughput::Elements(1));
+    let cluster = runtime.block_on(cluster());
+    let mut n = 0_u64;
+    group.bench_function("creates", |b| {
+        b.iter_batched(
+            || {
+                n += 1;
+                format!("d{n}")
+            },
+            |name| runtime.block_on(apply(&cluster, &name, "nginx:1")),
+            BatchSize::PerIteration,
+        );
+    });
+    runtime.block_on(apply(&cluster, "same", "nginx:1"));
+    group.bench_function("changes nothing", |b| b.iter(|| runtime.block_on(apply(&cluster, "same", "nginx:1"))));
+    group.bench_function("changes an image", |b| {
+        b.iter_batched(
+            || {
+                n += 1;
+                format!("nginx:{n}")
+            },
+            |image| runtime.block_on(apply(&cluster, "same", &image)),
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
+fn watchers(c: &mut Criterion) {
+    const WATCHERS: usize = 500;
+    const EVENTS: usize = 1_000;
+    let runtime = runtime();
+    let mut group = c.benchmark_group("watch");
+    group.throughput(Throughput::Elements((WATCHERS * EVENTS) as u64)).sample_size(10);
+    group.measurement_time(Duration::from_secs(20));
+    group.bench_function("500 watchers, 1,000 events each", |b| {
+        b.iter(|| {
+            runtime.block_on(async {
+                let cluster = cluster().await;
+                let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={}", cluster.revision());
+                let mut readers = Vec::with_capacity(WATCHERS);
+                for _ in 0..WATCHERS {
+                    let watch = request(Method::GET, &path, "application/json", Vec::new());
+                    let response = cluster.router().oneshot(watch).await.unwrap();
+                    readers.push(tokio::spawn(read(response.into_body(), EVENTS)));
+                }
+                for n in 0..EVENTS {
+                    send(&cluster, request(Method::POST, CONFIG_MAPS, "application/json", config_map(n))).await;
+                }
+                for reader in readers {
+                    assert_eq!(reader.await.unwrap(), EVENTS);
+                }
+            });
+        });
+    });
+    group.finish();
+}
+
+/// Counts lines until there are enough.
+async fn read(body: Body, wanted: usize) -> usize {
+    let mut stream = body.into_data_stream();
+    let mut seen = 0;
+    while seen < wanted {
+        let Some(Ok(bytes)) = stream.next().await else { break };
+        seen += bytes.iter().filter(|b| **b == b'\n').count();
+    }
+    seen
+}
+
+fn documents(c: &mut Criterion) {
+    let runtime = runtime();
+    c.bench_function("the OpenAPI index of a new cluster", |b| {
+        b.iter_batched(
+            || runtime.block_on(cluster()),
+            |cluster| {
+                runtime.block_on(send(&cluster, request(Method::GET, "/openapi/v3", "application/json", Vec::new())));
+                cluster
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+criterion_group!(benches, start, list, applies, watchers, documents);
+criterion_main!(benches);
