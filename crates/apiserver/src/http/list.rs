@@ -8,7 +8,7 @@ use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, Cause, Details};
-use crate::store::{AtError, Entry, Snapshot};
+use crate::store::{AtError, Entry, ResourceId, Snapshot};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -83,9 +83,10 @@ pub(crate) async fn page(
     options: &ListOptions,
 ) -> Result<Page, ApiError> {
     let selection = Selection::parse(resource, options)?;
+    let id = resource.storage();
     let (snapshot, start) = match &options.continue_token {
-        Some(token) => continued(api, view, namespace, token, options)?,
-        None => (at(api, view, options.at).await?, None),
+        Some(token) => continued(api, view, &id, namespace, token, options)?,
+        None => (at(api, view, &id, options.at).await?, None),
     };
     // Upstream answers "any state" from its cache, which knows no pages.
     let limit = if options.at == At::Any && options.continue_token.is_none() {
@@ -93,7 +94,6 @@ pub(crate) async fn page(
     } else {
         options.limit
     };
-    let id = resource.storage();
     let mut entries = Vec::new();
     let mut last = None;
     let mut more = false;
@@ -129,13 +129,13 @@ pub(crate) async fn page(
 }
 
 /// The state that a list asks for.
-pub(crate) async fn at(api: &Api, view: &View, at: At) -> Result<Snapshot, ApiError> {
+pub(crate) async fn at(api: &Api, view: &View, id: &ResourceId, at: At) -> Result<Snapshot, ApiError> {
     match at {
         At::Newest | At::Any => Ok(view.snapshot.clone()),
         At::NotOlderThan(revision) => fresh(api, revision).await,
         At::Exactly(revision) => {
             fresh(api, revision).await?;
-            api.store.snapshot_at(revision).map_err(|error| match error {
+            api.store.snapshot_of(id, revision).map_err(|error| match error {
                 AtError::Expired { .. } => expired(revision),
                 AtError::Future { current } => too_large(revision, current),
             })
@@ -204,6 +204,7 @@ fn token(value: Value) -> String {
 fn continued(
     api: &Api,
     view: &View,
+    id: &ResourceId,
     namespace: Option<&str>,
     token_text: &str,
     options: &ListOptions,
@@ -241,7 +242,7 @@ fn continued(
         Some(-1) => Ok((view.snapshot.clone(), Some(start))),
         Some(revision) => {
             let revision = u64::try_from(revision).unwrap_or_default();
-            match api.store.snapshot_at(revision) {
+            match api.store.snapshot_of(id, revision) {
                 Ok(snapshot) => Ok((snapshot, Some(start))),
                 Err(AtError::Future { current }) => Err(too_large(revision, current)),
                 Err(AtError::Expired { .. }) => Err(expired_continue(&value)),

@@ -509,7 +509,7 @@ impl Call<'_> {
             "" | "0" => self.view.snapshot.clone(),
             text => {
                 let revision = options::parse_revision(text)?;
-                list::at(self.api(), &self.view, options::At::NotOlderThan(revision)).await?
+                list::at(self.api(), &self.view, &target.resource.storage(), options::At::NotOlderThan(revision)).await?
             }
         };
         let key: Key = target.key();

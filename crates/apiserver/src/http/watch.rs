@@ -121,7 +121,7 @@ async fn begin(
         Err(_) => Begun::Expired(0),
     };
     match (options.send_initial_events, options.at) {
-        (Some(true), wanted) => Ok(from(at(api, view, wanted).await?)),
+        (Some(true), wanted) => Ok(from(at(api, view, &id, wanted).await?)),
         (Some(false), At::Newest | At::Any) => {
             let revision = view.snapshot.revision();
             Ok(subscribe(api, &id, revision))
