@@ -2,8 +2,8 @@
 
 use super::negotiate::{Format, Shape};
 use super::options::{At, ListOptions};
-use super::pending::table;
-use super::respond::{List, Reply, partial};
+use crate::table;
+use super::respond::{List, Reply};
 use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -272,7 +272,7 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
         .iter()
         .map(|e| resource.to_version(e.object()))
         .collect::<Result<_, _>>()?;
-    let items = converted.iter().map(std::convert::AsRef::as_ref);
+    let items = converted.iter().map(AsRef::as_ref);
     let value = match reply.accepted.shape {
         Shape::Object => {
             let mut metadata = page.metadata();
@@ -291,10 +291,10 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
             "kind": "PartialObjectMetadataList",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": page.metadata(),
-            "items": items.map(partial).collect::<Vec<_>>(),
+            "items": items.map(table::partial_metadata).collect::<Vec<_>>(),
         }),
         Shape::Table => {
-            let mut out = table::render(resource, items, reply.include_object, reply.now);
+            let mut out = table::render(resource, items, reply.rendering(true));
             out["metadata"] = page.metadata();
             out
         }

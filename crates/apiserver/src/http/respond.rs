@@ -1,7 +1,7 @@
 //! Answers: objects, lists, tables and failures, as bytes.
 
 use super::negotiate::{Accepted, Format, Shape};
-use super::pending::table;
+use crate::table;
 use crate::pipeline::Object;
 use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::Write;
 
 /// Above this an answer is compressed for clients that accept it (apiserver, 128 KiB).
@@ -30,6 +30,11 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// How a table is rendered; only the first of a watch has `headers`.
+    pub(crate) fn rendering(&self, headers: bool) -> table::Rendering {
+        table::Rendering { include: self.include_object, headers, now: self.now }
+    }
+
     /// An object of a resource in the shape that was asked for.
     pub(crate) fn object(&self, resource: &Resource, object: &Object, code: StatusCode) -> Response {
         match self.accepted.shape {
@@ -44,7 +49,7 @@ impl Reply {
                     Err(error) => self.failure(&error),
                 },
             },
-            Shape::PartialMetadata => self.value(code, &partial(object.value())),
+            Shape::PartialMetadata => self.value(code, &table::partial_metadata(object.value())),
             Shape::Table => {
                 let value = match resource.to_version(object.value()) {
                     Ok(value) => value,
@@ -52,7 +57,7 @@ impl Reply {
                 };
                 let meta = json!({ "resourceVersion": value["metadata"]["resourceVersion"] });
                 let mut out =
-                    table::render(resource, std::iter::once(&*value), self.include_object, self.now);
+                    table::render(resource, std::iter::once(&*value), self.rendering(true));
                 out["metadata"] = meta;
                 self.value(code, &out)
             }
@@ -155,15 +160,6 @@ pub(crate) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
             headers.append(header::WARNING, value);
         }
     }
-}
-
-/// An object reduced to its metadata.
-pub(crate) fn partial(object: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new())),
-    })
 }
 
 /// A list as it is written: items of built-in kinds carry no `apiVersion` and `kind`.

@@ -8,9 +8,9 @@
 use super::list::{Selection, at};
 use super::negotiate::Shape;
 use super::options::{At, ListOptions};
-use super::pending::table;
-use super::respond::{Reply, partial};
-use crate::pipeline::{Api, View};
+use crate::table;
+use super::respond::Reply;
+use crate::pipeline::{Api, Clock, View};
 use crate::registry::Resource;
 use crate::status::ApiError;
 use crate::store::{AtError, Entry, Event, EventKind, Snapshot, Subscription};
@@ -52,6 +52,7 @@ pub(crate) async fn respond(
             selection,
             namespace,
             table_begun: false,
+            clock: Arc::clone(&api.clock),
         },
         bookmarks: options.bookmarks,
         mark_initial: options.send_initial_events == Some(true) && options.bookmarks,
@@ -258,6 +259,7 @@ struct Lines {
     resource: Arc<Resource>,
     selection: Selection,
     namespace: Option<String>,
+    clock: Clock,
     /// Tables carry their columns only in the first event.
     table_begun: bool,
 }
@@ -312,27 +314,20 @@ impl Lines {
         };
         match self.reply.accepted.shape {
             Shape::Object => line(out, kind, &shown),
-            Shape::PartialMetadata => line(out, kind, &partial(&shown)),
+            Shape::PartialMetadata => line(out, kind, &table::partial_metadata(&shown)),
             Shape::Table => {
-                let now = self.reply.now;
-                let mut rendered = table::render(
-                    &self.resource,
-                    std::iter::once(&*shown),
-                    self.reply.include_object,
-                    now,
-                );
+                let rendering = self.rendering();
+                let mut rendered = table::render(&self.resource, std::iter::once(&*shown), rendering);
                 rendered["metadata"] = json!({ "resourceVersion": shown["metadata"]["resourceVersion"] });
-                self.begin_table(&mut rendered);
                 line(out, kind, &rendered);
             }
         }
     }
 
-    fn begin_table(&mut self, rendered: &mut Value) {
-        if self.table_begun {
-            rendered["columnDefinitions"] = Value::Null;
-        }
-        self.table_begun = true;
+    /// Ages count from now, and only the first table has columns.
+    fn rendering(&mut self) -> table::Rendering {
+        self.reply.now = (self.clock)();
+        self.reply.rendering(!std::mem::replace(&mut self.table_begun, true))
     }
 
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
@@ -348,16 +343,11 @@ impl Lines {
         let mut out = BytesMut::new();
         match self.reply.accepted.shape {
             Shape::Object => line(&mut out, "BOOKMARK", &object),
-            Shape::PartialMetadata => line(&mut out, "BOOKMARK", &partial(&object)),
+            Shape::PartialMetadata => line(&mut out, "BOOKMARK", &table::partial_metadata(&object)),
             Shape::Table => {
-                let mut rendered = table::render(
-                    &self.resource,
-                    std::iter::once(&object),
-                    self.reply.include_object,
-                    self.reply.now,
-                );
+                let rendering = self.rendering();
+                let mut rendered = table::render(&self.resource, std::iter::once(&object), rendering);
                 rendered["metadata"] = json!({ "resourceVersion": revision.to_string() });
-                self.begin_table(&mut rendered);
                 line(&mut out, "BOOKMARK", &rendered);
             }
         }
