@@ -61,10 +61,10 @@ pub(super) fn reachable(
         references(path, &mut wanted);
     }
     // A watch answers with events, in a stream that its operation cannot describe.
-    if used
-        .iter()
-        .any(|resource| resource.verbs.iter().any(|verb| verb == "watch"))
-    {
+    let watched = |resource: &&Arc<Resource>| {
+        builtin_name(resource).is_some() && resource.verbs.iter().any(|verb| verb == "watch")
+    };
+    if used.iter().any(watched) {
         wanted.push(format!("{META}WatchEvent"));
     }
     let mut schemas = Map::new();
@@ -140,6 +140,15 @@ fn publish_node(node: &mut Value) {
             node.insert("allOf".to_owned(), json!([reference]));
         }
         return;
+    }
+    // Clients that do not know the mark understand the choice.
+    let chooses =
+        node.contains_key("anyOf") || node.get("allOf").is_some_and(|all| !all[0]["anyOf"].is_null());
+    if node.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) && !chooses {
+        node.insert(
+            "anyOf".to_owned(),
+            json!([{"type": "integer"}, {"type": "string"}]),
+        );
     }
     if let Some(Value::Object(properties)) = node.get_mut("properties") {
         properties.values_mut().for_each(publish_node);

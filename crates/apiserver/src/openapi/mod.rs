@@ -11,7 +11,7 @@ mod paths;
 #[cfg(test)]
 mod tests;
 
-use crate::registry::Resource;
+use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
@@ -50,7 +50,10 @@ pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<String> {
                 names.insert(format!("api/{}", resource.version));
             }
             group => {
-                names.insert(format!("apis/{group}"));
+                // Groups of custom resources have no document of their own.
+                if matches!(resource.schema, SchemaSource::Builtin(_)) {
+                    names.insert(format!("apis/{group}"));
+                }
                 names.insert(format!("apis/{group}/{}", resource.version));
             }
         }
@@ -95,7 +98,7 @@ pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8
                 Vec::new(),
             )
         }
-        ["apis", group] if resources.iter().any(|resource| resource.group == *group) => {
+        ["apis", group] if group_versions(resources).iter().any(|served| served == name) => {
             let name = paths::group_name(group);
             let operation = format!("get{name}APIGroup");
             let definition = format!("{META}APIGroup");
@@ -116,7 +119,7 @@ pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8
     let schemas = components::reachable(&paths, &used, group_version);
     let document = json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.3"},
+        "info": {"title": "Kubernetes", "version": "1.36"},
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -145,7 +148,10 @@ fn group_version<'a>(
         .filter(|resource| resource.group == group && resource.version == version)
         .collect();
     let first = used.first()?;
-    let mut paths = paths::resource_list(first);
+    let mut paths = match first.schema {
+        SchemaSource::Builtin(_) => paths::resource_list(first),
+        SchemaSource::Custom(_) => Map::new(),
+    };
     for resource in &used {
         paths::resource(resource, &mut paths);
     }

@@ -231,7 +231,11 @@ impl Describe<'_> {
         let id = format!("read{}", self.name(self.scope()));
         Operation {
             method: "get",
-            parameters: &[],
+            // Upstream describes a read's parameters for custom resources only.
+            parameters: match components::builtin_name(self.resource) {
+                Some(_) => &[],
+                None => &[("resourceVersion", "string")],
+            },
             body: self.operation(id, "get", responses(&[("200", "OK")], &self.own()), None),
         }
     }
@@ -273,7 +277,11 @@ impl Describe<'_> {
 
     fn patch(&self, strategic: bool) -> Operation {
         let id = format!("patch{}", self.name(self.scope()));
-        let codes = &[("200", "OK"), ("201", "Created")];
+        // Upstream describes an apply that creates only for built-in resources.
+        let codes: &[_] = match strategic {
+            true => &[("200", "OK"), ("201", "Created")],
+            false => &[("200", "OK")],
+        };
         let mut types = vec![
             "application/apply-patch+yaml",
             "application/json-patch+json",
@@ -404,7 +412,11 @@ fn subresource(parent: &Describe<'_>, sub: &Subresource) -> Vec<Operation> {
     };
     let describe = Describe {
         resource: parent.resource,
-        kind: (group, version, kind),
+        // A custom resource's operations are its own kind's, whatever their body.
+        kind: match components::builtin_name(parent.resource) {
+            Some(_) => (group, version, kind),
+            None => parent.kind,
+        },
         definition: components::definition_of_kind(parent.resource, group, version, kind),
         list_definition: String::new(),
         suffix: upper_first(&sub.name),

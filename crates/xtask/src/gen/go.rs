@@ -170,7 +170,7 @@ fn read_file(path: &str, text: &str, package: &mut Package) {
     let imports = imports(&text);
     let mut lines = text.lines();
     let mut marked = false;
-    let mut constants: Vec<(String, String)> = Vec::new();
+    let mut constants: Vec<(String, Option<String>)> = Vec::new();
     while let Some(line) = lines.next() {
         if line.starts_with("//") {
             marked |= line.trim_start_matches('/').trim() == "+enum";
@@ -180,14 +180,7 @@ fn read_file(path: &str, text: &str, package: &mut Package) {
             package.name = name.trim().to_owned();
         }
         let constant = line.trim_start().trim_start_matches("const ");
-        if let Some((name_and_type, value)) = constant.split_once(" = \"") {
-            let mut words = name_and_type.split_whitespace();
-            if let (Some(_), Some(ty), None) = (words.next(), words.next(), words.next())
-                && let Some(end) = value.find('"')
-            {
-                constants.push((ty.to_owned(), value[..end].to_owned()));
-            }
-        }
+        constants.extend(string_constant(constant));
         if let Some(rest) = line.strip_prefix("type ") {
             let (name, body) = rest.split_once(' ').unwrap_or((rest, ""));
             let decl = if body.starts_with("struct") {
@@ -217,10 +210,29 @@ fn read_file(path: &str, text: &str, package: &mut Package) {
     }
     // Upstream keeps a type's constants in the file that declares it, before or after.
     for (ty, value) in constants {
-        if let Some(values) = package.enums.get_mut(&ty) {
-            values.push(value);
+        match (package.enums.get_mut(&ty), value) {
+            (Some(values), Some(value)) => values.push(value),
+            // Half a list of values would be a wrong one.
+            (Some(_), None) => {
+                package.enums.remove(&ty);
+            }
+            (None, _) => {}
         }
     }
+}
+
+/// Type and value of `Name Type = "value"` or `Name = Type("value")`; no value when it is another constant's.
+fn string_constant(line: &str) -> Option<(String, Option<String>)> {
+    let (declared, rest) = line.split_once(" = ")?;
+    let mut words = declared.split_whitespace();
+    words.next()?;
+    let (ty, value) = match (words.next(), words.next()) {
+        (Some(ty), None) => (ty, rest),
+        (None, None) => rest.split_once('(')?,
+        _ => return None,
+    };
+    let value = value.strip_prefix('"').and_then(|value| value.split('"').next());
+    Some((ty.to_owned(), value.map(str::to_owned)))
 }
 
 /// A line's code, without a trailing comment.
