@@ -13,7 +13,9 @@ use std::fmt;
 impl Set {
     /// Reads `fieldsV1`.
     pub fn from_fields_v1(fields: &Value) -> Result<Self, serde_json::Error> {
-        Self::deserialize(fields)
+        // Read by hand, because this is done for each manager of each write: through serde every key
+        // would be copied twice.
+        Ok(Level::of(fields)?.set)
     }
 
     /// Writes `fieldsV1`.
@@ -51,6 +53,41 @@ struct Level {
     itself: bool,
 }
 
+impl Level {
+    fn of(fields: &Value) -> Result<Self, serde_json::Error> {
+        let mut out = Self::default();
+        let entries = match fields {
+            Value::Object(entries) => entries,
+            Value::Null => return Ok(out),
+            _ => return Err(serde_json::Error::custom("expected an object of path elements")),
+        };
+        for (key, value) in entries {
+            if key == "." {
+                out.itself = true;
+            } else if let Some(element) = element(key)? {
+                out.insert(element, Self::of(value)?);
+            }
+        }
+        Ok(out)
+    }
+
+    fn insert(&mut self, element: PathElement, below: Self) {
+        if below.itself || below.set.is_empty() {
+            self.set.insert_member(element.clone());
+        }
+        self.set.insert_child(element, below.set);
+    }
+}
+
+/// The element of a key, unless its kind is unknown.
+fn element<E: serde::de::Error>(key: &str) -> Result<Option<PathElement>, E> {
+    match PathElement::parse(key) {
+        Ok(element) => Ok(Some(element)),
+        Err(ParseElementError::UnknownKind(_)) => Ok(None),
+        Err(error) => Err(E::custom(format_args!("parsing key as path element: {error}"))),
+    }
+}
+
 impl<'de> Deserialize<'de> for Level {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
@@ -73,23 +110,12 @@ impl<'de> Deserialize<'de> for Level {
                         out.itself = true;
                         continue;
                     }
-                    let element = match PathElement::parse(&key) {
-                        Ok(element) => element,
-                        Err(ParseElementError::UnknownKind(_)) => {
+                    match element(&key)? {
+                        Some(element) => out.insert(element, map.next_value()?),
+                        None => {
                             map.next_value::<serde::de::IgnoredAny>()?;
-                            continue;
                         }
-                        Err(error) => {
-                            return Err(A::Error::custom(format_args!(
-                                "parsing key as path element: {error}"
-                            )));
-                        }
-                    };
-                    let below = map.next_value::<Level>()?;
-                    if below.itself || below.set.is_empty() {
-                        out.set.insert_member(element.clone());
                     }
-                    out.set.insert_child(element, below.set);
                 }
                 Ok(out)
             }

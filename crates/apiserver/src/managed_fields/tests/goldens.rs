@@ -2,17 +2,23 @@
 
 use super::*;
 
-fn scenario(name: &str) -> Option<Vec<Value>> {
+fn recordings() -> Option<Vec<Value>> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/conformance/kube-apiserver-1.36/k8s-1.36.2-http.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
         println!("skipped: no recordings at {}", path.display());
         return None;
     };
-    let scenarios = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mut found: Vec<Value> = scenarios.filter(|s| s["scenario"] == name).collect();
+    Some(
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+    )
+}
+
+fn scenario(name: &str) -> Option<Vec<Value>> {
+    let mut found = recordings()?;
+    found.retain(|scenario| scenario["scenario"] == name);
     assert_eq!(found.len(), 1, "scenario {name}");
     found[0]["steps"].as_array_mut().map(std::mem::take)
 }
@@ -232,4 +238,49 @@ fn custom_resource_and_its_definition() {
         }
     }
     assert_eq!((a.compared, s.compared), (5, 5));
+}
+
+/// Every built-in object that a recorded POST created, whatever the scenario.
+#[test]
+fn created_objects() {
+    let Some(recordings) = recordings() else { return };
+    let mut compared = 0;
+    let mut report = String::new();
+    for scenario in recordings {
+        for step in scenario["steps"].as_array().unwrap() {
+            let object = &step["response"]["body"];
+            let api_version = text(object, "/apiVersion");
+            let resource = schema::kubernetes_resources().iter().find(|r| {
+                let gv = if r.group.is_empty() {
+                    r.version.clone()
+                } else {
+                    format!("{}/{}", r.group, r.version)
+                };
+                gv == api_version && r.kind == text(object, "/kind")
+            });
+            let (Some(resource), true) = (resource, managed_fields(object).is_some()) else {
+                continue;
+            };
+            if step["method"] != "POST" || step["response"]["status"] != 201 {
+                continue;
+            }
+            let kind = Kind::builtin(&resource.definition, api_version, &resource.kind);
+            let path = step["path"].as_str().unwrap();
+            let name = manager_name(path.split_once("fieldManager=").unwrap_or_default().1, "");
+            let mut new = object.clone();
+            take_managed_fields(&mut new);
+            let ours = timeless(&update(None, new, &kind.manager(&name, "")));
+            compared += 1;
+            if ours != timeless(object) {
+                report.push_str(&format!(
+                    "{}: {}\n ours   {ours}\n theirs {}\n",
+                    scenario["scenario"],
+                    step["desc"],
+                    timeless(object)
+                ));
+            }
+        }
+    }
+    assert_eq!(report, "", "of {compared}");
+    assert!(compared > 50, "{compared} compared");
 }
