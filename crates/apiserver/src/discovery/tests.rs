@@ -7,6 +7,7 @@ use std::path::Path;
 /// The built-in resources.
 pub(crate) fn builtin() -> Vec<Arc<Resource>> {
     let resource = |api: &'static ApiResource| Resource {
+        derived: Default::default(),
         group: api.group.clone(),
         version: api.version.clone(),
         plural: api.plural.clone(),

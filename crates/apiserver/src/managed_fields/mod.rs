@@ -10,8 +10,6 @@
 //! It refuses to decode or default: objects arrive in normal form, and what an
 //! apply answers must be brought into it by the caller.
 
-#![allow(dead_code, reason = "called by the request pipeline")]
-
 mod cap;
 mod conflict;
 mod entries;
