@@ -249,12 +249,12 @@ impl<'a> Checker<'_, 'a> {
             }
             Ir::Select { operand, field, test } => {
                 let operand = self.expr(operand);
-                let found = self.select(&operand, field);
+                let found = self.select(&operand, ".", field);
                 if *test { Type::Bool } else { found }
             }
             Ir::OptSelect { operand, field } => {
                 let operand = self.expr(operand);
-                match self.select(&operand, field) {
+                match self.select(&operand, ".?", field) {
                     optional @ Type::Optional(_) => optional,
                     found => Type::Optional(Box::new(found)),
                 }
@@ -338,6 +338,10 @@ impl<'a> Checker<'_, 'a> {
                     Type::Optional(Box::new(found))
                 }
             }
+            Ir::Matches { target, .. } => {
+                let target = self.expr(target);
+                self.call("matches", true, &[target, Type::Text])
+            }
             Ir::Call { name, target, args } => {
                 let mut types = Vec::with_capacity(args.len() + 1);
                 if let Some(target) = target {
@@ -368,25 +372,25 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn select(&mut self, operand: &Type<'a>, field: &str) -> Type<'a> {
+    fn select(&mut self, operand: &Type<'a>, dot: &str, field: &str) -> Type<'a> {
         match operand {
             Type::Dyn => Type::Dyn,
             Type::Map(_, value) => (**value).clone(),
-            Type::Optional(inner) => Type::Optional(Box::new(self.select(inner, field))),
+            Type::Optional(inner) => Type::Optional(Box::new(self.select(inner, dot, field))),
             Type::Object(node, whole) => {
                 let name = escape::unescape(field);
                 let found = name.as_deref().and_then(|n| field_schema(node, *whole, n));
                 match found.filter(|n| n.visible_to_rules()) {
                     Some(inner) => declared(inner, inner.embedded),
                     None => self.fail(
-                        &Place::At(&format!(".{field}")),
+                        &Place::At(&format!("{dot}{field}")),
                         format!("undefined field '{field}'"),
                     ),
                 }
             }
             other => {
                 let message = format!("type '{}' does not support field selection", other.name());
-                self.fail(&Place::At(&format!(".{field}")), message)
+                self.fail(&Place::At(&format!("{dot}{field}")), message)
             }
         }
     }
@@ -550,6 +554,10 @@ impl<'a> Checker<'_, 'a> {
             }
             ("startsWith" | "endsWith" | "contains" | "matches" | "size", _) => false,
             ("lowerAscii" | "upperAscii" | "trim", [t]) => t.may_be(&Type::Text),
+            ("reverse" | "sort" | "distinct" | "flatten" | "isSorted" | "sum", [t]) => {
+                matches!(t, Type::List(_) | Type::Dyn)
+            }
+            ("sign", [t]) => matches!(t, Type::Dyn),
             ("hasValue" | "value", [t]) => t.may_be(&Type::Optional(Box::new(Type::Dyn))),
             ("orValue" | "or", [t, _]) => t.may_be(&Type::Optional(Box::new(Type::Dyn))),
             (
@@ -636,23 +644,9 @@ fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
         | "sets.contains"
         | "sets.equivalent"
         | "sets.intersects" => Type::Bool,
-        "string"
-        | "charAt"
-        | "lowerAscii"
-        | "upperAscii"
-        | "replace"
-        | "substring"
-        | "trim"
-        | "join"
-        | "find"
-        | "format"
-        | "getScheme"
-        | "getHost"
-        | "getHostname"
-        | "getPort"
-        | "getEscapedPath"
-        | "strings.quote"
-        | "jsonpatch.escapeKey" => Type::Text,
+        "string" | "charAt" | "lowerAscii" | "upperAscii" | "replace" | "substring" | "trim" | "join"
+        | "find" | "format" | "getScheme" | "getHost" | "getHostname" | "getPort" | "getEscapedPath"
+        | "strings.quote" => Type::Text,
         "split" | "findAll" => texts(),
         "getQuery" => Type::Map(Box::new(Type::Text), Box::new(texts())),
         "double" | "asApproximateFloat" => Type::Double,

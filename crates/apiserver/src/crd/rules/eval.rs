@@ -147,6 +147,13 @@ impl<'a> Run<'a> {
                 }
                 _ => Err(Fail::no_overload()),
             },
+            Ir::Matches { target, regex } => match self.eval(target)? {
+                Val::Text(text) => {
+                    self.spend(text.as_str().len() / 10)?;
+                    Ok(Val::Bool(regex.is_match(text.as_str())))
+                }
+                _ => Err(Fail::no_overload()),
+            },
             Ir::Call { name, target, args } => {
                 let mut values = Vec::with_capacity(args.len() + 1);
                 if let Some(target) = target {

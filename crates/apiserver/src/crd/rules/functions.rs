@@ -298,6 +298,13 @@ fn library<'a>(name: &str, is_method: bool, args: &[Val<'a>]) -> Evaluated<'a> {
             }),
         };
         match Cel::resolve(&expression, &context) {
+            // Upstream answers with an optional; kube-cel with the format or an error.
+            Ok(value) if name == "format.named" => match from_library(&value)? {
+                optional @ Val::Optional(_) => Ok(optional),
+                Val::Null => Ok(Val::Optional(None)),
+                format => Ok(Val::some(format)),
+            },
+            Err(_) if name == "format.named" => Ok(Val::Optional(None)),
             Ok(value) => from_library(&value),
             Err(error) => Err(library_error(name, args, &error)),
         }
@@ -330,6 +337,31 @@ fn library_error(name: &str, args: &[Val<'_>], error: &kube_cel::cel::ExecutionE
             return Fail::new(format!(
                 "URL parse error during conversion from string: parse {quoted}: {why}"
             ));
+        }
+        ("charAt" | "substring", [Val::Text(text), indexes @ ..], E::FunctionError { .. }) => {
+            let length = i64::try_from(text.as_str().chars().count()).unwrap_or(i64::MAX);
+            let outside = indexes.iter().find_map(|index| match index {
+                Val::Int(i) if !(0..=length).contains(i) => Some(*i),
+                _ => None,
+            });
+            if let Some(index) = outside {
+                return Fail::new(format!("index out of range: {index}"));
+            }
+        }
+        ("asInteger", ..) => return Fail::new("cannot convert value to integer"),
+        ("ip", [Val::Text(text)], _) => {
+            let quoted = crate::field::go_quote(text.as_str());
+            return Fail::new(format!(
+                "IP Address {quoted} parse error during conversion from string: ParseAddr({quoted}): unable to parse IP"
+            ));
+        }
+        ("cidr", [Val::Text(text)], _) if !text.as_str().contains('/') => {
+            let quoted = crate::field::go_quote(text.as_str());
+            let intro = "network address parse error during conversion from string: ".repeat(2);
+            return Fail::new(format!("{intro}netip.ParsePrefix({quoted}): no '/'"));
+        }
+        ("semver", [Val::Text(text), ..], _) if text.as_str().split('.').count() != 3 => {
+            return Fail::new("No Major.Minor.Patch elements found");
         }
         _ => {}
     }

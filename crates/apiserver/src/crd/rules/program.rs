@@ -6,18 +6,11 @@
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators as op};
 use kube_cel::cel::parser::{ParseErrors, Parser};
+use regex::Regex;
 use std::rc::Rc;
 
-/// Namespaces of functions: `sets.contains(...)`. Rules know neither `math` nor `base64` nor `cel`.
-const NAMESPACES: &[&str] = &[
-    "format",
-    "ip",
-    "jsonpatch",
-    "lists",
-    "optional",
-    "sets",
-    "strings",
-];
+/// Namespaces of functions: `sets.contains(...)`. Rules know no `math`, `base64`, `jsonpatch` or `cel`.
+const NAMESPACES: &[&str] = &["format", "ip", "lists", "optional", "sets", "strings"];
 
 /// An expression ready to run.
 #[derive(Debug, Clone)]
@@ -61,6 +54,11 @@ pub(super) enum Ir {
         target: Box<Ir>,
         body: Box<Ir>,
         flat: bool,
+    },
+    /// `matches` with a literal pattern, compiled once.
+    Matches {
+        target: Box<Ir>,
+        regex: Box<Regex>,
     },
     Call {
         name: String,
@@ -258,6 +256,9 @@ impl Lower<'_> {
                 LiteralValue::UInt(u) => Ir::UInt(*u.inner()),
             },
             Expr::Ident(name) => self.name(name),
+            Expr::Select(_) if self.type_path(expr).is_some() => {
+                Ir::Name(self.type_path(expr).unwrap_or_default())
+            }
             Expr::Select(select) => Ir::Select {
                 operand: self.boxed(&select.operand)?,
                 field: select.field.clone(),
@@ -313,6 +314,21 @@ impl Lower<'_> {
         }
     }
 
+    /// The name of a type that is written with dots: `google.protobuf.Timestamp`.
+    fn type_path(&self, expr: &IdedExpr) -> Option<String> {
+        let Expr::Select(select) = &expr.expr else {
+            return None;
+        };
+        let Expr::Select(inner) = &select.operand.expr else {
+            return None;
+        };
+        let Expr::Ident(root) = &inner.operand.expr else {
+            return None;
+        };
+        let name = format!("{root}.{}.{}", inner.field, select.field);
+        (!self.is_variable(root) && super::functions::type_value(&name).is_some()).then_some(name)
+    }
+
     fn is_variable(&self, name: &str) -> bool {
         self.scope.iter().any(|n| &**n == name)
     }
@@ -333,6 +349,21 @@ impl Lower<'_> {
             if let Some(expanded) = self.method_macro(target, call)? {
                 return Ok(expanded);
             }
+        }
+        let operands = (
+            call.func_name.as_str(),
+            call.target.as_deref(),
+            call.args.as_slice(),
+        );
+        if let ("matches", Some(text), [pattern]) | ("matches", None, [text, pattern]) = operands
+            && let Expr::Literal(LiteralValue::String(pattern)) = &pattern.expr
+            && let Ok(regex) = Regex::new(pattern.inner())
+        {
+            let target = self.boxed(text)?;
+            return Ok(Ir::Matches {
+                target,
+                regex: Box::new(regex),
+            });
         }
         let target = call.target.as_deref().map(|t| self.boxed(t)).transpose()?;
         let args = self.all(&call.args)?;

@@ -181,4 +181,5 @@ fn rules_are_run_as_by_a_real_server() {
     report.finish(count);
 }
 
+mod corpus;
 mod status;
