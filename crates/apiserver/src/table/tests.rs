@@ -169,6 +169,7 @@ fn resource(kind: &str, plural: &str) -> Resource {
         schema: SchemaSource::Builtin(""),
         subresources: Vec::new(),
         strategy: &STRATEGY,
+        derived: crate::registry::Derived::default(),
     }
 }
 
