@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -114,6 +114,12 @@ impl Sender {
                 Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
             }
             Sender::Router(router) => {
+                let mut request = request;
+                // a client that has a socket names the host it connected to
+                request
+                    .headers_mut()
+                    .entry(HOST)
+                    .or_insert(HeaderValue::from_static("127.0.0.1:443"));
                 let response = router
                     .clone()
                     .oneshot(request.map(axum::body::Body::from))

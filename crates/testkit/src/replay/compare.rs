@@ -19,6 +19,9 @@ const SHOWN_MAX: usize = 12;
 /// Characters of a value shown in a difference.
 const VALUE_CHARS_MAX: usize = 240;
 
+/// Characters shown before the first difference of two long texts.
+const CONTEXT_CHARS: usize = 60;
+
 /// One place where two answers differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
@@ -175,6 +178,23 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| match Regex::new(r"<(?P<kind>ui
 });
 
 fn difference(at: String, expected: Option<&Value>, actual: Option<&Value>) -> Difference {
+    if let (Some(Value::String(left)), Some(Value::String(right))) = (expected, actual)
+        && left.chars().count().max(right.chars().count()) > VALUE_CHARS_MAX
+    {
+        // of two long texts only the part from shortly before their difference says something
+        let same = left
+            .chars()
+            .zip(right.chars())
+            .take_while(|(left, right)| left == right)
+            .count();
+        let from = same.saturating_sub(CONTEXT_CHARS);
+        let tail = |text: &str| shown(Some(&Value::String(text.chars().skip(from).collect())));
+        return Difference {
+            at: format!("{at} from character {from}"),
+            expected: tail(left),
+            actual: tail(right),
+        };
+    }
     Difference {
         at,
         expected: shown(expected),

@@ -79,7 +79,10 @@ impl Normaliser {
         for (key, value) in fields.iter_mut() {
             match (key.as_str(), &mut *value) {
                 ("resourceVersion", Value::String(version)) => *version = self.version(version),
-                ("gitVersion" | "gitCommit" | "goVersion" | "platform", Value::String(build)) => {
+                (
+                    "gitVersion" | "gitCommit" | "goVersion" | "compiler" | "platform",
+                    Value::String(build),
+                ) => {
                     "<build>".clone_into(build);
                 }
                 ("continue", Value::String(token)) if !token.is_empty() => "<continue>".clone_into(token),
@@ -119,6 +122,7 @@ impl Normaliser {
         });
         let text = TIME.replace_all(&text, "<ts>");
         let text = JWT.replace_all(&text, "<jwt>");
+        let text = WHOLE_OBJECT.replace_all(&text, "Invalid value: \"<object>\"");
         let text = LOOPBACK.replace_all(&text, "127.0.0.1:<port>");
         VERSION_IN_TEXT.replace_all(&text, "$before<rv>").into_owned()
     }
@@ -129,6 +133,8 @@ static UUID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
 static JWT: LazyLock<Regex> = LazyLock::new(|| regex(r"eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"));
+/// A refused patch repeats the whole object, in an order of its own.
+static WHOLE_OBJECT: LazyLock<Regex> = LazyLock::new(|| regex(r#"Invalid value: "\{\\"apiVersion\\".*\}""#));
 /// Where the server itself listens.
 static LOOPBACK: LazyLock<Regex> = LazyLock::new(|| regex(r"127\.0\.0\.1:\d+"));
 /// Versions in messages and in YAML; their numbers follow the server's other work.

@@ -236,7 +236,6 @@ const COMMANDS: &[Line] = &[
     ("get --raw /api/v1/namespaces/default", ""),
     ("get --raw /apis/apps/v1", ""),
     ("get --raw /nothing", ""),
-    ("auth can-i create configmaps --as=alice", ""),
     ("get configmap --as=alice", ""),
     ("delete lamp desk", ""),
     ("delete crd lamps.kubectl.equate.dev", ""),
@@ -298,6 +297,11 @@ impl Shell<'_> {
 /// What no two servers share, masked; columns are as wide as their widest value, so runs of
 /// spaces count as one.
 fn normal(text: &str, explain: bool) -> String {
+    // `get --raw` prints the server's own bytes, whose keys stand in no promised order
+    let json = serde_json::from_str::<serde_json::Value>(text)
+        .ok()
+        .filter(|value| !value.is_string());
+    let text = &json.map_or(text.to_owned(), |value| format!("{value:#}"));
     let rules = [
         (
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
@@ -309,7 +313,7 @@ fn normal(text: &str, explain: bool) -> String {
         ),
         (r#"("?resourceVersion"?: ?")\d+""#, "$1<rv>\""),
         (
-            r#"("(?:gitVersion|gitCommit|goVersion|platform)": ?")[^"]*""#,
+            r#"("(?:gitVersion|gitCommit|goVersion|compiler|platform)": ?")[^"]*""#,
             "$1<build>\"",
         ),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
@@ -332,7 +336,7 @@ fn normal(text: &str, explain: bool) -> String {
             .unwrap();
         text = text
             .lines()
-            .filter(|line| kept.is_match(line))
+            .filter(|line| kept.is_match(line) && line.trim() != "<empty>")
             .collect::<Vec<_>>()
             .join("\n");
     }
