@@ -132,7 +132,7 @@ fn default_webhook(webhook: &mut Value) {
     default(webhook, "timeoutSeconds", 10);
     each(webhook, "rules", |rule| default(rule, "scope", "*"));
     with(webhook, "clientConfig.service", |service| {
-        default(service, "port", 443)
+        default(service, "port", 443);
     });
 }
 

@@ -3,7 +3,7 @@
 use super::meta::{self, immutable, validate_labels};
 use super::pod::default_template;
 use super::tree::{annotation, default, each, entries, get, has, int, items, restore, set, text};
-use super::{SPEC_AND_STATUS, names, pod_checks, selector, storage};
+use super::{SPEC_AND_STATUS, container_checks, names, pod_checks, selector, storage};
 use crate::field::{FieldError, FieldErrorKind, go_struct};
 use crate::registry::{Generation, NameRule, Strategy};
 use serde_json::{Value, json};
@@ -277,11 +277,14 @@ fn validate_deployment(object: &Value) -> Vec<FieldError> {
 fn rolling_update(update: &Value, path: &str) -> Vec<FieldError> {
     let (unavailable, surge) = (get(update, "maxUnavailable"), get(update, "maxSurge"));
     let mut out = Vec::new();
-    out.extend(pod_checks::int_or_percent(
+    out.extend(container_checks::int_or_percent(
         unavailable,
         &format!("{path}.maxUnavailable"),
     ));
-    out.extend(pod_checks::int_or_percent(surge, &format!("{path}.maxSurge")));
+    out.extend(container_checks::int_or_percent(
+        surge,
+        &format!("{path}.maxSurge"),
+    ));
     if percent_or_int(unavailable) == 0 && percent_or_int(surge) == 0 {
         out.push(FieldError::invalid(
             format!("{path}.maxUnavailable"),
@@ -289,7 +292,7 @@ fn rolling_update(update: &Value, path: &str) -> Vec<FieldError> {
             "may not be 0 when `maxSurge` is 0",
         ));
     }
-    out.extend(pod_checks::at_most_all(
+    out.extend(container_checks::at_most_all(
         unavailable,
         &format!("{path}.maxUnavailable"),
     ));
@@ -536,16 +539,19 @@ fn validate_daemon_set(object: &Value) -> Vec<FieldError> {
                 get(strategy, "rollingUpdate.maxUnavailable"),
                 get(strategy, "rollingUpdate.maxSurge"),
             );
-            out.extend(pod_checks::int_or_percent(
+            out.extend(container_checks::int_or_percent(
                 unavailable,
                 &format!("{path}.maxUnavailable"),
             ));
-            out.extend(pod_checks::int_or_percent(surge, &format!("{path}.maxSurge")));
-            out.extend(pod_checks::at_most_all(
+            out.extend(container_checks::int_or_percent(
+                surge,
+                &format!("{path}.maxSurge"),
+            ));
+            out.extend(container_checks::at_most_all(
                 unavailable,
                 &format!("{path}.maxUnavailable"),
             ));
-            out.extend(pod_checks::at_most_all(surge, &format!("{path}.maxSurge")));
+            out.extend(container_checks::at_most_all(surge, &format!("{path}.maxSurge")));
             let (has_unavailable, has_surge) = (percent_or_int(unavailable) != 0, percent_or_int(surge) != 0);
             if has_unavailable && has_surge {
                 out.push(FieldError::invalid(

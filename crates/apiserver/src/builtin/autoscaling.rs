@@ -3,7 +3,7 @@
 use super::SPEC_AND_STATUS;
 use super::names;
 use super::quantity;
-use super::tree::{default, get, has, int, is_empty, items, set, text};
+use super::tree::{annotation, default, get, has, int, is_empty, items, set, text};
 use crate::field::FieldError;
 use crate::registry::Strategy;
 use serde_json::{Value, json};
@@ -29,10 +29,8 @@ fn is_v1(autoscaler: &Value) -> bool {
 fn default_autoscaler(autoscaler: &mut Value) {
     default(autoscaler, "spec.minReplicas", 1);
     if is_v1(autoscaler) {
-        if !autoscaler
-            .pointer("/metadata/annotations")
-            .is_some_and(|a| a.get("autoscaling.alpha.kubernetes.io/metrics").is_some())
-        {
+        // the annotation is where this version keeps metrics of other kinds
+        if annotation(autoscaler, "autoscaling.alpha.kubernetes.io/metrics").is_none() {
             default(autoscaler, "spec.targetCPUUtilizationPercentage", 80);
         }
         return;

@@ -105,7 +105,7 @@ fn default_job(job: &mut Value) {
 fn default_failure_policy(job: &mut Value, spec: &str) {
     each(job, &format!("{spec}.podFailurePolicy.rules"), |rule| {
         each(rule, "onPodConditions", |pattern| {
-            default(pattern, "status", "True")
+            default(pattern, "status", "True");
         });
     });
 }
@@ -244,7 +244,7 @@ fn validate_job(job: &Value) -> Vec<FieldError> {
             match labels.get(label) {
                 None => out.push(FieldError::required(path, format!("must be '{expected}'"))),
                 Some(actual) if actual != expected => {
-                    out.push(FieldError::invalid(path, labels, format!("must be '{expected}'")))
+                    out.push(FieldError::invalid(path, labels, format!("must be '{expected}'")));
                 }
                 Some(_) => {}
             }

@@ -16,6 +16,7 @@ mod apps;
 mod autoscaling;
 mod batch;
 pub(crate) mod bootstrap;
+mod container_checks;
 mod coordination;
 mod core;
 mod cron;
@@ -42,7 +43,7 @@ mod volume_checks;
 pub(crate) use bootstrap::bootstrap;
 pub(crate) use meta::{validate_object_meta, validate_object_meta_update};
 pub(crate) use pod::deletion_grace;
-pub(crate) use selectable::{Unselectable, selectable};
+pub(crate) use selectable::selectable;
 
 use crate::registry::{Generation, NameRule, Strategy};
 

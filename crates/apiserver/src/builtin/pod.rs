@@ -201,7 +201,7 @@ fn default_container(container: &mut Value) {
     default(container, "terminationMessagePolicy", "File");
     each(container, "ports", |port| default(port, "protocol", "TCP"));
     each(container, "env", |env| {
-        with(env, "valueFrom.fieldRef", default_field_ref)
+        with(env, "valueFrom.fieldRef", default_field_ref);
     });
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         with(container, probe, default_probe);
@@ -281,14 +281,14 @@ pub(super) fn default_volume(volume: &mut Value) {
         with(volume, source, |s| default(s, "defaultMode", 420));
     }
     each(volume, "downwardAPI.items", |item| {
-        with(item, "fieldRef", default_field_ref)
+        with(item, "fieldRef", default_field_ref);
     });
     each(volume, "projected.sources", |source| {
         with(source, "serviceAccountToken", |token| {
-            default(token, "expirationSeconds", 3600)
+            default(token, "expirationSeconds", 3600);
         });
         each(source, "downwardAPI.items", |item| {
-            with(item, "fieldRef", default_field_ref)
+            with(item, "fieldRef", default_field_ref);
         });
     });
     with(volume, "image", |image| {
@@ -311,7 +311,7 @@ pub(super) fn default_volume_source(volume: &mut Value) {
         }
     });
     with(volume, "iscsi", |iscsi| {
-        default(iscsi, "iscsiInterface", "default")
+        default(iscsi, "iscsiInterface", "default");
     });
     with(volume, "rbd", |rbd| {
         default(rbd, "pool", "rbd");

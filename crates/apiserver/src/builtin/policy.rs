@@ -1,7 +1,7 @@
 //! PodDisruptionBudget.
 
 use super::SPEC_AND_STATUS;
-use super::pod_checks::{at_most_all, int_or_percent};
+use super::container_checks::{at_most_all, int_or_percent};
 use super::selector;
 use super::tree::{get, has, set};
 use crate::field::{FieldError, FieldErrorKind, go_struct};

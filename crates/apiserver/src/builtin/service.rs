@@ -7,10 +7,10 @@
 //! any single-stack cluster.
 
 use super::SPEC_AND_STATUS;
+use super::container_checks::port_name_or_number;
 use super::meta::{strings, validate_labels};
 use super::names;
 use super::networking::check_cidr;
-use super::pod_checks::port_name_or_number;
 use super::tree::{
     annotation, default, each, entries, flag, get, has, int, is_empty, items, remove, restore, set, text,
 };
@@ -901,7 +901,7 @@ fn validate_service_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     let types = [text(new, "spec.type"), text(old, "spec.type")];
     let (ips, old_ips) = (items(new, "spec.clusterIPs"), items(old, "spec.clusterIPs"));
-    if !types.contains(&"ExternalName") && !(is_headless(new) && is_headless(old)) {
+    if !(types.contains(&"ExternalName") || is_headless(new) && is_headless(old)) {
         let value = get(new, "spec.clusterIPs");
         if ips.is_empty() && !old_ips.is_empty() {
             out.push(FieldError::invalid(
