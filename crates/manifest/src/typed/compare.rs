@@ -159,7 +159,7 @@ impl Walk<'_> {
                 Some(field) => (PathElement::Field(Arc::clone(&field.name)), field.atom),
                 None => (PathElement::field(name), map.element),
             };
-            self.descend(element, atom, old, new, node);
+            self.descend(&element, atom, old, new, node);
         }
     }
 
@@ -190,7 +190,7 @@ impl Walk<'_> {
             match (l.as_slice(), r.as_slice()) {
                 ([] | [_], [] | [_]) => {
                     self.descend(
-                        element,
+                        &element,
                         list.element,
                         l.first().copied(),
                         r.first().copied(),
@@ -204,13 +204,13 @@ impl Walk<'_> {
                 }
                 (_, [] | [_]) => {
                     if let [one] = r.as_slice() {
-                        self.descend(element.clone(), list.element, None, Some(one), node);
+                        self.descend(&element, list.element, None, Some(one), node);
                     }
                     node.below.removed.insert_member(element);
                 }
                 (_, _) => {
                     if let [one] = l.as_slice() {
-                        self.descend(element.clone(), list.element, Some(one), None, node);
+                        self.descend(&element, list.element, Some(one), None, node);
                     }
                     node.below.added.insert_member(element);
                 }
@@ -220,7 +220,7 @@ impl Walk<'_> {
 
     fn descend(
         &mut self,
-        element: PathElement,
+        element: &PathElement,
         atom: AtomId,
         old: Option<&Value>,
         new: Option<&Value>,
@@ -229,7 +229,7 @@ impl Walk<'_> {
         let mark = self.faults.mark();
         let mut inner = Node::default();
         self.compare(atom, old, new, &mut inner);
-        self.faults.prefix(mark, &element);
-        node.adopt(&element, inner);
+        self.faults.prefix(mark, element);
+        node.adopt(element, inner);
     }
 }
