@@ -177,8 +177,7 @@ fn is_uri(text: &str) -> bool {
     if text.is_empty() || text.chars().any(|c| c.is_ascii_control()) {
         return false;
     }
-    let mut bytes = text.bytes().enumerate();
-    while let Some((at, byte)) = bytes.next() {
+    for (at, byte) in text.bytes().enumerate() {
         if byte == b'%' {
             let hex = text.as_bytes().get(at + 1..at + 3);
             if !hex.is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit)) {
@@ -259,7 +258,7 @@ fn is_isbn10(text: &str) -> bool {
         };
         sum += value * (index as u32 + 1);
     }
-    sum % 11 == 0
+    sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -276,7 +275,7 @@ fn is_isbn13(text: &str) -> bool {
         .enumerate()
         .map(|(i, d)| if i % 2 == 0 { *d } else { 3 * d })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {
@@ -295,7 +294,7 @@ fn is_credit_card(text: &str) -> bool {
             (_, doubled) => doubled,
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_date(text: &str) -> bool {

@@ -35,7 +35,7 @@ fn visit(value: &Value, schema: &Node, path: &str, errors: &mut Vec<FieldError>)
         Value::Array(list) => {
             match schema.list_type {
                 Some(ListType::Set) => {
-                    for index in repeated(list.iter().map(|v| v.to_string())) {
+                    for index in repeated(list.iter().map(ToString::to_string)) {
                         errors.push(duplicate(path, index, &list[index]));
                     }
                 }

@@ -2,7 +2,7 @@
 
 use super::formats::Format;
 use super::rules::Rule;
-use equate_manifest::schema::{Additional, ListType, MapType, Schema, SchemaType};
+use equate_manifest::schema::{Additional, ListType, Schema, SchemaType};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -24,7 +24,6 @@ pub(super) struct Node {
     pub(super) items: Option<Box<Node>>,
     pub(super) list_type: Option<ListType>,
     pub(super) list_map_keys: Vec<String>,
-    pub(super) map_type: Option<MapType>,
     pub(super) checks: Checks,
     pub(super) rules: Vec<Rule>,
     /// Whether a rule stands here or below; CEL skips subtrees without any.
@@ -116,7 +115,6 @@ impl Node {
             items: boxed(&s.items)?,
             list_type: s.list_type,
             list_map_keys: s.list_map_keys.clone(),
-            map_type: s.map_type,
             checks: Checks {
                 format: s
                     .format

@@ -29,7 +29,6 @@ pub(crate) fn builtin() -> Vec<Arc<Resource>> {
             })
             .collect(),
         strategy: crate::builtin::strategy(&api.group, &api.kind),
-        derived: crate::registry::Derived::default(),
     };
     kubernetes_resources()
         .iter()

@@ -7,7 +7,6 @@
 use super::eval::Run;
 use super::value::{Evaluated, Fail, Library, List, Map, Text, Val, parse_time};
 use crate::crd::formats::parse_go_duration;
-use base64::Engine as _;
 use jiff::tz::{Offset, TimeZone};
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};

@@ -9,7 +9,7 @@ use crate::crd::node::Node;
 use base64::Engine as _;
 use equate_manifest::schema::{ListType, SchemaType};
 use jiff::Timestamp;
-use kube_cel::cel::objects::{Opaque, OpaqueEq};
+use kube_cel::cel::objects::Opaque;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
