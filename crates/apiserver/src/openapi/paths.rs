@@ -204,7 +204,7 @@ impl Describe<'_> {
         }
     }
 
-    fn operation(&self, id: String, action: &str, responses: Value, body: Option<Value>) -> Value {
+    fn operation(&self, id: &str, action: &str, responses: &Value, body: Option<Value>) -> Value {
         let (group, version, kind) = self.kind;
         let mut operation = json!({
             "operationId": id,
@@ -236,7 +236,7 @@ impl Describe<'_> {
                 Some(_) => &[],
                 None => &[("resourceVersion", "string")],
             },
-            body: self.operation(id, "get", responses(&[("200", "OK")], &self.own()), None),
+            body: self.operation(&id, "get", &responses(&[("200", "OK")], &self.own()), None),
         }
     }
 
@@ -246,7 +246,7 @@ impl Describe<'_> {
         Operation {
             method: "get",
             parameters: LIST,
-            body: self.operation(id, "list", responses(&[("200", "OK")], &content), None),
+            body: self.operation(&id, "list", &responses(&[("200", "OK")], &content), None),
         }
     }
 
@@ -257,9 +257,9 @@ impl Describe<'_> {
             method: "post",
             parameters: WRITE,
             body: self.operation(
-                id,
+                &id,
                 "post",
-                responses(codes, &self.own()),
+                &responses(codes, &self.own()),
                 Some(self.object_body()),
             ),
         }
@@ -271,7 +271,12 @@ impl Describe<'_> {
         Operation {
             method: "put",
             parameters: WRITE,
-            body: self.operation(id, "put", responses(codes, &self.own()), Some(self.object_body())),
+            body: self.operation(
+                &id,
+                "put",
+                &responses(codes, &self.own()),
+                Some(self.object_body()),
+            ),
         }
     }
 
@@ -299,7 +304,7 @@ impl Describe<'_> {
         Operation {
             method: "patch",
             parameters: PATCH,
-            body: self.operation(id, "patch", responses(codes, &self.own()), Some(body)),
+            body: self.operation(&id, "patch", &responses(codes, &self.own()), Some(body)),
         }
     }
 
@@ -313,7 +318,7 @@ impl Describe<'_> {
         Operation {
             method: "delete",
             parameters: DELETE,
-            body: self.operation(id, "delete", responses(codes, &content), Some(delete_options())),
+            body: self.operation(&id, "delete", &responses(codes, &content), Some(delete_options())),
         }
     }
 
@@ -324,9 +329,9 @@ impl Describe<'_> {
             method: "delete",
             parameters: DELETE_COLLECTION,
             body: self.operation(
-                id,
+                &id,
                 "deletecollection",
-                responses(&[("200", "OK")], &content),
+                &responses(&[("200", "OK")], &content),
                 Some(delete_options()),
             ),
         }
@@ -338,7 +343,7 @@ impl Describe<'_> {
         Operation {
             method: "get",
             parameters: LOG,
-            body: self.operation(id, "get", responses(&[("200", "OK")], &content), None),
+            body: self.operation(&id, "get", &responses(&[("200", "OK")], &content), None),
         }
     }
 }
