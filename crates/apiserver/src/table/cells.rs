@@ -284,7 +284,7 @@ fn node(view: &View<'_>) -> Vec<Value> {
             Some("") => {}
             Some(role) => roles.push(role),
             None if key == "kubernetes.io/role" => {
-                roles.extend(value.as_str().filter(|role| !role.is_empty()))
+                roles.extend(value.as_str().filter(|role| !role.is_empty()));
             }
             None => {}
         }

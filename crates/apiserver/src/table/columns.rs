@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     /// The heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean`, `date`.
@@ -27,7 +27,7 @@ pub struct Column {
 
 impl Column {
     /// The wire form.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         json!({
             "name": self.name,
             "type": self.kind,
@@ -39,7 +39,7 @@ impl Column {
 }
 
 /// The columns of a resource's tables.
-pub fn columns(resource: &Resource) -> Vec<Column> {
+pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
     match &resource.schema {
         SchemaSource::Builtin(_) => of_builtin(&resource.group, &resource.kind),
         SchemaSource::Custom(version) => of_custom(version.printer_columns()),
@@ -49,8 +49,11 @@ pub fn columns(resource: &Resource) -> Vec<Column> {
 #[derive(Deserialize)]
 struct Recorded {
     descriptions: Vec<String>,
-    kinds: BTreeMap<String, Vec<(String, String, String, usize, i32)>>,
+    kinds: BTreeMap<String, Vec<RecordedColumn>>,
 }
+
+/// Name, type, format, index of the description, priority.
+type RecordedColumn = (String, String, String, usize, i32);
 
 static RECORDED: LazyLock<Option<Recorded>> =
     LazyLock::new(|| serde_json::from_str(include_str!("columns.json")).ok());

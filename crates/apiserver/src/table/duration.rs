@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// How long ago a time was, in the two largest units that matter: `5s`, `3m20s`, `5h`, `2d3h`, `1y30d`.
 /// Up to a second of clock skew counts as now, more is `<invalid>`.
-pub fn human_duration(duration: SignedDuration) -> String {
+pub(crate) fn human_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JsonPath {
+pub(crate) struct JsonPath {
     steps: Vec<Step>,
 }
 
 /// A path that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unrecognized column definition {0:?}")]
-pub struct PathError(String);
+pub(crate) struct PathError(String);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
@@ -56,13 +56,13 @@ struct Failed;
 
 impl JsonPath {
     /// Parses a path without braces: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`.
-    pub fn parse(path: &str) -> Result<Self, PathError> {
+    pub(crate) fn parse(path: &str) -> Result<Self, PathError> {
         let steps = parse(path).ok_or_else(|| PathError(path.to_owned()))?;
         Ok(Self { steps })
     }
 
     /// The first value the path leads to.
-    pub fn first(&self, object: &Value) -> Option<Value> {
+    pub(crate) fn first(&self, object: &Value) -> Option<Value> {
         let found = evaluate(&self.steps, vec![object]).ok()?;
         found.into_iter().next().map(std::borrow::Cow::into_owned)
     }
@@ -298,10 +298,9 @@ fn evaluate<'v>(steps: &[Step], input: Vec<&'v Value>) -> Result<Found<'v>, Fail
             next.push(std::borrow::Cow::Owned(value.clone()));
         }
         for value in &current {
-            match value {
-                std::borrow::Cow::Borrowed(value) => apply(step, value, &mut next)?,
-                // only literals are owned, and they lead nowhere
-                std::borrow::Cow::Owned(_) => {}
+            // only literals are owned, and they lead nowhere
+            if let std::borrow::Cow::Borrowed(value) = value {
+                apply(step, value, &mut next)?;
             }
         }
         current = next;

@@ -20,9 +20,7 @@ mod workloads;
 #[cfg(test)]
 mod tests;
 
-pub use columns::{Column, columns};
-pub use duration::human_duration;
-pub use jsonpath::{JsonPath, PathError};
+pub(crate) use columns::{Column, columns};
 
 use crate::registry::{Resource, SchemaSource};
 use jiff::Timestamp;
@@ -30,7 +28,7 @@ use serde_json::{Map, Value, json};
 
 /// What a row carries besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     /// Nothing.
     None,
     /// The object's metadata, as a `PartialObjectMetadata`.
@@ -42,7 +40,7 @@ pub enum IncludeObject {
 
 /// How to render a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Rendering {
+pub(crate) struct Rendering {
     /// What rows carry.
     pub include: IncludeObject,
     /// Whether to define the columns; of a watch's tables only the first does.
@@ -52,7 +50,7 @@ pub struct Rendering {
 }
 
 /// A `meta.k8s.io/v1` `Table` of the objects, with empty list metadata for the caller to fill.
-pub fn render<'v>(
+pub(crate) fn render<'v>(
     resource: &Resource,
     objects: impl Iterator<Item = &'v Value>,
     rendering: Rendering,
@@ -71,7 +69,7 @@ pub fn render<'v>(
 }
 
 /// The metadata of an object as a `meta.k8s.io/v1` `PartialObjectMetadata`.
-pub fn partial_metadata(object: &Value) -> Value {
+pub(crate) fn partial_metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",

@@ -143,10 +143,10 @@ pub(super) fn resource_quota(view: &View<'_>) -> Vec<Value> {
             .unwrap_or("0");
         let entry = format!("{resource}: {used}/{}", hard.as_str().unwrap_or_default());
         if resource.starts_with("limits.") {
-            limits.push(entry)
+            limits.push(entry);
         } else {
-            requests.push(entry)
-        };
+            requests.push(entry);
+        }
     }
     cells![view.name(), requests.join(", "), limits.join(", "), view.age()]
 }
