@@ -8,7 +8,7 @@ use serde_json::Value;
 /// that cannot be evaluated (an unknown operator) matches nothing.
 pub(crate) fn aggregated_rules<'a>(
     role: &Value,
-    roles: impl Iterator<Item = &'a Value> + Clone,
+    roles: &(impl Iterator<Item = &'a Value> + Clone),
 ) -> Option<Vec<Value>> {
     let rule = role.get("aggregationRule").filter(|r| !r.is_null())?;
     let name = &role["metadata"]["name"];

@@ -39,20 +39,27 @@ enum Rule {
 /// creating gives them. Upstream's field manager for them is `kube-apiserver`.
 pub(crate) fn objects(gathered: bool) -> Vec<Value> {
     let mut roles: Vec<Value> = ROLES.iter().map(Role::object).collect();
-    // A role may gather one that gathers; the chain ends where a round changes nothing, and has no cycle.
-    while gathered {
-        let before = roles.clone();
-        for role in &mut roles {
-            if let Some(rules) = super::aggregate::aggregated_rules(role, before.iter()) {
-                role["rules"] = Value::Array(rules);
-            }
-        }
-        if roles == before {
-            break;
-        }
+    if gathered {
+        gather(&mut roles);
     }
     roles.extend(BINDINGS.iter().map(|(name, groups)| binding(name, groups)));
     roles
+}
+
+/// Fills in the rules of the roles that gather others. One may gather another that gathers: the
+/// chain ends where a round changes nothing, and has no cycle.
+fn gather(roles: &mut [Value]) {
+    loop {
+        let before = roles.to_vec();
+        for role in &mut *roles {
+            if let Some(rules) = super::aggregate::aggregated_rules(role, &before.iter()) {
+                role["rules"] = Value::Array(rules);
+            }
+        }
+        if *roles == *before {
+            return;
+        }
+    }
 }
 
 impl Role {

@@ -554,7 +554,7 @@ fn selectors_of_aggregation_rules() {
         roles[1]["metadata"]["labels"] = json!({ "tier": "two", "extra": "" });
         roles[2]["metadata"]["labels"] = json!({ "tier": "two" });
         roles[3]["aggregationRule"] = json!({ "clusterRoleSelectors": [selector] });
-        let got = aggregate::aggregated_rules(&roles[3], roles.iter()).unwrap();
+        let got = aggregate::aggregated_rules(&roles[3], &roles.iter()).unwrap();
         let got: Vec<&str> = got.iter().map(|r| r["verbs"][0].as_str().unwrap()).collect();
         assert_eq!(got, want, "{selector}");
     };
@@ -568,7 +568,7 @@ fn selectors_of_aggregation_rules() {
     check(with("extra", "DoesNotExist", &[]), &["a", "b"]);
     check(with("extra", "Near", &[]), &[]);
     let plain = role("ClusterRole", "", "a", &json!([]));
-    assert_eq!(aggregate::aggregated_rules(&plain, std::iter::empty()), None);
+    assert_eq!(aggregate::aggregated_rules(&plain, &std::iter::empty()), None);
 }
 
 #[test]

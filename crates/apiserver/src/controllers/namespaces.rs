@@ -226,7 +226,7 @@ fn grace_left(pods: &[Listed<'_>], namespace: &Value, seen: &Seen<'_>) -> Option
     let grace = running
         .filter_map(|pod| pod["spec"]["terminationGracePeriodSeconds"].as_i64())
         .max()?;
-    let deleted: jiff::Timestamp = meta(namespace, "deletionTimestamp").parse().ok()?;
+    let deleted: Timestamp = meta(namespace, "deletionTimestamp").parse().ok()?;
     let left = deleted
         .checked_add(jiff::SignedDuration::from_secs(grace))
         .ok()?

@@ -53,7 +53,7 @@ impl Controller for Roles {
             .map(|(_, entry)| entry.object())
             .collect();
         let gathering = roles.iter().filter_map(|role| {
-            let rules = aggregated_rules(role, roles.iter().copied())?;
+            let rules = aggregated_rules(role, &roles.iter().copied())?;
             let present = role["rules"].as_array().map(Vec::as_slice).unwrap_or_default();
             if rules == present {
                 return None;
