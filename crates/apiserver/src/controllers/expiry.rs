@@ -10,7 +10,8 @@ use tokio::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Expiry {
-    resource: ResourceId,
+    /// Both groups that have Events.
+    resources: [ResourceId; 2],
     ttl: Duration,
     /// Each Event's end, and the ends in order.
     ends: HashMap<Key, Instant>,
@@ -20,7 +21,7 @@ pub(super) struct Expiry {
 impl Expiry {
     pub(super) fn new(ttl: Duration) -> Self {
         Self {
-            resource: ResourceId::new("", "events"),
+            resources: ["", "events.k8s.io"].map(|group| ResourceId::new(group, "events")),
             ttl,
             ends: HashMap::new(),
             queue: BTreeSet::new(),
@@ -50,16 +51,17 @@ impl Controller for Expiry {
     fn resync(&mut self, snapshot: &Snapshot, at: Instant, now: Timestamp) {
         self.ends.clear();
         self.queue.clear();
-        let resource = self.resource.clone();
-        for (path, entry) in snapshot.list(&resource, None) {
-            let age = age(entry.object(), now);
-            let key = Key::new(&resource, path.namespace(), path.name());
-            self.set(&key, Some(at + self.ttl.saturating_sub(age)));
+        for resource in self.resources.clone() {
+            for (path, entry) in snapshot.list(&resource, None) {
+                let age = age(entry.object(), now);
+                let key = Key::new(&resource, path.namespace(), path.name());
+                self.set(&key, Some(at + self.ttl.saturating_sub(age)));
+            }
         }
     }
 
     fn observe(&mut self, event: &Event, at: Instant) {
-        if event.key.resource == self.resource {
+        if self.resources.contains(&event.key.resource) {
             let end = (event.kind != EventKind::Deleted).then(|| at + self.ttl);
             self.set(&event.key, end);
         }
@@ -101,6 +103,7 @@ fn age(event: &Value, now: Timestamp) -> Duration {
     let texts = [
         series.unwrap_or_default(),
         text(event, "lastTimestamp"),
+        text(event, "eventTime"),
         text(&event["metadata"], "creationTimestamp"),
     ];
     let newest = texts.iter().filter_map(|t| t.parse::<Timestamp>().ok()).max();
