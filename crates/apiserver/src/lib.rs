@@ -25,7 +25,7 @@ pub mod auth;
 mod builtin;
 mod catalog;
 pub mod cluster;
-pub mod controllers;
+mod controllers;
 mod crd;
 mod discovery;
 pub mod field;

@@ -9,9 +9,9 @@
 //! | `roles` | fills in ClusterRoles that gather others |
 //! | `expiry` | drops Events an hour after they were last written |
 //!
-//! Each is a synchronous core: it is shown events, and decides [`Step`]s from
+//! Each is a synchronous core: it is shown events, and decides `Step`s from
 //! a snapshot. One task shows and acts for all of them (`run`). They write as
-//! any client does, through [`Cluster::perform`], and keep no truth of their
+//! any client does, through `Cluster::perform`, and keep no truth of their
 //! own: what they remember is an index that a snapshot rebuilds.
 //!
 //! There are no workload controllers here.
