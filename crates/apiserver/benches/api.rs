@@ -1,7 +1,11 @@
 //! What the API costs through its router, in-process and in memory:
 //! `cargo bench -p equate-apiserver --bench api`. The figures are in `docs/performance.md`.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark says what went wrong by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a benchmark says what went wrong by panicking"
+)]
 
 use axum::body::Body;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -35,13 +39,25 @@ async fn send(cluster: &EmbeddedCluster, request: Request<Body>) -> (StatusCode,
 }
 
 fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 /// Without controllers that write, so that a figure is that of the API alone.
 async fn cluster() -> EmbeddedCluster {
-    let quiet = Profile { service_accounts: false, root_ca: false, ..Profile::default() };
-    EmbeddedCluster::builder().controllers(quiet).build().await.unwrap()
+    let quiet = Profile {
+        service_accounts: false,
+        root_ca: false,
+        ..Profile::default()
+    };
+    EmbeddedCluster::builder()
+        .controllers(quiet)
+        .build()
+        .await
+        .unwrap()
 }
 
 fn config_map(n: usize) -> Vec<u8> {
@@ -80,14 +96,21 @@ fn deployment(name: &str, image: &str) -> Vec<u8> {
 
 async fn apply(cluster: &EmbeddedCluster, name: &str, image: &str) {
     let path = format!("/apis/apps/v1/namespaces/default/deployments/{name}?fieldManager=bench");
-    let request = request(Method::PATCH, &path, "application/apply-patch+yaml", deployment(name, image));
+    let request = request(
+        Method::PATCH,
+        &path,
+        "application/apply-patch+yaml",
+        deployment(name, image),
+    );
     let (status, _) = send(cluster, request).await;
     assert!(status.is_success(), "{status}");
 }
 
 fn start(c: &mut Criterion) {
     let runtime = runtime();
-    c.bench_function("start an empty cluster", |b| b.to_async(&runtime).iter(|| cluster()));
+    c.bench_function("start an empty cluster", |b| {
+        b.to_async(&runtime).iter(|| cluster())
+    });
 }
 
 fn list(c: &mut Criterion) {
@@ -102,11 +125,18 @@ fn list(c: &mut Criterion) {
     });
     let mut group = c.benchmark_group("list");
     group.throughput(Throughput::Elements(10_000)).sample_size(20);
-    for (name, query) in [("10,000 objects", ""), ("10,000 objects, one matches", "?labelSelector=n%3D5000")] {
+    for (name, query) in [
+        ("10,000 objects", ""),
+        ("10,000 objects, one matches", "?labelSelector=n%3D5000"),
+    ] {
         group.bench_function(name, |b| {
             b.to_async(&runtime).iter(|| async {
                 let path = format!("{CONFIG_MAPS}{query}");
-                send(&cluster, request(Method::GET, &path, "application/json", Vec::new())).await
+                send(
+                    &cluster,
+                    request(Method::GET, &path, "application/json", Vec::new()),
+                )
+                .await
             });
         });
     }
@@ -130,7 +160,9 @@ fn applies(c: &mut Criterion) {
         );
     });
     runtime.block_on(apply(&cluster, "same", "nginx:1"));
-    group.bench_function("changes nothing", |b| b.iter(|| runtime.block_on(apply(&cluster, "same", "nginx:1"))));
+    group.bench_function("changes nothing", |b| {
+        b.iter(|| runtime.block_on(apply(&cluster, "same", "nginx:1")))
+    });
     group.bench_function("changes an image", |b| {
         b.iter_batched(
             || {
@@ -149,7 +181,9 @@ fn watchers(c: &mut Criterion) {
     const EVENTS: usize = 1_000;
     let runtime = runtime();
     let mut group = c.benchmark_group("watch");
-    group.throughput(Throughput::Elements((WATCHERS * EVENTS) as u64)).sample_size(10);
+    group
+        .throughput(Throughput::Elements((WATCHERS * EVENTS) as u64))
+        .sample_size(10);
     group.measurement_time(Duration::from_secs(20));
     group.bench_function("500 watchers, 1,000 events each", |b| {
         b.iter(|| {
@@ -163,7 +197,11 @@ fn watchers(c: &mut Criterion) {
                     readers.push(tokio::spawn(read(response.into_body(), EVENTS)));
                 }
                 for n in 0..EVENTS {
-                    send(&cluster, request(Method::POST, CONFIG_MAPS, "application/json", config_map(n))).await;
+                    send(
+                        &cluster,
+                        request(Method::POST, CONFIG_MAPS, "application/json", config_map(n)),
+                    )
+                    .await;
                 }
                 for reader in readers {
                     assert_eq!(reader.await.unwrap(), EVENTS);
@@ -179,7 +217,9 @@ async fn read(body: Body, wanted: usize) -> usize {
     let mut stream = body.into_data_stream();
     let mut seen = 0;
     while seen < wanted {
-        let Some(Ok(bytes)) = stream.next().await else { break };
+        let Some(Ok(bytes)) = stream.next().await else {
+            break;
+        };
         seen += bytes.iter().filter(|b| **b == b'\n').count();
     }
     seen
@@ -191,7 +231,10 @@ fn documents(c: &mut Criterion) {
         b.iter_batched(
             || runtime.block_on(cluster()),
             |cluster| {
-                runtime.block_on(send(&cluster, request(Method::GET, "/openapi/v3", "application/json", Vec::new())));
+                runtime.block_on(send(
+                    &cluster,
+                    request(Method::GET, "/openapi/v3", "application/json", Vec::new()),
+                ));
                 cluster
             },
             BatchSize::PerIteration,

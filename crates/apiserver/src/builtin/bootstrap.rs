@@ -37,9 +37,7 @@ pub(crate) fn bootstrap() -> Vec<Value> {
         },
         "spec": {
             "clusterIP": KUBERNETES_IP,
-            "clusterIPs": [KUBERNETES_IP],
             "internalTrafficPolicy": "Cluster",
-            "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
             "sessionAffinity": "None",

@@ -169,7 +169,14 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
 pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    set_condition(&mut status, "Terminating", "True", "InstanceDeletionPending", message, now);
+    set_condition(
+        &mut status,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        message,
+        now,
+    );
     status
 }
 

@@ -2,13 +2,13 @@
 
 use super::negotiate::{Format, Shape};
 use super::options::{At, ListOptions};
-use crate::table;
 use super::respond::{List, Reply};
 use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{ApiError, Cause, Details};
 use crate::store::{AtError, Entry, ResourceId, Snapshot};
+use crate::table;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -280,7 +280,11 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
                 // Upstream's untyped lists always say it.
                 metadata["continue"] = json!("");
             }
-            let list = List { resource, metadata, items };
+            let list = List {
+                resource,
+                metadata,
+                items,
+            };
             if reply.accepted.format == Format::Json {
                 let bytes = serde_json::to_vec(&list).map_err(|e| ApiError::internal(e.to_string()))?;
                 return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), Bytes::from(bytes)));

@@ -15,6 +15,7 @@ use crate::registry::Resource;
 use crate::selector::FieldSelector;
 use crate::status::{ApiError, Details};
 use crate::store::Key;
+use crate::table::IncludeObject;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
@@ -22,7 +23,6 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use negotiate::{Accepted, accept, content_type};
 use options::{DeleteOptions, ListOptions, OptionsKind, Query, list_options, write_options};
-use crate::table::IncludeObject;
 use request::RequestInfo;
 use respond::{Reply, failure};
 use serde_json::{Value, json};
@@ -508,7 +508,13 @@ impl Call<'_> {
             "" | "0" => self.view.snapshot.clone(),
             text => {
                 let revision = options::parse_revision(text)?;
-                list::at(self.api(), &self.view, &target.resource.storage(), options::At::NotOlderThan(revision)).await?
+                list::at(
+                    self.api(),
+                    &self.view,
+                    &target.resource.storage(),
+                    options::At::NotOlderThan(revision),
+                )
+                .await?
             }
         };
         let key: Key = target.key();

@@ -1,10 +1,10 @@
 //! Paths that name no object: discovery, OpenAPI, version, health.
 
 use super::Call;
-use crate::{discovery, openapi};
 use super::respond::{Reply, text};
 use crate::catalog::Registry;
 use crate::status::ApiError;
+use crate::{discovery, openapi};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};

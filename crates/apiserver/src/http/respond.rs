@@ -1,10 +1,10 @@
 //! Answers: objects, lists, tables and failures, as bytes.
 
 use super::negotiate::{Accepted, Format, Shape};
-use crate::table;
 use crate::pipeline::Object;
 use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
+use crate::table;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -32,7 +32,11 @@ pub(crate) struct Reply {
 impl Reply {
     /// How a table is rendered; only the first of a watch has `headers`.
     pub(crate) fn rendering(&self, headers: bool) -> table::Rendering {
-        table::Rendering { include: self.include_object, headers, now: self.now }
+        table::Rendering {
+            include: self.include_object,
+            headers,
+            now: self.now,
+        }
     }
 
     /// An object of a resource in the shape that was asked for.
@@ -56,8 +60,7 @@ impl Reply {
                     Err(error) => return self.failure(&error),
                 };
                 let meta = json!({ "resourceVersion": value["metadata"]["resourceVersion"] });
-                let mut out =
-                    table::render(resource, std::iter::once(&*value), self.rendering(true));
+                let mut out = table::render(resource, std::iter::once(&*value), self.rendering(true));
                 out["metadata"] = meta;
                 self.value(code, &out)
             }

@@ -8,12 +8,12 @@
 use super::list::{Selection, at};
 use super::negotiate::Shape;
 use super::options::{At, ListOptions};
-use crate::table;
 use super::respond::Reply;
 use crate::pipeline::{Api, Clock, View};
 use crate::registry::Resource;
 use crate::status::ApiError;
 use crate::store::{AtError, Entry, Event, EventKind, Snapshot, Subscription};
+use crate::table;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -56,7 +56,7 @@ pub(crate) async fn respond(
         },
         bookmarks: options.bookmarks,
         mark_initial: options.send_initial_events == Some(true) && options.bookmarks,
-        next_bookmark: (Instant::now() + BOOKMARK_EVERY).min(before(end)),
+        next_bookmark: next_bookmark(end),
         end,
         state: State::Begin(begun),
     };
@@ -95,9 +95,11 @@ fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
     [bytes[0], bytes[1], bytes[2], bytes[3]]
 }
 
-fn before(end: Instant) -> Instant {
-    end.checked_sub(BOOKMARK_BEFORE_END)
-        .map_or(end, |at| at.max(Instant::now()))
+/// When the next bookmark is due: every minute, the last shortly before the end.
+fn next_bookmark(end: Instant) -> Option<Instant> {
+    let now = Instant::now();
+    let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
+    Some((now + BOOKMARK_EVERY).min(last))
 }
 
 /// Where a watch starts.
@@ -154,7 +156,8 @@ struct Stream {
     lines: Lines,
     bookmarks: bool,
     mark_initial: bool,
-    next_bookmark: Instant,
+    /// `None` once the last has been sent, or when there is no time for one.
+    next_bookmark: Option<Instant>,
     end: Instant,
     state: State,
 }
@@ -213,10 +216,9 @@ impl Stream {
     }
 
     async fn live(&mut self, subscription: &mut Subscription, after: u64) -> Live {
-        let deadline = if self.bookmarks {
-            self.next_bookmark.min(self.end)
-        } else {
-            self.end
+        let deadline = match self.next_bookmark {
+            Some(at) if self.bookmarks => at,
+            _ => self.end,
         };
         match tokio::time::timeout_at(deadline, subscription.next()).await {
             Ok(Ok(events)) => {
@@ -236,11 +238,7 @@ impl Stream {
             }
             Err(_) if Instant::now() >= self.end => Live::Over,
             Err(_) => {
-                self.next_bookmark = if self.next_bookmark >= before(self.end) {
-                    self.end
-                } else {
-                    (Instant::now() + BOOKMARK_EVERY).min(before(self.end))
-                };
+                self.next_bookmark = next_bookmark(self.end);
                 Live::Bytes(self.lines.bookmark(subscription.revision(), false))
             }
         }
@@ -327,7 +325,8 @@ impl Lines {
     /// Ages count from now, and only the first table has columns.
     fn rendering(&mut self) -> table::Rendering {
         self.reply.now = (self.clock)();
-        self.reply.rendering(!std::mem::replace(&mut self.table_begun, true))
+        self.reply
+            .rendering(!std::mem::replace(&mut self.table_begun, true))
     }
 
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {

@@ -151,10 +151,12 @@ fn kind_admission(
                 ApiError::forbidden(&target.group_resource(), meta_text(object, "name"), why)
             })?;
         }
+        ("", "Pod", Some(_)) => admission::default_tolerations(object),
         ("", "PersistentVolumeClaim", None) => {
             admission::claim_protection(object);
             admission::default_storage_class(object, all("storage.k8s.io", "storageclasses").into_iter());
         }
+        ("", "Node", None) => admission::node_taint(object),
         ("", "PersistentVolume", None) => admission::volume_protection(object),
         ("networking.k8s.io", "Ingress", None) => {
             admission::default_ingress_class(object, all("networking.k8s.io", "ingressclasses").into_iter());

@@ -216,10 +216,11 @@ fn go_type(value: &Value) -> &'static str {
 pub(crate) fn decode(resource: &Resource, value: Value, duplicates: Vec<String>) -> Result<Decoded, String> {
     let mut problems: Vec<String> = Vec::new();
     // An empty list says "forget all managers"; the normal form would drop it.
-    let forget = value
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-        .is_some_and(Vec::is_empty);
+    let forget = !resource.is_custom()
+        && value
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array)
+            .is_some_and(Vec::is_empty);
     let value = match &resource.schema {
         SchemaSource::Builtin(definition) => {
             let decoded =

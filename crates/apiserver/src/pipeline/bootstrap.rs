@@ -21,7 +21,10 @@ impl Api {
         let identity = Identity::admin();
         let now = self.now();
         let mut changes = Vec::new();
-        for object in builtin::bootstrap().into_iter().chain(auth::bootstrap::objects(gathered)) {
+        for object in builtin::bootstrap()
+            .into_iter()
+            .chain(auth::bootstrap::objects(gathered))
+        {
             let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
             let refused = |why: &str| BuildError::Bootstrap {
                 name: name.clone(),

@@ -203,8 +203,8 @@ fn json_patch_error(error: &patch::json::PatchError) -> ApiError {
 
 fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Result<Change, ApiError> {
     let text = std::str::from_utf8(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
-    let (config, duplicates) = super::body::apply_value(text)
-        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    let (config, duplicates) =
+        body::apply_value(text).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
     let problems: Vec<String> = duplicates
         .iter()
         .map(|p| format!("duplicate field {}", go_quote(p)))
@@ -240,18 +240,20 @@ fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Res
     Ok(Change::Apply(config, force))
 }
 
+/// Upstream's generic answer to a patch that does not apply: the cause is not told.
+fn unprocessable() -> ApiError {
+    ApiError::new(
+        422,
+        "Invalid",
+        "the server rejected our request due to an error in our request",
+        Some(crate::status::Details::default()),
+    )
+}
+
 /// The object after a rewriting patch, not yet decoded.
 pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, ApiError> {
     match change {
-        Change::Json(operations) => operations.apply(stored.clone()).map_err(|_| {
-            // The text is upstream's generic one: the cause is not told.
-            ApiError::new(
-                422,
-                "Invalid",
-                "the server rejected our request due to an error in our request",
-                Some(crate::status::Details::default()),
-            )
-        }),
+        Change::Json(operations) => operations.apply(stored.clone()).map_err(|_| unprocessable()),
         Change::Merge(document) => {
             patch::merge::apply(stored.clone(), document).map_err(|e| ApiError::bad_request(e.to_string()))
         }
@@ -263,8 +265,13 @@ pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Res
             let root = definitions
                 .get(definition)
                 .ok_or_else(|| ApiError::internal(format!("no schema {definition}")))?;
-            patch::strategic::apply(stored.clone(), document, root, |name| definitions.get(name))
-                .map_err(|e| ApiError::bad_request(e.to_string()))
+            patch::strategic::apply(stored.clone(), document, root, |name| definitions.get(name)).map_err(
+                |error| match error.fault() {
+                    patch::strategic::Fault::BadRequest => ApiError::bad_request(error.to_string()),
+                    patch::strategic::Fault::Unprocessable => unprocessable(),
+                    patch::strategic::Fault::Internal => ApiError::new(500, "", error.to_string(), None),
+                },
+            )
         }
         Change::Apply(..) => Err(ApiError::internal("an apply does not rewrite")),
     }

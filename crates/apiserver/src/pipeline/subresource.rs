@@ -7,6 +7,7 @@ use crate::http::options::DeleteOptions;
 use crate::managed_fields;
 use crate::registry::Resource;
 use crate::status::{ApiError, GroupResource};
+use crate::store::{Change, CommitError, Expect};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -149,7 +150,44 @@ impl Api {
             Some(body) if !body.is_null() => DeleteOptions::from_body(body)?,
             _ => DeleteOptions::default(),
         };
+        self.mark_disrupted(target, &options).await?;
         self.delete(target, &options).await.map(|_| ())
+    }
+
+    /// Notes in a pod's status why it goes, as upstream does before it deletes.
+    async fn mark_disrupted(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
+        for _ in 0..RACE_ATTEMPTS {
+            let view = self.view();
+            let current = view
+                .snapshot
+                .get(&target.key())
+                .cloned()
+                .ok_or_else(|| target.not_found())?;
+            let waits = super::meta::deleting(current.object())
+                || crate::builtin::deletion_grace(current.object(), options.grace_period_seconds) == 0;
+            if waits || options.dry_run {
+                return Ok(());
+            }
+            let mut pod = current.object().clone();
+            set_condition(
+                &mut pod,
+                json!({
+                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": self.now(),
+                }),
+            );
+            let change = Change::Put {
+                key: target.key(),
+                object: pod,
+                expect: Expect::Revision(current.revision),
+            };
+            match self.store.commit(vec![change]).await {
+                Ok(_) => return Ok(()),
+                Err(CommitError::Conflict { .. } | CommitError::Missing { .. }) => {}
+                Err(other) => return Err(ApiError::internal(other.to_string())),
+            }
+        }
+        Err(target.modified())
     }
 }
 
@@ -158,10 +196,15 @@ fn scheduled(pod: &mut Value, now: &str) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
     });
-    let conditions = &mut pod["status"]["conditions"];
+    set_condition(pod, condition);
+}
+
+/// Puts a condition in the place of the one of its type.
+fn set_condition(object: &mut Value, condition: Value) {
+    let conditions = &mut object["status"]["conditions"];
     match conditions.as_array_mut() {
         Some(list) => {
-            list.retain(|c| c["type"] != "PodScheduled");
+            list.retain(|c| c["type"] != condition["type"]);
             list.push(condition);
         }
         None => *conditions = json!([condition]),

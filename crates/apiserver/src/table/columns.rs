@@ -38,6 +38,11 @@ impl Column {
     }
 }
 
+/// Whether a kind has no printer of its own, only name and age.
+pub(super) fn of_last_resort(resource: &Resource) -> bool {
+    columns(resource).iter().any(|column| column.name == "Created At")
+}
+
 /// The columns of a resource's tables.
 pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
     match &resource.schema {
