@@ -336,7 +336,7 @@ fn normal(text: &str, explain: bool) -> String {
             .unwrap();
         text = text
             .lines()
-            .filter(|line| kept.is_match(line) && line.trim() != "<empty>")
+            .filter(|line| kept.is_match(line) && !matches!(line.trim(), "<empty>" | "<no description>"))
             .collect::<Vec<_>>()
             .join("\n");
     }
