@@ -176,7 +176,12 @@ impl Resource {
                 version.default(&mut shown);
                 Ok(Cow::Owned(shown))
             }
-            SchemaSource::Builtin(_) => versions::convert(stored, &self.api_version()).map(Cow::Owned),
+            SchemaSource::Builtin(definition) => {
+                let converted = versions::convert(stored, &self.api_version())?;
+                let decoded = schema::decode(schema::kubernetes(), definition, converted)
+                    .map_err(|e| ApiError::internal(e.to_string()))?;
+                Ok(Cow::Owned(decoded.value))
+            }
         }
     }
 
@@ -256,11 +261,20 @@ impl Resource {
             _ => match &self.schema {
                 SchemaSource::Custom(_) => crd::CustomVersion::selectable_value(object, field),
                 SchemaSource::Builtin(_) => {
-                    builtin::selectable(&self.group, &self.kind, field, object).unwrap_or_default()
+                    builtin::selectable(group_of(object), &self.kind, field, object).unwrap_or_default()
                 }
             },
         }
     }
+}
+
+/// The group an object is written in, which for Events need not be the one that is asked.
+fn group_of(object: &Value) -> &str {
+    let api_version = object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// What the Go type writes for a status with nothing in it; `None` where the kind has no such field.

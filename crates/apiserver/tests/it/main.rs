@@ -10,6 +10,7 @@
 mod clients;
 mod journal;
 mod lifecycle;
+mod versions;
 
 use std::time::Duration;
 
