@@ -19,6 +19,7 @@ use crate::table::IncludeObject;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use equate_manifest::schema;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use negotiate::{Accepted, accept, content_type};
@@ -155,13 +156,15 @@ impl Call<'_> {
                 Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"))
             };
         };
-        let collection = self.names_collection();
+        let collection = !info.named;
         let namespace = if resource.namespaced {
             info.namespace.clone()
         } else {
             String::new()
         };
-        if !resource.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
+        // `namespaces/a` is authorised in the namespace `a`; `namespaces/a/namespaces/b` must not be.
+        let own = resource.is_namespace() && info.named && info.namespace == info.name;
+        if !resource.namespaced && !info.namespace.is_empty() && !own {
             return Err(ApiError::no_such_resource());
         }
         if resource.namespaced && namespace.is_empty() && !collection {
@@ -193,21 +196,9 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the path has no name; the name in `info` may come from a field selector.
-    fn names_collection(&self) -> bool {
-        matches!(self.info.verb, "list" | "deletecollection")
-            || (self.info.verb == "watch"
-                && !self
-                    .info
-                    .path
-                    .ends_with(&format!("{}/{}", self.info.resource, self.info.name)))
-            || (self.info.verb == "create" && self.info.name.is_empty())
-            || self.info.name.is_empty()
-    }
-
     async fn collection(self, target: Target, body: axum::body::Body) -> Result<Response, ApiError> {
         match self.method.as_str() {
-            "GET" | "HEAD" => {
+            "GET" => {
                 let watch = self.info.verb == "watch";
                 self.allowed(&target.resource, if watch { "watch" } else { "list" })?;
                 let reply = self.reply(true)?;
@@ -285,19 +276,7 @@ impl Call<'_> {
 
     async fn item(self, target: Target, body: axum::body::Body) -> Result<Response, ApiError> {
         match self.method.as_str() {
-            "GET" | "HEAD" if self.info.verb == "watch" => {
-                self.allowed(&target.resource, "watch")?;
-                let reply = self.reply(true)?;
-                let mut options = list_options(&self.query, true)?;
-                let name = format!("metadata.name={}", target.name);
-                options.field_selector = if options.field_selector.is_empty() {
-                    name
-                } else {
-                    format!("{},{name}", options.field_selector)
-                };
-                self.list_or_watch(&target, reply, &options).await
-            }
-            "GET" | "HEAD" => {
+            "GET" => {
                 self.allowed(&target.resource, "get")?;
                 let reply = self.reply(true)?;
                 let entry = self.stored(&target).await?;
@@ -343,7 +322,7 @@ impl Call<'_> {
             return Err(unsupported(&target, &name));
         }
         let verb = match self.method.as_str() {
-            "GET" | "HEAD" => "get",
+            "GET" => "get",
             "PUT" => "update",
             "PATCH" => "patch",
             "POST" => "create",
@@ -429,14 +408,30 @@ impl Call<'_> {
 
     async fn eviction(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply(false)?;
+        let cx = self.writer(OptionsKind::Create)?;
         let (eviction, _) = self.body(body).await?.parse().map_err(ApiError::bad_request)?;
-        self.api().evict(target, &eviction).await?;
+        let mut eviction = decoded(EVICTION, eviction)?;
+        let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
+        if !name.is_empty() && name != target.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
+        let mut options = match eviction["deleteOptions"].take() {
+            Value::Null => DeleteOptions::default(),
+            given => DeleteOptions::from_body(&given)?,
+        };
+        options.dry_run |= cx.dry_run();
+        self.api().evict(target, &options).await?;
         Ok(reply.value(StatusCode::CREATED, &success(None, Some(201))))
     }
 
     async fn put(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply(true)?;
         let mut cx = self.writer(OptionsKind::Update)?;
+        if target.resource.strategy.create_on_update {
+            self.may_create_absent(target)?;
+        }
         let body = self.body(body).await?;
         let written = self.api().update(target, &body, &mut cx).await?;
         Ok(written_response(&reply, &target.resource, &written, &cx))
@@ -447,14 +442,8 @@ impl Call<'_> {
         let kind = self.patch_kind(&target.resource)?;
         let apply = kind == PatchKind::Apply;
         let mut cx = self.writer(OptionsKind::Patch { apply })?;
-        if apply && self.view.snapshot.get(&target.key()).is_none() {
-            let create = RequestInfo {
-                verb: "create",
-                ..self.info.clone()
-            };
-            self.api()
-                .auth
-                .require(&self.view.snapshot, &self.identity, &create.attributes())?;
+        if apply {
+            self.may_create_absent(target)?;
         }
         let body = Body {
             bytes: read_all(body).await?,
@@ -463,6 +452,21 @@ impl Call<'_> {
         let force = self.query.flag("force");
         let written = self.api().patch(target, &body, kind, force, &mut cx).await?;
         Ok(written_response(&reply, &target.resource, &written, &cx))
+    }
+
+    /// Who writes to a name that nobody has creates it, and must be allowed to.
+    fn may_create_absent(&self, target: &Target) -> Result<(), ApiError> {
+        let snapshot = &self.view.snapshot;
+        if target.endpoint != Endpoint::Main || snapshot.get(&target.key()).is_some() {
+            return Ok(());
+        }
+        let create = RequestInfo {
+            verb: "create",
+            ..self.info.clone()
+        };
+        self.api()
+            .auth
+            .require(snapshot, &self.identity, &create.attributes())
     }
 
     fn patch_kind(&self, resource: &Resource) -> Result<PatchKind, ApiError> {
@@ -591,10 +595,20 @@ impl Call<'_> {
                 "decoded object cannot be converted to DeleteOptions: {kind}"
             )));
         }
-        let mut options = DeleteOptions::from_body(&value)?;
+        let mut options = DeleteOptions::from_body(&decoded(DELETE_OPTIONS, value)?)?;
         options.dry_run |= DeleteOptions::from_query(&self.query)?.dry_run;
         Ok(options)
     }
+}
+
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+const EVICTION: &str = "io.k8s.api.policy.v1.Eviction";
+
+/// A body that is no object of a registry, read by its schema: a field of a wrong type is refused, not skipped.
+fn decoded(definition: &str, value: Value) -> Result<Value, ApiError> {
+    schema::decode(schema::kubernetes(), definition, value)
+        .map(|decoded| decoded.value)
+        .map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 /// A feature of the real server that this one leaves out, by name.

@@ -202,7 +202,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// From a decoded body; the query's `dryRun` counts as well only when there is no body.
+    /// From a body that its schema has decoded, so that what is absent here was not sent.
     pub(crate) fn from_body(body: &Value) -> Result<Self, ApiError> {
         let preconditions = &body["preconditions"];
         let text = |v: &Value| v.as_str().map(str::to_owned);

@@ -26,8 +26,10 @@ pub(crate) struct RequestInfo {
     pub namespace: String,
     /// The plural resource.
     pub resource: String,
-    /// The object's name; empty for collections.
+    /// The object's name; empty for collections, but for those whose field selector asks for one name.
     pub name: String,
+    /// Whether the path itself ends in a name or goes on behind one.
+    pub named: bool,
     /// What follows the name; empty for the object itself.
     pub subresource: String,
 }
@@ -71,11 +73,12 @@ impl RequestInfo {
         info.resource = resource.to_owned();
         if let Some((name, sub)) = tail.split_first() {
             info.name = (*name).to_owned();
+            info.named = true;
             info.subresource = sub.join("/");
         }
-        info.verb = resource_verb(method, !info.name.is_empty(), watch);
+        info.verb = resource_verb(method, info.named, watch);
         // A collection request for exactly one name is authorised as a request for that name.
-        if info.name.is_empty()
+        if !info.named
             && matches!(info.verb, "list" | "watch" | "deletecollection")
             && let Some(name) = field_name
         {
@@ -118,7 +121,7 @@ fn lower(method: &Method) -> &'static str {
 
 fn resource_verb(method: &Method, named: bool, watch: bool) -> &'static str {
     match (method.as_str(), named) {
-        ("GET" | "HEAD", true) if watch => "watch",
+        // One object is read, never watched, whatever the query says.
         ("GET" | "HEAD", true) => "get",
         ("GET" | "HEAD", false) if watch => "watch",
         ("GET" | "HEAD", false) => "list",
@@ -157,6 +160,18 @@ mod tests {
     fn paths() {
         check("GET", "/api/v1/pods", false, "list g= v=v1 ns= r=pods n= s=");
         check("GET", "/api/v1/pods", true, "watch g= v=v1 ns= r=pods n= s=");
+        check(
+            "GET",
+            "/api/v1/namespaces/a/pods/p/",
+            true,
+            "get g= v=v1 ns=a r=pods n=p s=",
+        );
+        check(
+            "GET",
+            "/api/v1/namespaces/a/pods/p/status",
+            true,
+            "get g= v=v1 ns=a r=pods n=p s=status",
+        );
         check(
             "POST",
             "/api/v1/namespaces/a/pods",

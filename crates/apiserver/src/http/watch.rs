@@ -27,6 +27,8 @@ use tokio::time::Instant;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long a watch lives when the client does not say (apiserver: 30 to 60 minutes, at random).
 const LIFETIME_MIN: Duration = Duration::from_secs(30 * 60);
+/// The longest a client may ask for. Upstream has no such limit; it keeps the end within what clocks can say.
+const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The last bookmark comes this long before the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
@@ -41,9 +43,9 @@ pub(crate) async fn respond(
 ) -> Result<Response, ApiError> {
     let selection = Selection::parse(&resource, options)?;
     let begun = begin(api, view, &resource, options).await?;
-    let lifetime = options
-        .timeout_seconds
-        .map_or_else(random_lifetime, Duration::from_secs);
+    let lifetime = options.timeout_seconds.map_or_else(random_lifetime, |seconds| {
+        Duration::from_secs(seconds).min(LIFETIME_MAX)
+    });
     let end = Instant::now() + lifetime;
     let stream = Stream {
         lines: Lines {

@@ -145,13 +145,9 @@ impl Api {
     }
 
     /// POST of `pods/NAME/eviction`: a deletion; disruption budgets are not consulted.
-    pub(crate) async fn evict(&self, target: &Target, eviction: &Value) -> Result<(), ApiError> {
-        let options = match eviction.get("deleteOptions") {
-            Some(body) if !body.is_null() => DeleteOptions::from_body(body)?,
-            _ => DeleteOptions::default(),
-        };
-        self.mark_disrupted(target, &options).await?;
-        self.delete(target, &options).await.map(|_| ())
+    pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
+        self.mark_disrupted(target, options).await?;
+        self.delete(target, options).await.map(|_| ())
     }
 
     /// Notes in a pod's status why it goes, as upstream does before it deletes.

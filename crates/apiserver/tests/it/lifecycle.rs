@@ -8,16 +8,26 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tower::ServiceExt;
 
-struct Bench(EmbeddedCluster);
+pub(crate) struct Bench(EmbeddedCluster);
 
 impl Bench {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let builder = EmbeddedCluster::builder().controllers(Profile::differential());
         Self(builder.build().await.unwrap())
     }
 
     /// As the administrator; the status and the body.
     async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
+        self.ask_as(Identity::admin(), method, path, body).await
+    }
+
+    pub(crate) async fn ask_as(
+        &self,
+        who: Identity,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (StatusCode, Value) {
         let media = if method == "PATCH" {
             "application/merge-patch+json"
         } else {
@@ -27,7 +37,7 @@ impl Bench {
             .method(method)
             .uri(path)
             .header("content-type", media)
-            .extension(Identity::admin())
+            .extension(who)
             .body(if body.is_null() {
                 Body::empty()
             } else {
@@ -43,7 +53,7 @@ impl Bench {
         )
     }
 
-    async fn done(&self, method: &str, path: &str, body: Value) -> Value {
+    pub(crate) async fn done(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.ask(method, path, &body).await;
         assert!(status.is_success(), "{method} {path}: {answer}");
         answer
@@ -94,7 +104,7 @@ async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-async fn settle() {
+pub(crate) async fn settle() {
     pass(Duration::from_millis(1)).await;
 }
 

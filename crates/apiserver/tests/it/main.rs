@@ -7,6 +7,7 @@
     reason = "a test says what went wrong by panicking"
 )]
 
+mod access;
 mod clients;
 mod journal;
 mod lifecycle;

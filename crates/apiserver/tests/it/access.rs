@@ -1,0 +1,198 @@
+//! What a request may do and what it does, where path, query and body say different things.
+
+use super::lifecycle::{Bench, settle};
+use equate_apiserver::Identity;
+use serde_json::{Value, json};
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/g";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/g/leases/l";
+const PODS: &str = "/api/v1/namespaces/g/pods";
+
+fn zed() -> Identity {
+    Identity::user("zed", ["system:authenticated"])
+}
+
+/// A namespace with two Secrets and a pod, and a user `zed` who has these rules there.
+async fn bench(rules: Value) -> Bench {
+    let bench = Bench::new().await;
+    for (path, body) in [
+        (
+            "/api/v1/namespaces".to_owned(),
+            json!({ "metadata": { "name": "g" } }),
+        ),
+        (
+            "/api/v1/namespaces/g/secrets".to_owned(),
+            json!({ "metadata": { "name": "mine" } }),
+        ),
+        (
+            "/api/v1/namespaces/g/secrets".to_owned(),
+            json!({ "metadata": { "name": "other" } }),
+        ),
+        (
+            PODS.to_owned(),
+            json!({
+                "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i" }] },
+            }),
+        ),
+        (
+            format!("{ROLES}/roles"),
+            json!({ "metadata": { "name": "r" }, "rules": rules }),
+        ),
+        (
+            format!("{ROLES}/rolebindings"),
+            json!({
+                "metadata": { "name": "r" },
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r" },
+                "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "zed" }],
+            }),
+        ),
+    ] {
+        bench.done("POST", &path, body).await;
+        // The namespace's ServiceAccount comes by itself, and the pod needs it.
+        settle().await;
+    }
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_to_one_name_reaches_no_other() {
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get", "watch"] },
+        { "apiGroups": [""], "resources": ["pods/status"], "verbs": ["get", "watch"] },
+    ]);
+    let bench = bench(rules).await;
+    let check = async |path: &str, want: &str| {
+        let (status, answer) = bench.ask_as(zed(), "GET", path, &Value::Null).await;
+        let got = match status.as_u16() {
+            200 if answer["kind"].is_string() => format!("{} {}", answer["kind"], answer["metadata"]["name"]),
+            200 => "a stream".to_owned(),
+            code => code.to_string(),
+        };
+        assert_eq!(got.replace('"', ""), want, "{path}: {answer}");
+    };
+    // A path with a name is a get, whatever the query asks for.
+    check(
+        "/api/v1/namespaces/g/secrets/mine?watch=true&timeoutSeconds=1",
+        "Secret mine",
+    )
+    .await;
+    check(
+        "/api/v1/namespaces/g/secrets/mine/?watch=true&timeoutSeconds=1",
+        "Secret mine",
+    )
+    .await;
+    check(
+        "/api/v1/namespaces/g/secrets//mine?watch=true&timeoutSeconds=1",
+        "Secret mine",
+    )
+    .await;
+    check(
+        "/api/v1/namespaces/g/pods/p/status?watch=true&timeoutSeconds=1",
+        "Pod p",
+    )
+    .await;
+    check(
+        "/api/v1/namespaces/g/secrets/other?watch=true&timeoutSeconds=1",
+        "403",
+    )
+    .await;
+    check("/api/v1/namespaces/g/secrets?watch=true&timeoutSeconds=1", "403").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_in_a_namespace_reaches_no_other() {
+    let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    let bench = bench(everything).await;
+    bench
+        .done(
+            "POST",
+            "/api/v1/namespaces",
+            json!({ "metadata": { "name": "h" } }),
+        )
+        .await;
+    let check = async |method: &str, path: &str, want: u16| {
+        let (status, answer) = bench.ask_as(zed(), method, path, &Value::Null).await;
+        assert_eq!(status.as_u16(), want, "{method} {path}: {answer}");
+    };
+    check("GET", "/api/v1/namespaces/g", 200).await;
+    check("GET", "/api/v1/namespaces/h", 403).await;
+    for name in ["", "/g", "/h", "?fieldSelector=metadata.name%3Dg"] {
+        let path = format!("/api/v1/namespaces/g/namespaces{name}");
+        check("GET", &path, if name == "/g" { 200 } else { 404 }).await;
+    }
+    check("DELETE", "/api/v1/namespaces/g/namespaces/h", 404).await;
+    check("GET", "/api/v1/namespaces/g/nodes", 404).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_only_update_creates_nothing() {
+    let leases = |verbs: &[&str]| json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs }]);
+    let check = async |verbs: &[&str], want: u16| {
+        let bench = bench(leases(verbs)).await;
+        let lease = json!({ "metadata": { "name": "l" } });
+        let (status, answer) = bench.ask_as(zed(), "PUT", LEASE, &lease).await;
+        assert_eq!(status.as_u16(), want, "{verbs:?}: {answer}");
+        if want == 403 {
+            assert_eq!(
+                answer["message"],
+                "leases.coordination.k8s.io \"l\" is forbidden: User \"zed\" cannot create resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"g\""
+            );
+        }
+    };
+    check(&["get", "update"], 403).await;
+    check(&["get", "update", "create"], 201).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_understood_deletes_nothing() {
+    let bench = bench(json!([])).await;
+    let pod = format!("{PODS}/p");
+    let eviction = format!("{pod}/eviction");
+    let check = async |method: &str, path: &str, body: Value, want: u16, message: &str| {
+        let (status, answer) = bench.ask_as(Identity::admin(), method, path, &body).await;
+        assert_eq!(status.as_u16(), want, "{method} {path} {body}: {answer}");
+        assert_eq!(
+            answer["message"].as_str().unwrap_or_default(),
+            message,
+            "{method} {path} {body}"
+        );
+        let left = bench.done("GET", &pod, Value::Null).await;
+        assert!(
+            left["metadata"].get("deletionTimestamp").is_none() && left["status"].get("conditions").is_none(),
+            "{method} {path} {body}: {left}"
+        );
+    };
+    for (body, message) in [
+        (
+            json!({ "dryRun": "All" }),
+            "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string",
+        ),
+        (
+            json!({ "preconditions": { "uid": 5 } }),
+            "json: cannot unmarshal number into Go struct field Preconditions.preconditions.uid of type types.UID",
+        ),
+        (
+            json!({ "gracePeriodSeconds": "x" }),
+            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+        ),
+    ] {
+        check("DELETE", &pod, body.clone(), 400, message).await;
+        check("DELETE", PODS, body, 400, message).await;
+    }
+    let named = |name: &str| json!({ "metadata": { "name": name } });
+    let other = "name in URL does not match name in Eviction object";
+    check("POST", &eviction, named("other"), 400, other).await;
+    check("POST", &format!("{eviction}?dryRun=All"), named("p"), 201, "").await;
+    let dry = json!({ "metadata": { "name": "p" }, "deleteOptions": { "dryRun": ["All"] } });
+    check("POST", &eviction, dry, 201, "").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_watch_is_a_watch() {
+    let bench = bench(json!([])).await;
+    let path = format!("{PODS}?watch=true&timeoutSeconds={}", i64::MAX);
+    // The clock is paused: it ends at once, after a year.
+    let (status, answer) = bench.ask_as(Identity::admin(), "GET", &path, &Value::Null).await;
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    assert_eq!(answer["type"], "ADDED");
+}
