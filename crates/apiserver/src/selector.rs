@@ -377,11 +377,11 @@ impl FieldSelector {
 fn split_operator(term: &str) -> Option<(&str, bool, &str)> {
     for (at, c) in term.char_indices() {
         let rest = &term[at..];
-        if rest.starts_with("!=") {
-            return Some((&term[..at], false, &rest[2..]));
+        if let Some(value) = rest.strip_prefix("!=") {
+            return Some((&term[..at], false, value));
         }
-        if rest.starts_with("==") {
-            return Some((&term[..at], true, &rest[2..]));
+        if let Some(value) = rest.strip_prefix("==") {
+            return Some((&term[..at], true, value));
         }
         if c == '=' {
             return Some((&term[..at], true, &rest[1..]));

@@ -130,12 +130,12 @@ fn sets(c: &mut Criterion) {
     let (all, owned) = (kind.field_set(&live).unwrap(), &managers["flux"].fields);
     let wire = owned.to_fields_v1();
     c.bench_function("field set of an object", |b| {
-        b.iter(|| kind.field_set(black_box(&live)).unwrap())
+        b.iter(|| kind.field_set(black_box(&live)).unwrap());
     });
     c.bench_function("difference", |b| b.iter(|| black_box(&all).difference(owned)));
     c.bench_function("union", |b| b.iter(|| black_box(&all).union(owned)));
     c.bench_function("read FieldsV1", |b| {
-        b.iter(|| Set::from_fields_v1(black_box(&wire)).unwrap())
+        b.iter(|| Set::from_fields_v1(black_box(&wire)).unwrap());
     });
     c.bench_function("write FieldsV1", |b| b.iter(|| black_box(owned).to_fields_v1()));
     c.bench_function("merge type of Deployment", |b| b.iter(self::kind));

@@ -345,7 +345,7 @@ fn resources(requirements: &Value, path: &str) -> Vec<FieldError> {
                         requests,
                         value,
                         format!("must be equal to {name} limit of {limit}"),
-                    ))
+                    ));
                 }
                 Some((limit, Some(Ordering::Greater))) => out.push(FieldError::invalid(
                     requests,

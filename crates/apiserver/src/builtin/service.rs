@@ -433,7 +433,7 @@ fn node_ports(
                         path,
                         &number.into(),
                         "provided port is already allocated",
-                    ))
+                    ));
                 }
                 Some(_) => {}
             }

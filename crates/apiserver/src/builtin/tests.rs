@@ -125,9 +125,7 @@ fn comparable(object: &Value) -> Value {
     }
     for field in ["clusterIP", "clusterIPs"] {
         if has(&out, &format!("spec.{field}"))
-            && !get(&out, "spec.clusterIP")
-                .as_str()
-                .is_some_and(|ip| ip == "None")
+            && get(&out, "spec.clusterIP").as_str() != Some("None")
         {
             set(&mut out, &format!("spec.{field}"), "given");
         }

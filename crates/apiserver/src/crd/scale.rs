@@ -20,7 +20,7 @@ pub struct ScalePaths {
 /// A field on the way to a scale value has another type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} accessor error: {value} is of the type {found}, expected {expected}")]
-pub struct AccessorError {
+pub(crate) struct AccessorError {
     path: String,
     value: String,
     found: &'static str,

@@ -167,14 +167,6 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// A background deletion without conditions.
-    pub(crate) fn background() -> Self {
-        Self {
-            propagation: Some("Background".to_owned()),
-            ..Self::default()
-        }
-    }
-
     /// From the query alone.
     pub(crate) fn from_query(query: &Query) -> Result<Self, ApiError> {
         let number = |key: &str| -> Result<Option<i64>, ApiError> {

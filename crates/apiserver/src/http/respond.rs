@@ -190,7 +190,7 @@ where
                 )?;
             }
             SchemaSource::Builtin(_) => {
-                map.serialize_entry("items", &Sequence(self.items.clone().map(WithoutKind)))?
+                map.serialize_entry("items", &Sequence(self.items.clone().map(WithoutKind)))?;
             }
         }
         map.end()

@@ -103,7 +103,7 @@ pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Resu
         BodyKind::Yaml => ApiError::bad_request(e),
     })?;
     check_kind(resource, &mut value, body, unrecognized)?;
-    let decoded = decode(resource, value, duplicates).map_err(|why| cannot_handle(resource, &why))?;
+    let decoded = decode(resource, value, &duplicates).map_err(|why| cannot_handle(resource, &why))?;
     let value = decoded.value;
     cx.strict(decoded.problems).map_err(|problems| {
         cannot_handle(
@@ -213,7 +213,7 @@ fn go_type(value: &Value) -> &'static str {
 }
 
 /// Brings an object to normal form and fills in its defaults. The error is Go's text.
-pub(crate) fn decode(resource: &Resource, value: Value, duplicates: Vec<String>) -> Result<Decoded, String> {
+pub(crate) fn decode(resource: &Resource, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
     let mut problems: Vec<String> = Vec::new();
     // An empty list says "forget all managers"; the normal form would drop it.
     let forget = !resource.is_custom()

@@ -117,7 +117,7 @@ impl Api {
         let resource = &*target.resource;
         let manager = self.manager(target, cx, now);
         let applied = managed_fields::apply(stored, config, force, &manager)?;
-        let decoded = body::decode(resource, applied.object, Vec::new()).map_err(|why| {
+        let decoded = body::decode(resource, applied.object, &[]).map_err(|why| {
             ApiError::new(
                 500,
                 "",
@@ -289,7 +289,7 @@ pub(super) fn read_patched(target: &Target, patched: Value, cx: &mut Cx<'_>) -> 
             &[FieldError::invalid("patch", &Value::String(text.clone()), why)],
         )
     };
-    let decoded = body::decode(resource, patched, Vec::new()).map_err(&refuse)?;
+    let decoded = body::decode(resource, patched, &[]).map_err(&refuse)?;
     cx.strict(decoded.problems)
         .map_err(|problems| refuse(format!("strict decoding error: {}", problems.join(", "))))?;
     Ok(decoded.value)

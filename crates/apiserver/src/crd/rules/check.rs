@@ -32,7 +32,8 @@ pub(super) enum Type<'a> {
     /// A declared object, and whether it is a whole one.
     Object(&'a Node, bool),
     Optional(Box<Type<'a>>),
-    Type,
+    /// The type of types.
+    Meta,
     /// A type of a Kubernetes library.
     Library(&'static str),
 }
@@ -51,7 +52,7 @@ impl Type<'_> {
             | (Type::Bytes, Type::Bytes)
             | (Type::Duration, Type::Duration)
             | (Type::Time, Type::Time)
-            | (Type::Type, Type::Type) => true,
+            | (Type::Meta, Type::Meta) => true,
             (Type::Library(a), Type::Library(b)) => a == b,
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => a.may_be(b),
             (Type::Map(a, b), Type::Map(c, d)) => a.may_be(c) && b.may_be(d),
@@ -83,7 +84,7 @@ impl Type<'_> {
             Type::Map(key, value) => format!("map({}, {})", key.name(), value.name()),
             Type::Object(..) => "object".to_owned(),
             Type::Optional(inner) => format!("optional_type({})", inner.name()),
-            Type::Type => "type".to_owned(),
+            Type::Meta => "type".to_owned(),
             Type::Library(name) => (*name).to_owned(),
         }
     }
@@ -245,7 +246,7 @@ impl<'a> Checker<'_, 'a> {
                 if super::functions::type_value(name).is_none() {
                     return self.undeclared(name);
                 }
-                Type::Type
+                Type::Meta
             }
             Ir::Select { operand, field, test } => {
                 let operand = self.expr(operand);
@@ -276,11 +277,11 @@ impl<'a> Checker<'_, 'a> {
             Ir::Or(a, b) => self.logic(a, b),
             Ir::Not(a) => match self.expr(a) {
                 t if t.may_be(&Type::Bool) => Type::Bool,
-                t => return self.no_overload(&Place::At("!"), "!_", &[&t]),
+                t => self.no_overload(&Place::At("!"), "!_", &[&t]),
             },
             Ir::Negate(a) => match self.expr(a) {
                 t @ (Type::Int | Type::Double | Type::Dyn) => t,
-                t => return self.no_overload(&Place::At("-"), "-_", &[&t]),
+                t => self.no_overload(&Place::At("-"), "-_", &[&t]),
             },
             Ir::NotStrictlyFalse(a) => {
                 self.expr(a);
@@ -654,7 +655,7 @@ fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
         "bytes" => Type::Bytes,
         "duration" => Type::Duration,
         "timestamp" => Type::Time,
-        "type" => Type::Type,
+        "type" => Type::Meta,
         "dyn" | "sum" | "min" | "max" | "value" | "orValue" | "or" | "flatten" | "unwrap"
         | "optional.unwrap" => match (name, types) {
             ("value", [Type::Optional(inner)]) | ("orValue", [Type::Optional(inner), _]) => (**inner).clone(),

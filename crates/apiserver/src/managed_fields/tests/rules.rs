@@ -33,13 +33,13 @@ impl Map {
         self.object = Some(object);
     }
 
-    fn put(&mut self, name: &str, data: Value) -> &mut Self {
+    fn put(&mut self, name: &str, data: &Value) -> &mut Self {
         let metadata = self.object.as_ref().map_or(json!({ "name": "a" }), |live| {
             let mut metadata = live["metadata"].clone();
             metadata.as_object_mut().unwrap().remove("managedFields");
             metadata
         });
-        self.put_object(name, Self::of(&metadata, &data))
+        self.put_object(name, Self::of(&metadata, data))
     }
 
     fn put_object(&mut self, name: &str, new: Value) -> &mut Self {
@@ -125,15 +125,15 @@ fn a_manager_has_a_name() {
 #[test]
 fn an_update_books_what_it_changes_and_only_then_moves_the_time() {
     Map::new()
-        .put("a", json!({ "x": "1", "y": "1" }))
+        .put("a", &json!({ "x": "1", "y": "1" }))
         .check(&["a Update 01: .data .data.x .data.y"])
-        .put("b", json!({ "x": "1", "y": "1" }))
+        .put("b", &json!({ "x": "1", "y": "1" }))
         .check(&["a Update 01: .data .data.x .data.y"])
-        .put("b", json!({ "x": "2", "y": "1" }))
+        .put("b", &json!({ "x": "2", "y": "1" }))
         .check(&["a Update 01: .data .data.y", "b Update 03: .data.x"])
-        .put("a", json!({ "y": "1" }))
+        .put("a", &json!({ "y": "1" }))
         .check(&["a Update 01: .data .data.y"])
-        .put("a", json!({ "y": "1", "z": "1" }))
+        .put("a", &json!({ "y": "1", "z": "1" }))
         .check(&["a Update 05: .data .data.y .data.z"]);
 }
 
@@ -179,14 +179,14 @@ fn managed_fields_in_a_request_reset_or_replace_or_are_ignored() {
         (json!([entry("b", "FieldsV1")]), &["b Update 09: .data.x"]),
     ] {
         let mut map = Map::new();
-        map.put("a", json!({ "x": "1" }))
+        map.put("a", &json!({ "x": "1" }))
             .put_object("c", object(said))
             .check(owners);
     }
 
     // Other endpoints take the stored ones, whatever is said.
     let mut map = Map::new();
-    map.put("a", json!({ "x": "1" }));
+    map.put("a", &json!({ "x": "1" }));
     let manager = map.kind.manager("c", "status");
     let new = update(map.object.as_ref(), object(json!([])), &manager);
     map.object = Some(new);
@@ -200,10 +200,10 @@ fn an_untracked_object_stays_untracked_until_the_first_apply() {
         &json!({ "name": "a", "uid": "u", "managedFields": [] }),
         &json!({ "x": "1" }),
     );
-    map.put("a", json!({ "x": "1" }))
+    map.put("a", &json!({ "x": "1" }))
         .put_object("a", reset)
         .check(&[])
-        .put("a", json!({ "x": "1", "y": "1" }))
+        .put("a", &json!({ "x": "1", "y": "1" }))
         .check(&[]);
     let patch = Map::of(&json!({ "name": "a" }), &json!({ "x": "2" }));
     let error = map.try_apply("b", &patch, false).unwrap_err();
@@ -238,7 +238,7 @@ fn conflicts_are_told_manager_by_manager() {
     let mut map = Map::new();
     map.apply("b", &json!({ "x": "1", "y": "1" }))
         .apply("a", &json!({ "x": "1" }))
-        .put("u", json!({ "x": "1", "y": "1", "z": "1" }));
+        .put("u", &json!({ "x": "1", "y": "1", "z": "1" }));
     let patch = Map::of(&json!({ "name": "a" }), &json!({ "x": "2", "y": "2", "z": "2" }));
     let error = map.try_apply("c", &patch, false).unwrap_err();
     assert_eq!(
@@ -258,7 +258,7 @@ fn more_than_ten_updaters_share_an_entry() {
     let mut data = serde_json::Map::new();
     for i in 0..13 {
         data.insert(format!("k{i:02}"), json!("1"));
-        map.put(&format!("m{i:02}"), Value::Object(data.clone()));
+        map.put(&format!("m{i:02}"), &Value::Object(data.clone()));
     }
     let mut owners =
         vec!["ancient-changes Update 04: .data .data.k00 .data.k01 .data.k02 .data.k03".to_owned()];
@@ -297,7 +297,7 @@ fn kubectl_takes_over_what_it_configured_before() {
     ] {
         let mut map = Map::new();
         client_side(&mut map, json!({ "x": "1", "y": "1" }));
-        map.put("someone", changed);
+        map.put("someone", &changed);
         let wanted = if conflict == ".data.x" {
             json!({ "x": "2" })
         } else {
