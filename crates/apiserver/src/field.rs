@@ -9,7 +9,7 @@ use std::fmt;
 /// What is wrong with a field. `reason()` is the cause's `reason` in a Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum FieldErrorKind {
+pub(crate) enum FieldErrorKind {
     NotFound,
     Required,
     Duplicate,
@@ -24,7 +24,7 @@ pub enum FieldErrorKind {
 
 impl FieldErrorKind {
     /// The `reason` of a Status cause.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
             Self::Required => "FieldValueRequired",
@@ -56,7 +56,7 @@ impl FieldErrorKind {
 
 /// One thing wrong with one field. `Display` gives `spec.a: Required value: why`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     /// What is wrong.
     pub kind: FieldErrorKind,
     /// The path, `spec.containers[0].image`; `<nil>` where the error belongs to no field.
@@ -69,37 +69,36 @@ pub struct FieldError {
 
 impl FieldError {
     /// A value that is not allowed here. Strings are quoted, everything else is printed as JSON.
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self::with_value(FieldErrorKind::Invalid, field, Some(go_value(value)), detail)
     }
 
-    /// A value of the wrong JSON type (custom resources).
-    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
-        Self::with_value(FieldErrorKind::TypeInvalid, field, Some(go_value(value)), detail)
-    }
-
     /// A field that must be present.
-    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::with_value(FieldErrorKind::Required, field, None, detail)
     }
 
     /// A field that must not be set, or not be changed.
-    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::with_value(FieldErrorKind::Forbidden, field, None, detail)
     }
 
     /// A value that stands twice in a set.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value(FieldErrorKind::Duplicate, field, Some(go_value(value)), "")
     }
 
     /// A reference to something that does not exist.
-    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn not_found(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value(FieldErrorKind::NotFound, field, Some(go_value(value)), "")
     }
 
     /// A value outside an enumeration; the supported ones are printed quoted, in the order given.
-    pub fn not_supported<S: AsRef<str>>(field: impl Into<String>, value: &Value, supported: &[S]) -> Self {
+    pub(crate) fn not_supported<S: AsRef<str>>(
+        field: impl Into<String>,
+        value: &Value,
+        supported: &[S],
+    ) -> Self {
         let quoted: Vec<String> = supported.iter().map(|s| go_quote(s.as_ref())).collect();
         let detail = if quoted.is_empty() {
             String::new()
@@ -110,7 +109,7 @@ impl FieldError {
     }
 
     /// A string or object of more than `max` bytes.
-    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+    pub(crate) fn too_long(field: impl Into<String>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         Self::with_value(
             FieldErrorKind::TooLong,
@@ -121,7 +120,7 @@ impl FieldError {
     }
 
     /// A list of more than `max` items.
-    pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
+    pub(crate) fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         Self::with_value(
             FieldErrorKind::TooMany,
@@ -132,7 +131,7 @@ impl FieldError {
     }
 
     /// The general form; `value` is printed as it stands.
-    pub fn with_value(
+    pub(crate) fn with_value(
         kind: FieldErrorKind,
         field: impl Into<String>,
         value: Option<String>,
@@ -147,7 +146,7 @@ impl FieldError {
     }
 
     /// The text without the field: a Status cause's `message`.
-    pub fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let mut out = self.kind.text().to_owned();
         if let Some(value) = &self.value {
             out.push_str(": ");
@@ -168,7 +167,7 @@ impl fmt::Display for FieldError {
 }
 
 /// A value as Go's `field.Error` prints it: strings quoted, the rest as JSON.
-pub fn go_value(value: &Value) -> String {
+pub(crate) fn go_value(value: &Value) -> String {
     match value {
         Value::String(s) => go_quote(s),
         other => other.to_string(),
@@ -178,7 +177,7 @@ pub fn go_value(value: &Value) -> String {
 /// A value of an internal Go type, as JSON: fields in declared order under their Go names, absent ones `null`.
 ///
 /// `fields` pairs the Go name with the field of the wire form.
-pub fn go_struct(value: &Value, fields: &[(&str, &str)]) -> String {
+pub(crate) fn go_struct(value: &Value, fields: &[(&str, &str)]) -> String {
     let shown: Vec<String> = fields
         .iter()
         .map(|(name, wire)| format!("\"{name}\":{}", value.get(wire).unwrap_or(&Value::Null)))
@@ -187,7 +186,7 @@ pub fn go_struct(value: &Value, fields: &[(&str, &str)]) -> String {
 }
 
 /// Go's `%q`.
-pub fn go_quote(text: &str) -> String {
+pub(crate) fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

@@ -39,7 +39,7 @@ impl fmt::Display for GroupResource {
 
 /// One entry of a Status' `details.causes`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cause {
+pub(crate) struct Cause {
     /// `FieldValueInvalid`, `FieldManagerConflict`, ...
     pub reason: String,
     /// What is wrong.
@@ -50,7 +50,7 @@ pub struct Cause {
 
 /// A Status' `details`. Empty texts are left out.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Details {
+pub(crate) struct Details {
     /// The object's name.
     pub name: String,
     /// The API group.
@@ -68,7 +68,7 @@ pub struct Details {
 /// A request that failed, as `v1.Status` will tell it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct ApiError {
+pub(crate) struct ApiError {
     /// The HTTP status code.
     pub code: u16,
     /// The machine-readable reason; empty for none.
@@ -83,7 +83,7 @@ pub struct ApiError {
 
 impl ApiError {
     /// The general form.
-    pub fn new(
+    pub(crate) fn new(
         code: u16,
         reason: &'static str,
         message: impl Into<String>,
@@ -99,7 +99,7 @@ impl ApiError {
     }
 
     /// 404: the object is absent.
-    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+    pub(crate) fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::new(
             404,
             "NotFound",
@@ -109,7 +109,7 @@ impl ApiError {
     }
 
     /// 404: the group is served but not this resource or subresource.
-    pub fn no_such_resource() -> Self {
+    pub(crate) fn no_such_resource() -> Self {
         Self::new(
             404,
             "NotFound",
@@ -119,7 +119,7 @@ impl ApiError {
     }
 
     /// 405.
-    pub fn method_not_allowed() -> Self {
+    pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             405,
             "MethodNotAllowed",
@@ -129,7 +129,7 @@ impl ApiError {
     }
 
     /// 409: the name is taken.
-    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+    pub(crate) fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::new(
             409,
             "AlreadyExists",
@@ -139,7 +139,7 @@ impl ApiError {
     }
 
     /// 409 of an update: `why` completes `Operation cannot be fulfilled on configmaps "a": `.
-    pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         Self::new(
             409,
             "Conflict",
@@ -149,17 +149,17 @@ impl ApiError {
     }
 
     /// 400.
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message, None)
     }
 
     /// 401.
-    pub fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized", None)
     }
 
     /// 403 of a resource request: `why` completes `pods "x" is forbidden: `; an empty name is left out.
-    pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = if resource.resource.is_empty() {
             format!("forbidden: {why}")
         } else if name.is_empty() {
@@ -171,7 +171,7 @@ impl ApiError {
     }
 
     /// 422: `group` and `kind` name the type, `Deployment.apps "web" is invalid: ...`.
-    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() {
             kind.to_owned()
         } else {
@@ -212,12 +212,12 @@ impl ApiError {
     }
 
     /// 410: the revision is no longer held.
-    pub fn expired(message: impl Into<String>) -> Self {
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message, None)
     }
 
     /// 415: the body's content type is not one of those accepted.
-    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
         Self::new(
             415,
             "UnsupportedMediaType",
@@ -230,12 +230,12 @@ impl ApiError {
     }
 
     /// 500.
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "InternalError", message, None)
     }
 
     /// 501: a feature of Kubernetes that this server leaves out; `what` names it.
-    pub fn not_supported(what: impl fmt::Display) -> Self {
+    pub(crate) fn not_supported(what: impl fmt::Display) -> Self {
         Self::new(
             501,
             "NotImplemented",
@@ -245,7 +245,7 @@ impl ApiError {
     }
 
     /// The body: one line of JSON.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code,
@@ -265,7 +265,7 @@ impl ApiError {
 
 impl Details {
     /// The JSON object, without empty members.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut out = serde_json::Map::new();
         let mut text = |key: &str, value: &str| {
             if !value.is_empty() {

@@ -40,7 +40,7 @@ impl fmt::Debug for Token {
 
 /// Decides who a request comes from.
 #[derive(Debug, Clone)]
-pub struct Authenticator {
+pub(crate) struct Authenticator {
     tokens: Vec<(TokenDigest, Identity)>,
     anonymous: bool,
 }
@@ -72,13 +72,13 @@ impl Default for Authenticator {
 
 impl Authenticator {
     /// Knows no tokens; callers without one are anonymous.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Also knows `token`, for a caller that is `identity` with the groups that follow from its name.
     #[must_use]
-    pub fn token(mut self, token: &Token, identity: Identity) -> Self {
+    pub(crate) fn token(mut self, token: &Token, identity: Identity) -> Self {
         self.tokens
             .push((TokenDigest::of(token.expose()), identity.completed()));
         self
@@ -86,7 +86,7 @@ impl Authenticator {
 
     /// Whether callers without a token are `system:anonymous`; otherwise they are refused.
     #[must_use]
-    pub fn anonymous(mut self, allowed: bool) -> Self {
+    pub(crate) fn anonymous(mut self, allowed: bool) -> Self {
         self.anonymous = allowed;
         self
     }
@@ -97,7 +97,11 @@ impl Authenticator {
     ///
     /// # Errors
     /// 401 for an unknown token, and for none where anonymous callers are refused.
-    pub fn authenticate(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Identity, ApiError> {
+    pub(crate) fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<Identity, ApiError> {
         if let Some(identity) = extensions.get::<Identity>() {
             return Ok(identity.clone().completed());
         }

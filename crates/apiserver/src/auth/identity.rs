@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 /// The group that may do anything; authorization is not asked.
-pub const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 /// The group of every caller that said who it is.
-pub const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of callers that did not.
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The name of a caller that did not say who it is.
-pub const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 

@@ -16,15 +16,16 @@
 //! writes. It refuses webhooks, client certificates, OIDC and the review APIs.
 
 pub(crate) mod aggregate;
-pub mod authenticate;
+pub(crate) mod authenticate;
 mod authority;
 pub(crate) mod bootstrap;
 pub(crate) mod escalation;
-pub mod identity;
+pub(crate) mod identity;
 pub(crate) mod impersonate;
 pub(crate) mod rbac;
 
-pub use authenticate::{Authenticator, Token};
+pub(crate) use authenticate::Authenticator;
+pub use authenticate::Token;
 pub use identity::Identity;
 
 pub(crate) use authority::Authority;

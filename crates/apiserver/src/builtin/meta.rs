@@ -155,7 +155,6 @@ pub(crate) fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String
     match rule {
         NameRule::DnsSubdomain => names::dns_subdomain(&masked),
         NameRule::DnsLabel => names::dns_label(&masked),
-        NameRule::Dns1035Label => names::dns1035_label(&masked),
         NameRule::PathSegment => names::path_segment(name, prefix),
     }
 }

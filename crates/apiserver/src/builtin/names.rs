@@ -99,22 +99,6 @@ fn subdomain(value: &str, too_long: String) -> Vec<String> {
     out
 }
 
-/// RFC 1035 label: starts with a letter.
-pub(crate) fn dns1035_label(value: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    if value.len() > 63 {
-        out.push(max_characters(63));
-    }
-    if !(is_label(value) && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase)) {
-        out.push(pattern(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-            "[a-z]([-a-z0-9]*[a-z0-9])?",
-            &["my-name", "abc-123"],
-        ));
-    }
-    out
-}
-
 /// A subdomain whose first label may be `*`.
 pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
     let mut out = Vec::new();

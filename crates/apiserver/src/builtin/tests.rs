@@ -124,9 +124,7 @@ fn comparable(object: &Value) -> Value {
         remove(&mut out, &format!("metadata.{field}"));
     }
     for field in ["clusterIP", "clusterIPs"] {
-        if has(&out, &format!("spec.{field}"))
-            && get(&out, "spec.clusterIP").as_str() != Some("None")
-        {
+        if has(&out, &format!("spec.{field}")) && get(&out, "spec.clusterIP").as_str() != Some("None") {
             set(&mut out, &format!("spec.{field}"), "given");
         }
     }

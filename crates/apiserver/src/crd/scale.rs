@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// Where an object keeps what Scale shows, as `.spec.replicas`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScalePaths {
+pub(crate) struct ScalePaths {
     /// The wanted number of replicas.
     pub spec_replicas: String,
     /// The observed number of replicas.

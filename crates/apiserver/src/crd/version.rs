@@ -14,7 +14,7 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// One served version of a custom resource, compiled: patterns, formats and rules once for all objects.
 #[derive(Debug)]
-pub struct CustomVersion {
+pub(crate) struct CustomVersion {
     schema: Schema,
     root: Node,
     api_version: String,
@@ -28,7 +28,7 @@ pub struct CustomVersion {
 /// A column of `kubectl get`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PrinterColumn {
+pub(crate) struct PrinterColumn {
     /// The heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean`, `date`.
@@ -49,7 +49,7 @@ pub struct PrinterColumn {
 
 /// A definition whose version cannot be compiled.
 #[derive(Debug, thiserror::Error)]
-pub enum CompileError {
+pub(crate) enum CompileError {
     /// The definition has no such version.
     #[error("the definition has no version \"{0}\"")]
     NoVersion(String),
@@ -76,7 +76,7 @@ pub enum CompileError {
 
 impl CustomVersion {
     /// Compiles `version` of a definition that passed validation.
-    pub fn compile(crd: &Value, version: &str) -> Result<Self, CompileError> {
+    pub(crate) fn compile(crd: &Value, version: &str) -> Result<Self, CompileError> {
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
         let found = versions
             .into_iter()
@@ -144,32 +144,22 @@ impl CustomVersion {
     }
 
     /// The structural schema with `apiVersion`, `kind` and `metadata`, here and in embedded objects.
-    pub fn schema(&self) -> &Schema {
+    pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
     /// Drops undeclared fields and returns their paths, sorted: `spec.unknown`. The root's metadata is untouched.
-    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune(object, &self.root)
     }
 
-    /// Decodes the metadata of embedded objects with `decode` (which returns unknown fields' paths), as for any
-    /// built-in kind. Returns the paths dropped, `spec.template.metadata.foo`. Runs before [`Self::prune`].
-    pub fn coerce_embedded(
-        &self,
-        object: &mut Value,
-        decode: &dyn Fn(&mut Value) -> Vec<String>,
-    ) -> Vec<String> {
-        embedded::coerce(object, &self.root, decode)
-    }
-
     /// Drops nulls that may not stand and fills in defaults. Idempotent.
-    pub fn default(&self, object: &mut Value) {
+    pub(crate) fn default(&self, object: &mut Value) {
         prune::default(object, &self.root);
     }
 
     /// What is wrong with an object; on update `old` is the stored one. Metadata is the pipeline's.
-    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = self.type_errors(new);
         if !errors.is_empty() {
             return errors;
@@ -183,7 +173,7 @@ impl CustomVersion {
     }
 
     /// What is wrong with an update through the status endpoint.
-    pub fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.type_errors(new);
         if !errors.is_empty() {
             return errors;
@@ -250,27 +240,27 @@ impl CustomVersion {
     }
 
     /// Whether the version has a `status` subresource.
-    pub fn has_status(&self) -> bool {
+    pub(crate) fn has_status(&self) -> bool {
         self.has_status
     }
 
     /// The paths of the `scale` subresource, if the version has one.
-    pub fn scale(&self) -> Option<&ScalePaths> {
+    pub(crate) fn scale(&self) -> Option<&ScalePaths> {
         self.scale.as_ref()
     }
 
     /// The columns beside the name. None declared: the caller shows the age.
-    pub fn printer_columns(&self) -> &[PrinterColumn] {
+    pub(crate) fn printer_columns(&self) -> &[PrinterColumn] {
         &self.columns
     }
 
     /// The paths field selectors may use beside metadata, without the leading dot: `spec.mode`.
-    pub fn selectable_fields(&self) -> &[String] {
+    pub(crate) fn selectable_fields(&self) -> &[String] {
         &self.selectable_fields
     }
 
     /// The value a field selector compares with: text as it stands, other scalars printed, absent empty.
-    pub fn selectable_value(object: &Value, field: &str) -> String {
+    pub(crate) fn selectable_value(object: &Value, field: &str) -> String {
         let mut current = object;
         for part in field.split('.') {
             match current.get(part) {

@@ -18,7 +18,7 @@ use behaviour::Types;
 
 /// One served group, version and plural.
 #[derive(Debug, Clone)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// The API group; empty for the core group.
     pub group: String,
     /// The version, `v1`.
@@ -51,19 +51,19 @@ pub struct Resource {
 
 /// What a resource's other fields imply, computed when first asked for.
 #[derive(Debug, Clone, Default)]
-pub struct Derived {
+pub(crate) struct Derived {
     storage: OnceLock<ResourceId>,
     types: OnceLock<Types>,
 }
 
 impl Resource {
     /// The group and plural.
-    pub fn group_resource(&self) -> GroupResource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
 
     /// `v1` or `apps/v1`.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
         } else {
@@ -74,7 +74,7 @@ impl Resource {
 
 /// Where a resource's schema comes from.
 #[derive(Debug, Clone)]
-pub enum SchemaSource {
+pub(crate) enum SchemaSource {
     /// A definition of the built-in table, by its full name.
     Builtin(&'static str),
     /// A custom resource's version.
@@ -83,7 +83,7 @@ pub enum SchemaSource {
 
 /// A subresource as discovery lists it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// `status`.
     pub name: String,
     /// The group, version and kind of its body where they differ from the parent's.
@@ -94,7 +94,7 @@ pub struct Subresource {
 
 /// When `metadata.generation` exists and rises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
+pub(crate) enum Generation {
     /// The kind has none.
     None,
     /// 1 on create, +1 when `spec` changes.
@@ -111,7 +111,7 @@ pub enum Generation {
 /// The pipeline validates `metadata` itself (by [`Strategy::name`]); the
 /// functions here speak of the rest.
 #[derive(Debug, Clone)]
-pub struct Strategy {
+pub(crate) struct Strategy {
     /// Whether a PUT may leave `resourceVersion` out.
     pub unconditional_update: bool,
     /// Whether a PUT to an absent name creates it (Lease does; most kinds answer 404).
@@ -154,7 +154,7 @@ pub struct Strategy {
 
 impl Strategy {
     /// A kind with nothing of its own: no status, no generation, no defaults, anything goes.
-    pub const GENERIC: Self = Self {
+    pub(crate) const GENERIC: Self = Self {
         unconditional_update: true,
         create_on_update: false,
         generation: Generation::None,
@@ -179,13 +179,11 @@ impl Strategy {
 
 /// What a kind demands of `metadata.name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameRule {
+pub(crate) enum NameRule {
     /// RFC 1123 subdomain, at most 253 bytes. The rule for most kinds.
     DnsSubdomain,
-    /// RFC 1123 label, at most 63 bytes (Namespace; Service since 1.34 upstream checks by feature gate).
+    /// RFC 1123 label, at most 63 bytes (Namespace, Service).
     DnsLabel,
-    /// RFC 1035 label (Service).
-    Dns1035Label,
     /// A path segment: not `.`, not `..`, no `/`, no `%` (RBAC kinds).
     PathSegment,
 }
