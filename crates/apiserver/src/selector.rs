@@ -159,7 +159,8 @@ impl Parser {
         loop {
             match self.peek() {
                 Token::Word(_) | Token::Symbol("!") => {
-                    requirements.push(self.requirement()?);
+                    let requirement = self.requirement();
+                    requirements.push(requirement.map_err(|e| format!("unable to parse requirement: {e}"))?);
                     match self.next() {
                         Token::End => return Ok(LabelSelector(requirements)),
                         Token::Symbol(",") => {
@@ -316,7 +317,7 @@ fn label_key(key: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "key: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        "<nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
     ))
 }
 
@@ -454,7 +455,28 @@ mod tests {
         check_labels("z notin (1,2)", &l, Ok(true));
         check_labels("n>0,n<2", &l, Ok(true));
         check_labels("a,,b=", &l, Err("found ',', expected: identifier after ','"));
-        check_labels("a in b", &l, Err("found 'b' expected: '('"));
+        check_labels(
+            "a in b",
+            &l,
+            Err("unable to parse requirement: found 'b' expected: '('"),
+        );
+        check_labels(
+            "a in (b,c",
+            &l,
+            Err("unable to parse requirement: found '', expected: ',' or ')'"),
+        );
+        check_labels(
+            "a b",
+            &l,
+            Err("unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        );
+        check_labels(
+            "-x",
+            &l,
+            Err(
+                "unable to parse requirement: <nil>: Invalid value: \"-x\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+            ),
+        );
     }
 
     #[test]

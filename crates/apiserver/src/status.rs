@@ -38,9 +38,9 @@ impl fmt::Display for GroupResource {
 }
 
 /// One entry of a Status' `details.causes`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Cause {
-    /// `FieldValueInvalid`, `FieldManagerConflict`, ...
+    /// `FieldValueInvalid`, `FieldManagerConflict`, ...; empty for none.
     pub reason: String,
     /// What is wrong.
     pub message: String,
@@ -230,8 +230,20 @@ impl ApiError {
     }
 
     /// 500.
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(500, "InternalError", message, None)
+    pub fn internal(message: impl Into<String>) -> Self {
+        let cause = Cause {
+            message: message.into(),
+            ..Cause::default()
+        };
+        Self::new(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {}", cause.message),
+            Some(Details {
+                causes: vec![cause],
+                ..Details::default()
+            }),
+        )
     }
 
     /// 501: a feature of Kubernetes that this server leaves out; `what` names it.
@@ -291,7 +303,10 @@ impl Details {
 
 impl Cause {
     fn to_value(&self) -> Value {
-        let mut out = json!({ "reason": self.reason, "message": self.message });
+        let mut out = json!({ "message": self.message });
+        if !self.reason.is_empty() {
+            out["reason"] = json!(self.reason);
+        }
         if !self.field.is_empty() {
             out["field"] = json!(self.field);
         }

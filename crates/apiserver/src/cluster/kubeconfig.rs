@@ -28,14 +28,21 @@ pub(super) fn write(path: &Path, url: &str, authority_pem: &str, token: &Token) 
         .unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
+    name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
     let beside = parent.join(name);
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    // A new file only: one that somebody put there first would keep its mode, or be a link elsewhere.
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&beside)?;
-    file.write_all(equate_manifest::yaml::to_string(&config).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)
+    let moved = file
+        .write_all(equate_manifest::yaml::to_string(&config).as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&beside, path));
+    if moved.is_err() {
+        // The first error is the one to tell; what stays behind is readable by its owner only.
+        std::fs::remove_file(&beside).ok();
+    }
+    moved
 }

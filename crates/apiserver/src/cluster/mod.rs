@@ -160,6 +160,7 @@ impl Builder {
             settings: self.settings,
             clock: Arc::clone(&self.clock),
             auth: Authority::new(authenticator),
+            addresses: tokio::sync::Mutex::default(),
             store,
         });
         api.bootstrap(self.controllers.cluster_roles).await?;

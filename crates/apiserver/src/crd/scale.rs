@@ -85,7 +85,7 @@ pub(crate) fn from_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) 
 /// What GET says when the object has no wanted replicas.
 pub(crate) fn missing_text(paths: &ScalePaths) -> String {
     format!(
-        "Internal error occurred: the spec replicas field \"{}\" does not exist",
+        "the spec replicas field \"{}\" does not exist",
         paths.spec_replicas
     )
 }

@@ -136,7 +136,7 @@ pub(crate) async fn at(api: &Api, view: &View, id: &ResourceId, at: At) -> Resul
         At::Exactly(revision) => {
             fresh(api, revision).await?;
             api.store.snapshot_of(id, revision).map_err(|error| match error {
-                AtError::Expired { .. } => expired(revision),
+                AtError::Expired { .. } => expired(),
                 AtError::Future { current } => too_large(revision, current),
             })
         }
@@ -152,10 +152,8 @@ async fn fresh(api: &Api, revision: u64) -> Result<Snapshot, ApiError> {
     }
 }
 
-fn expired(revision: u64) -> ApiError {
-    ApiError::expired(format!(
-        "The resourceVersion for the provided list is too old: {revision}"
-    ))
+fn expired() -> ApiError {
+    ApiError::expired("The resourceVersion for the provided list is too old.")
 }
 
 /// 504: the revision is in the future.

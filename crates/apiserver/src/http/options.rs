@@ -298,7 +298,11 @@ pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, Ap
         ("", _) => At::Newest,
         ("0", _) => At::Any,
         (text, how) => {
-            let revision = parse_revision(text)?;
+            let revision = if watch {
+                parse_revision(text)?
+            } else {
+                parse_list_revision(text)?
+            };
             if how == "Exact" {
                 At::Exactly(revision)
             } else {
@@ -319,13 +323,19 @@ pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, Ap
     })
 }
 
-/// A `resourceVersion` as a number; 400 with Go's text when it is none.
+/// A `resourceVersion` as a number. What is none is an error of the server upstream, but in a list.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
-        ApiError::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
-        ))
+        let why = format!(
+            "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+        );
+        ApiError::new(500, "", why, None)
     })
+}
+
+fn parse_list_revision(text: &str) -> Result<u64, ApiError> {
+    parse_revision(text)
+        .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))
 }
 
 fn list_errors(

@@ -187,6 +187,21 @@ fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(
     ))
 }
 
+impl Api {
+    /// Who writes a Service waits for the one before: both would be given the same address.
+    pub(super) async fn turn(&self, target: &Target) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if allocates(target) {
+            Some(self.addresses.lock().await)
+        } else {
+            None
+        }
+    }
+}
+
+fn allocates(target: &Target) -> bool {
+    target.resource.group.is_empty() && target.resource.kind == "Service" && target.endpoint == Endpoint::Main
+}
+
 /// Hands out what no two Services may hold: addresses and node ports. The cost is that of reading all Services.
 pub(super) fn allocate(
     view: &View,
@@ -194,10 +209,7 @@ pub(super) fn allocate(
     object: &mut Value,
     stored: Option<&Value>,
 ) -> Result<(), ApiError> {
-    if !target.resource.group.is_empty()
-        || target.resource.kind != "Service"
-        || target.endpoint != Endpoint::Main
-    {
+    if !allocates(target) {
         return Ok(());
     }
     let own = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();

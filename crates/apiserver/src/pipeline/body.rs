@@ -187,18 +187,25 @@ fn kind_mismatch(resource: &Resource, kind: &str, api_version: &str, custom: boo
             resource.api_version()
         ));
     }
-    let internal = if gv.group.is_empty() {
-        "core"
-    } else {
-        gv.group.split('.').next().unwrap_or_default()
-    };
     ApiError::bad_request(format!(
-        "{kind} in version {} cannot be handled as a {}: converting ({}.{kind}) to ({internal}.{}): unknown conversion",
+        "{kind} in version {} cannot be handled as a {}: {}",
         go_quote(&gv.version),
         resource.kind,
-        gv.version,
-        resource.kind
+        unknown_conversion(resource, kind)
     ))
+}
+
+/// Go's sentence about a kind of the resource's group that is not the resource's.
+pub(super) fn unknown_conversion(resource: &Resource, kind: &str) -> String {
+    let internal = if resource.group.is_empty() {
+        "core"
+    } else {
+        resource.group.split('.').next().unwrap_or_default()
+    };
+    format!(
+        "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
+        resource.version, resource.kind
+    )
 }
 
 fn go_type(value: &Value) -> &'static str {

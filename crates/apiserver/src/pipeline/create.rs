@@ -37,7 +37,8 @@ impl Api {
         track: bool,
     ) -> Result<Written, ApiError> {
         let resource = &*target.resource;
-        if !meta_text(&object, "resourceVersion").is_empty() {
+        let revision = meta_text(&object, "resourceVersion").parse::<u64>();
+        if revision.is_ok_and(|revision| revision != 0) {
             return Err(ApiError::new(
                 500,
                 "",
@@ -48,6 +49,7 @@ impl Api {
         check_namespace(target, &mut object)?;
         for owned_by_server in [
             "uid",
+            "resourceVersion",
             "creationTimestamp",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -71,6 +73,7 @@ impl Api {
             if track {
                 new = managed_fields::update(None, new, &self.manager(target, cx, &now));
             }
+            let _turn = self.turn(target).await;
             let view = self.view();
             admission::create(self, &view, target, &mut new, cx)?;
             self.prepare_create(target, &view, &mut new, &now)?;

@@ -46,6 +46,8 @@ pub(crate) struct Api {
     pub settings: Settings,
     pub clock: Clock,
     pub auth: crate::auth::Authority,
+    /// Held by a write of a Service from the reading that addresses are chosen by until its commit.
+    pub addresses: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Api {

@@ -265,13 +265,18 @@ pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Res
             let root = definitions
                 .get(definition)
                 .ok_or_else(|| ApiError::internal(format!("no schema {definition}")))?;
-            patch::strategic::apply(stored.clone(), document, root, |name| definitions.get(name)).map_err(
-                |error| match error.fault() {
-                    patch::strategic::Fault::BadRequest => ApiError::bad_request(error.to_string()),
-                    patch::strategic::Fault::Unprocessable => unprocessable(),
-                    patch::strategic::Fault::Internal => ApiError::new(500, "", error.to_string(), None),
-                },
-            )
+            let mut new =
+                patch::strategic::apply(stored.clone(), document, root, |name| definitions.get(name))
+                    .map_err(|error| match error.fault() {
+                        patch::strategic::Fault::BadRequest => ApiError::bad_request(error.to_string()),
+                        patch::strategic::Fault::Unprocessable => unprocessable(),
+                        patch::strategic::Fault::Internal => ApiError::new(500, "", error.to_string(), None),
+                    })?;
+            // Upstream merges into the Go type, which has no place for another kind.
+            for key in ["kind", "apiVersion"] {
+                super::put(&mut new, &[key], stored.get(key).cloned());
+            }
+            Ok(new)
         }
         Change::Apply(..) => Err(ApiError::internal("an apply does not rewrite")),
     }
@@ -280,6 +285,7 @@ pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Res
 /// Decodes a patched object. What strict decoding refuses is told as upstream does: with the whole object.
 pub(super) fn read_patched(target: &Target, patched: Value, cx: &mut Cx<'_>) -> Result<Value, ApiError> {
     let resource = &*target.resource;
+    let mut patched = patched;
     let text = json::to_go_string(&patched);
     let refuse = |why: String| {
         ApiError::invalid(
@@ -289,10 +295,52 @@ pub(super) fn read_patched(target: &Target, patched: Value, cx: &mut Cx<'_>) -> 
             &[FieldError::invalid("patch", &Value::String(text.clone()), why)],
         )
     };
+    check_type(target, &mut patched, &text)?.map_err(&refuse)?;
     let decoded = body::decode(resource, patched, &[]).map_err(&refuse)?;
     cx.strict(decoded.problems)
         .map_err(|problems| refuse(format!("strict decoding error: {}", problems.join(", "))))?;
     Ok(decoded.value)
+}
+
+/// A patch may not make another kind of the object. The inner error is about the patch, the outer about the object.
+fn check_type(target: &Target, patched: &mut Value, text: &str) -> Result<Result<(), String>, ApiError> {
+    let resource = &*target.resource;
+    let Value::Object(map) = patched else {
+        return Ok(Ok(()));
+    };
+    for (key, label, expected) in [
+        ("kind", "Kind", resource.kind.clone()),
+        ("apiVersion", "apiVersion", resource.api_version()),
+    ] {
+        let given = match map.get(key) {
+            Some(Value::String(given)) if !given.is_empty() => given,
+            Some(Value::String(_) | Value::Null) | None if resource.is_custom() => {
+                return Ok(Err(format!("Object '{label}' is missing in '{text}'")));
+            }
+            Some(Value::String(_) | Value::Null) | None => {
+                map.insert(key.to_owned(), Value::String(expected));
+                continue;
+            }
+            // The decoder says what it expected.
+            Some(_) => return Ok(Ok(())),
+        };
+        if *given == expected {
+            continue;
+        }
+        if resource.is_custom() {
+            let why = format!("must be {expected}");
+            let error = FieldError::invalid(key, &Value::String(given.clone()), why);
+            let kind = if key == "kind" { given } else { &resource.kind };
+            return Err(ApiError::invalid(&resource.group, kind, &target.name, &[error]));
+        }
+        return Ok(Err(if key == "kind" {
+            body::unknown_conversion(resource, given)
+        } else {
+            let kind = go_quote(&resource.kind);
+            format!("no kind {kind} is registered for version {}", go_quote(given))
+        }));
+    }
+    Ok(Ok(()))
 }
 
 fn names_other_revision(new: &Value, stored: &Value) -> bool {

@@ -49,7 +49,9 @@ impl Api {
                 .cloned()
                 .ok_or_else(|| target.not_found())?;
             let stored = self.in_version(target, &current)?;
-            let mut scale = scale_of(target, &stored)?;
+            // A custom resource that has no replicas yet gets them by this write.
+            let (mut scale, _) =
+                crd::to_scale(&stored, &paths).map_err(|e| ApiError::internal(e.to_string()))?;
             let owners =
                 managed_fields::scale::to_scale(owners_of(&stored), &replicas).map_err(unreadable_owners)?;
             super::put(&mut scale, &["metadata", "managedFields"], owners);

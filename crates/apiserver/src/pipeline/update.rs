@@ -88,7 +88,10 @@ impl Api {
         let resource = &*target.resource;
         prepare(target, &mut new, stored);
         admission::update(self, view, target, &mut new, stored, cx)?;
-        admission::allocate(view, target, &mut new, Some(stored))?;
+        let turn = self.turn(target).await;
+        // What is free is read within the turn.
+        let newest = turn.is_some().then(|| self.view());
+        admission::allocate(newest.as_ref().unwrap_or(view), target, &mut new, Some(stored))?;
         let errors = update_errors(target, &new, stored);
         if !errors.is_empty() {
             return Err(target.invalid(&target.name, &errors));
@@ -220,6 +223,12 @@ fn revision_required(target: &Target) -> ApiError {
 }
 
 pub(super) fn name_mismatch(target: &Target, name: &str) -> ApiError {
+    if name.is_empty() {
+        return ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        ));
+    }
     ApiError::bad_request(format!(
         "the name of the object ({name}) does not match the name on the URL ({})",
         target.name

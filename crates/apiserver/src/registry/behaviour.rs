@@ -230,9 +230,12 @@ impl Resource {
     /// 400 unless a field may be selected by.
     pub(crate) fn check_selectable(&self, field: &str) -> Result<(), ApiError> {
         match &self.schema {
-            SchemaSource::Builtin(_) => builtin::selectable(&self.group, &self.kind, field, &Value::Null)
-                .map(|_| ())
-                .map_err(|e| ApiError::bad_request(e.to_string())),
+            SchemaSource::Builtin(_) => match self.core_label(field) {
+                Some(label) => builtin::selectable(&self.group, &self.kind, &label, &Value::Null)
+                    .map(|_| ())
+                    .map_err(|e| ApiError::bad_request(e.to_string())),
+                None => Err(unknown_label(field)),
+            },
             SchemaSource::Custom(version) => {
                 let known = field == "metadata.name"
                     || (field == "metadata.namespace" && self.namespaced)
@@ -240,14 +243,21 @@ impl Resource {
                         .selectable_fields()
                         .iter()
                         .any(|f| f.trim_start_matches('.') == field);
-                if known {
-                    Ok(())
-                } else {
-                    Err(ApiError::bad_request(format!(
-                        "field label not supported: {field}"
-                    )))
-                }
+                if known { Ok(()) } else { Err(unknown_label(field)) }
             }
+        }
+    }
+
+    /// What a label of a field selector is called in the core group: Events of `events.k8s.io` have their own words.
+    fn core_label<'f>(&self, field: &'f str) -> Option<Cow<'f, str>> {
+        if (self.group.as_str(), self.kind.as_str()) != ("events.k8s.io", "Event") {
+            return Some(Cow::Borrowed(field));
+        }
+        match (field, field.split_once('.')) {
+            (_, Some(("regarding", part))) => Some(Cow::Owned(format!("involvedObject.{part}"))),
+            ("reportingController", _) => Some(Cow::Borrowed("reportingComponent")),
+            ("reportingComponent" | "source", _) | (_, Some(("involvedObject", _))) => None,
+            _ => Some(Cow::Borrowed(field)),
         }
     }
 
@@ -261,11 +271,16 @@ impl Resource {
             _ => match &self.schema {
                 SchemaSource::Custom(_) => crd::CustomVersion::selectable_value(object, field),
                 SchemaSource::Builtin(_) => {
-                    builtin::selectable(group_of(object), &self.kind, field, object).unwrap_or_default()
+                    let label = self.core_label(field).unwrap_or(Cow::Borrowed(field));
+                    builtin::selectable(group_of(object), &self.kind, &label, object).unwrap_or_default()
                 }
             },
         }
     }
+}
+
+fn unknown_label(field: &str) -> ApiError {
+    ApiError::bad_request(format!("field label not supported: {field}"))
 }
 
 /// The group an object is written in, which for Events need not be the one that is asked.

@@ -196,3 +196,102 @@ async fn the_longest_watch_is_a_watch() {
     assert_eq!(status.as_u16(), 200, "{answer}");
     assert_eq!(answer["type"], "ADDED");
 }
+
+/// Answers as a real server of 1.36.3 gave them.
+#[tokio::test(start_paused = true)]
+async fn odd_revisions_and_selectors() {
+    let bench = bench(json!([])).await;
+    let check = async |path: &str, want: u16, message: &str| {
+        let (status, answer) = bench.ask_as(Identity::admin(), "GET", path, &Value::Null).await;
+        assert_eq!(status.as_u16(), want, "{path}: {answer}");
+        assert_eq!(answer["message"], message, "{path}");
+    };
+    const NO_NUMBER: &str =
+        "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax";
+    check(&format!("{PODS}/p?resourceVersion=x"), 500, NO_NUMBER).await;
+    check(&format!("{PODS}?watch=1&resourceVersion=x"), 500, NO_NUMBER).await;
+    let in_list = format!("invalid resource version: {NO_NUMBER}");
+    check(&format!("{PODS}?resourceVersion=x"), 400, &in_list).await;
+    check(
+        &format!("{PODS}?labelSelector=a%20in"),
+        400,
+        "unable to parse requirement: found '' expected: '('",
+    )
+    .await;
+    for (revision, want) in [("0", 201), ("abc", 201), ("5", 500)] {
+        let body = json!({ "metadata": { "name": format!("at-{revision}"), "resourceVersion": revision } });
+        let path = "/api/v1/namespaces/g/configmaps";
+        let (status, answer) = bench.ask_as(Identity::admin(), "POST", path, &body).await;
+        assert_eq!(status.as_u16(), want, "{revision}: {answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_makes_no_other_kind() {
+    let bench = bench(json!([])).await;
+    let secret = "/api/v1/namespaces/g/secrets/mine";
+    let check = async |patch: Value, want: u16, says: &str| {
+        let (status, answer) = bench.ask_as(Identity::admin(), "PATCH", secret, &patch).await;
+        assert_eq!(status.as_u16(), want, "{patch}: {answer}");
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(message.ends_with(says), "{patch}: {message}");
+        let left = bench.done("GET", secret, Value::Null).await;
+        assert_eq!(
+            (&left["kind"], &left["apiVersion"]),
+            (&json!("Secret"), &json!("v1")),
+            "{patch}"
+        );
+    };
+    check(
+        json!({ "kind": "ConfigMap" }),
+        422,
+        ": converting (v1.ConfigMap) to (core.Secret): unknown conversion",
+    )
+    .await;
+    check(
+        json!({ "apiVersion": "v2" }),
+        422,
+        ": no kind \"Secret\" is registered for version \"v2\"",
+    )
+    .await;
+    check(json!({ "kind": null }), 200, "").await;
+    check(
+        json!({ "metadata": null }),
+        400,
+        "the name of the object (mine based on URL) was undeterminable: name must be provided",
+    )
+    .await;
+}
+
+/// With a journal a commit takes a while, in which others choose their addresses.
+#[tokio::test]
+async fn no_two_services_get_one_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = equate_apiserver::EmbeddedCluster::builder();
+    let cluster = builder
+        .journal(directory.path().join("journal"))
+        .build()
+        .await
+        .unwrap();
+    let client = cluster.client();
+    let services = "/api/v1/namespaces/default/services";
+    let create = async |i: usize| {
+        let body = json!({
+            "metadata": { "name": format!("s{i}") },
+            "spec": { "type": "NodePort", "ports": [{ "port": 80 }] },
+        });
+        let request = http::Request::post(services).header("content-type", "application/json");
+        let request = request.body(body.to_string().into_bytes()).unwrap();
+        let made: Value = client.request(request).await.unwrap();
+        let spec = &made["spec"];
+        (
+            spec["clusterIP"].to_string(),
+            spec["ports"][0]["nodePort"].to_string(),
+        )
+    };
+    const COUNT: usize = 24;
+    let made = futures::future::join_all((0..COUNT).map(create)).await;
+    let addresses: std::collections::BTreeSet<_> = made.iter().map(|(address, _)| address).collect();
+    let ports: std::collections::BTreeSet<_> = made.iter().map(|(_, port)| port).collect();
+    assert_eq!((addresses.len(), ports.len()), (COUNT, COUNT), "{made:?}");
+}

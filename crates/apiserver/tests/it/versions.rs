@@ -82,6 +82,32 @@ async fn an_event_is_one_object_in_both_groups() {
         .unwrap();
     assert_eq!(list["items"][0]["message"], "it was tested");
     assert_eq!(list["items"][0]["involvedObject"]["name"], "p");
+    // The group's own words for the same fields, and only those.
+    for (label, count) in [
+        ("regarding.name%3Dp", Some(1)),
+        ("regarding.name%3Dq", Some(0)),
+        ("reportingController%3Dequate.test/it", Some(1)),
+        ("reason%3DTested", Some(1)),
+        ("involvedObject.name%3Dp", None),
+        ("reportingComponent%3Dequate.test/it", None),
+    ] {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector={label}");
+        let answer = client
+            .request::<Value>(Request::get(&path).body(Vec::new()).unwrap())
+            .await;
+        let got = match answer {
+            Ok(list) => list["items"].as_array().map(Vec::len),
+            Err(kube::Error::Api(status)) => {
+                assert!(
+                    status.message.starts_with("field label not supported: "),
+                    "{path}: {status:?}"
+                );
+                None
+            }
+            Err(error) => panic!("{path}: {error}"),
+        };
+        assert_eq!(got, count, "{path}");
+    }
     let none = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dq";
     let list: Value = client
         .request(Request::get(none).body(Vec::new()).unwrap())
