@@ -109,7 +109,7 @@ async fn apply(cluster: &EmbeddedCluster, name: &str, image: &str) {
 fn start(c: &mut Criterion) {
     let runtime = runtime();
     c.bench_function("start an empty cluster", |b| {
-        b.to_async(&runtime).iter(|| cluster())
+        b.to_async(&runtime).iter(cluster);
     });
 }
 
@@ -161,7 +161,7 @@ fn applies(c: &mut Criterion) {
     });
     runtime.block_on(apply(&cluster, "same", "nginx:1"));
     group.bench_function("changes nothing", |b| {
-        b.iter(|| runtime.block_on(apply(&cluster, "same", "nginx:1")))
+        b.iter(|| runtime.block_on(apply(&cluster, "same", "nginx:1")));
     });
     group.bench_function("changes an image", |b| {
         b.iter_batched(

@@ -1,11 +1,12 @@
 //! The core group's plain kinds: ConfigMap, Secret, Namespace, ServiceAccount, ...
 
+use super::addresses::{check_endpoint_ip, check_ip};
 use super::meta::{immutable, unqualified_finalizer};
 use super::pod::default_entry;
 use super::tree::{
     annotation, at, default, each, entries, flag, get, has, items, remove, restore, set, text,
 };
-use super::{SPEC_AND_STATUS, names, quantity, service};
+use super::{SPEC_AND_STATUS, names, quantity};
 use crate::field::FieldError;
 use crate::registry::{NameRule, Strategy};
 use base64::Engine;
@@ -360,8 +361,8 @@ fn validate_endpoints(object: &Value) -> Vec<FieldError> {
         for list in ["addresses", "notReadyAddresses"] {
             for (j, address) in items(subset, list).iter().enumerate() {
                 let (ip, path) = (get(address, "ip"), format!("{path}.{list}[{j}].ip"));
-                out.extend(service::check_ip(&path, ip));
-                out.extend(service::check_endpoint_ip(&path, ip));
+                out.extend(check_ip(&path, ip));
+                out.extend(check_endpoint_ip(&path, ip));
             }
         }
         let ports = items(subset, "ports");

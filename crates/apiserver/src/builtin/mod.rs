@@ -10,6 +10,7 @@
 //! store or the clock: what needs either takes a closure ([`service::allocate`],
 //! [`admission`]).
 
+mod addresses;
 pub(crate) mod admission;
 mod admissionregistration;
 mod apps;

@@ -1,10 +1,10 @@
 //! Ingress, IngressClass, NetworkPolicy, EndpointSlice.
 
 use super::SPEC_AND_STATUS;
+use super::addresses::{check_endpoint_ip, check_ip};
 use super::meta::immutable;
 use super::names;
 use super::selector;
-use super::service::{check_endpoint_ip, check_ip};
 use super::tree::{annotation, default, each, get, has, int, is_empty, items, set, text};
 use crate::field::FieldError;
 use crate::registry::{Generation, Strategy};

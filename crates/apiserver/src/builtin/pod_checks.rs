@@ -118,7 +118,7 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         }
     }
     for (i, server) in items(spec, "dnsConfig.nameservers").iter().enumerate() {
-        out.extend(super::service::check_ip(
+        out.extend(super::addresses::check_ip(
             &at(&format!("dnsConfig.nameservers[{i}]")),
             server,
         ));
@@ -159,7 +159,10 @@ fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     }
     for (i, alias) in items(spec, "hostAliases").iter().enumerate() {
         let path = at(&format!("hostAliases[{i}]"));
-        out.extend(super::service::check_ip(&format!("{path}.ip"), get(alias, "ip")));
+        out.extend(super::addresses::check_ip(
+            &format!("{path}.ip"),
+            get(alias, "ip"),
+        ));
         for (j, host) in strings(alias, "hostnames").enumerate() {
             for message in names::dns_subdomain(host) {
                 out.push(FieldError::invalid(
