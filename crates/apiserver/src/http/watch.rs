@@ -1,9 +1,10 @@
 //! Watches: a stream of events as lines of JSON.
 //!
-//! A watch holds a cursor into the store's event ring and no buffer of its
-//! own: a client that reads too slowly falls out of the ring and its stream
+//! A watch holds a cursor into the store's event ring and one frame of bounded
+//! size: a client that reads too slowly falls out of the ring and its stream
 //! ends, after which it resumes or relists as it would after any broken
-//! connection.
+//! connection. While a watch still sends the objects it began with it holds
+//! the state they are of, whose unchanged objects it shares with all others.
 
 use super::list::{Selection, at};
 use super::negotiate::Shape;
@@ -12,7 +13,7 @@ use super::respond::Reply;
 use crate::pipeline::{Api, Clock, View};
 use crate::registry::Resource;
 use crate::status::ApiError;
-use crate::store::{AtError, Entry, Event, EventKind, Snapshot, Subscription};
+use crate::store::{AtError, BATCH_BYTES_MAX, Entry, Event, EventKind, Snapshot, Subscription};
 use crate::table;
 use axum::body::Body;
 use axum::response::Response;
@@ -150,7 +151,16 @@ fn subscribe(api: &Api, id: &crate::store::ResourceId, revision: u64) -> Begun {
 
 enum State {
     Begin(Begun),
-    Live { subscription: Subscription, after: u64 },
+    /// Sending the objects of a state, from a path on.
+    Initial {
+        snapshot: Snapshot,
+        subscription: Subscription,
+        from: String,
+    },
+    Live {
+        subscription: Subscription,
+        after: u64,
+    },
     Ended,
 }
 
@@ -175,10 +185,28 @@ impl Stream {
                     self.state = State::Live { subscription, after };
                 }
                 State::Begin(Begun::Objects(snapshot, subscription)) => {
-                    let bytes = self.initial(&snapshot);
-                    self.state = State::Live {
+                    self.state = State::Initial {
+                        snapshot,
                         subscription,
-                        after: snapshot.revision(),
+                        from: String::new(),
+                    };
+                }
+                State::Initial {
+                    snapshot,
+                    subscription,
+                    from,
+                } => {
+                    let (bytes, rest) = self.initial(&snapshot, &from);
+                    self.state = match rest {
+                        Some(from) => State::Initial {
+                            snapshot,
+                            subscription,
+                            from,
+                        },
+                        None => State::Live {
+                            subscription,
+                            after: snapshot.revision(),
+                        },
                     };
                     if !bytes.is_empty() {
                         return Some(bytes);
@@ -202,10 +230,14 @@ impl Stream {
         }
     }
 
-    fn initial(&mut self, snapshot: &Snapshot) -> Bytes {
+    /// A frame of the state's objects, and the path at which the next begins.
+    fn initial(&mut self, snapshot: &Snapshot, from: &str) -> (Bytes, Option<String>) {
         let mut out = BytesMut::new();
         let id = self.lines.resource.storage();
-        for (_, entry) in snapshot.list(&id, self.lines.namespace.as_deref()) {
+        for (path, entry) in snapshot.list_from(&id, self.lines.namespace.as_deref(), from) {
+            if out.len() >= BATCH_BYTES_MAX {
+                return (out.freeze(), Some(path.as_str().to_owned()));
+            }
             if self.lines.selected(entry.object()) {
                 self.lines.entry(&mut out, "ADDED", entry);
             }
@@ -214,7 +246,7 @@ impl Stream {
             let bookmark = self.lines.bookmark(snapshot.revision(), true);
             out.extend_from_slice(&bookmark);
         }
-        out.freeze()
+        (out.freeze(), None)
     }
 
     async fn live(&mut self, subscription: &mut Subscription, after: u64) -> Live {

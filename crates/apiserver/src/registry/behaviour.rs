@@ -160,7 +160,14 @@ impl Resource {
 
     /// Whether the stored form is what this version shows.
     pub(crate) fn shows_as_stored(&self, stored: &Value) -> bool {
-        stored.get("apiVersion").and_then(Value::as_str) == Some(self.api_version().as_str())
+        let Some(stored) = stored.get("apiVersion").and_then(Value::as_str) else {
+            return false;
+        };
+        // For every event of every watch: nothing is built to compare with.
+        match stored.split_once('/') {
+            Some((group, version)) => group == self.group && version == self.version,
+            None => self.group.is_empty() && stored == self.version,
+        }
     }
 
     /// A stored object as this version shows it.

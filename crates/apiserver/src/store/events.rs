@@ -17,6 +17,9 @@ use super::{Entry, Key, ResourceId, Store};
 /// How many events one [`Subscription::next`] hands over at most, so that a
 /// reader far behind does not hold its thread.
 const BATCH_EVENTS_MAX: usize = 512;
+/// About how many bytes of objects they hold at most, besides the first:
+/// a slow reader keeps a batch, and there may be hundreds of slow readers.
+pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// One change of one object.
 #[derive(Debug)]
@@ -163,29 +166,39 @@ impl State {
         }
     }
 
-    /// At most `max` events in scope after `revision`, in order.
-    fn events(&self, scope: &Scope, revision: u64, max: usize) -> Vec<Arc<Event>> {
+    /// A batch of the events in scope after `revision`, in order.
+    fn events(&self, scope: &Scope, revision: u64) -> Vec<Arc<Event>> {
         match scope {
             Scope::One(resource) => self
                 .shelf(resource)
                 .into_iter()
-                .flat_map(|shelf| shelf.ring.after(revision).take(max))
+                .flat_map(|shelf| batch(shelf.ring.after(revision)))
                 .cloned()
                 .collect(),
             Scope::All => {
-                // the first `max` of all are among the first `max` of each
+                // the batch of all is among the batches of each
                 let mut events: Vec<_> = self
                     .shelves()
                     .filter(|(_, shelf)| shelf.modified > revision)
-                    .flat_map(|(_, shelf)| shelf.ring.after(revision).take(max))
+                    .flat_map(|(_, shelf)| batch(shelf.ring.after(revision)))
                     .cloned()
                     .collect();
                 events.sort_unstable_by_key(|event| event.revision);
-                events.truncate(max);
+                let within = batch(events.iter()).count();
+                events.truncate(within);
                 events
             }
         }
     }
+}
+
+/// As many of the events as one reader is handed at a time, at least one.
+fn batch<'a>(events: impl Iterator<Item = &'a Arc<Event>>) -> impl Iterator<Item = &'a Arc<Event>> {
+    events.take(BATCH_EVENTS_MAX).scan(0, |before, event| {
+        let fits = *before == 0 || *before + event.entry.weight <= BATCH_BYTES_MAX;
+        *before += event.entry.weight;
+        fits.then_some(event)
+    })
 }
 
 /// A cursor over the events of one resource, or of all.
@@ -209,8 +222,8 @@ impl Subscription {
         }
     }
 
-    /// The next events in order of revision, at least one, at most 512. Waits
-    /// until there is one.
+    /// The next events in order of revision, at least one, at most 512 and,
+    /// besides the first, about 256 KiB. Waits until there is one.
     ///
     /// Cancel safe: events are lost to no one when the future is dropped.
     ///
@@ -244,7 +257,7 @@ impl Subscription {
                 trimmed,
             });
         }
-        let events = state.events(&self.scope, self.seen, BATCH_EVENTS_MAX);
+        let events = state.events(&self.scope, self.seen);
         if let Some(last) = events.last() {
             self.seen = last.revision;
         }

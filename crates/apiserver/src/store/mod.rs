@@ -33,6 +33,7 @@ use tokio::sync::watch;
 use tokio::time::Duration;
 
 pub use self::entry::Entry;
+pub(crate) use self::events::BATCH_BYTES_MAX;
 pub use self::events::{Event, EventKind, Lagged, Subscription};
 pub use self::journal::StoreError;
 pub use self::key::{Key, ObjectPath, ResourceId};

@@ -268,6 +268,31 @@ async fn events_come_in_order_and_in_portions() {
 }
 
 #[tokio::test]
+async fn large_events_come_in_small_portions() {
+    const SIZE: usize = 100 << 10;
+    let store = Store::in_memory();
+    let big = || json!({ "data": "x".repeat(SIZE) });
+    for n in 0..5 {
+        store
+            .commit(vec![put(&pod(n), big(), Expect::Any)])
+            .await
+            .unwrap();
+    }
+    let huge = json!({ "data": "x".repeat(10 * SIZE) });
+    store.commit(vec![put(&pod(5), huge, Expect::Any)]).await.unwrap();
+    for mut watch in [
+        store.subscribe_all(1).unwrap(),
+        store.subscribe(&pods(), 1).unwrap(),
+    ] {
+        // one alone may be larger than a portion; two small ones fit, three do not
+        for expected in [vec![2, 3], vec![4, 5], vec![6], vec![7]] {
+            assert_eq!(revisions(&watch.next().await.unwrap()), expected);
+        }
+        assert!(watch.take().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
     let store = keeping(10);
     write(&store, &pod(0)).await;

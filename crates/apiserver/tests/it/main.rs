@@ -11,6 +11,7 @@ mod access;
 mod clients;
 mod journal;
 mod lifecycle;
+mod limits;
 mod versions;
 
 use std::time::Duration;
