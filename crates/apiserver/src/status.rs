@@ -230,7 +230,7 @@ impl ApiError {
     }
 
     /// 500.
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         let cause = Cause {
             message: message.into(),
             ..Cause::default()
