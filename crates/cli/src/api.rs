@@ -61,6 +61,7 @@ fn own_directory() -> std::io::Result<tempfile::TempDir> {
 }
 
 /// The path alone goes to standard output, for scripts; the rest is for people.
+#[expect(clippy::print_stdout, reason = "the path is the command's result")]
 fn say(path: &std::path::Path, url: &str) {
     println!("{}", path.display());
     eprintln!("serving the Kubernetes API on {url}");

@@ -217,7 +217,7 @@ async fn a_reflector_holds_the_state() {
         stream
             .touched_objects()
             .for_each(|_| std::future::ready(()))
-            .await
+            .await;
     });
     api.create(&PostParams::default(), &config_map("a", "1"))
         .await
@@ -236,7 +236,7 @@ async fn a_controller_converges() {
     let cluster = cluster().await;
     let client = cluster.client();
     let owners: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let seen: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+    let seen = Seen::default();
     let context = Arc::new((client.clone(), Arc::clone(&seen)));
     let running = Controller::new(owners.clone(), watcher::Config::default().labels("role=owner"))
         .owns(owners.clone(), watcher::Config::default().labels("role=child"))
@@ -282,10 +282,10 @@ async fn wait_for_child(api: &Api<ConfigMap>) {
         .unwrap();
 }
 
-async fn reconcile(
-    owner: Arc<ConfigMap>,
-    cx: Arc<(Client, Arc<Mutex<BTreeMap<String, u32>>>)>,
-) -> Result<Action, kube::Error> {
+/// How often each owner was reconciled.
+type Seen = Arc<Mutex<BTreeMap<String, u32>>>;
+
+async fn reconcile(owner: Arc<ConfigMap>, cx: Arc<(Client, Seen)>) -> Result<Action, kube::Error> {
     *cx.1.lock().unwrap().entry(owner.name_any()).or_default() += 1;
     let api: Api<ConfigMap> = Api::namespaced(cx.0.clone(), "default");
     let child = json!({

@@ -65,13 +65,14 @@ fn aggregated(
     }
     Ok(resource(
         (group, version),
-        text(from, "resource")?,
-        from["singularResource"].as_str().unwrap_or_default(),
+        (
+            text(from, "resource")?,
+            from["singularResource"].as_str().unwrap_or_default(),
+        ),
         &kind,
         from["scope"] == "Namespaced",
-        &from["verbs"],
         from,
-        subresources,
+        &subresources,
         definitions,
     ))
 }
@@ -100,29 +101,25 @@ fn core_resources(core: &Value, definitions: &Map<String, Value>) -> Result<Vec<
         }
         resources.push(resource(
             ("", "v1"),
-            plural,
-            text(entry, "singularName")?,
+            (plural, text(entry, "singularName")?),
             &gvk("", "v1", entry)?,
             entry["namespaced"] == true,
-            &entry["verbs"],
             entry,
-            subresources,
+            &subresources,
             definitions,
         ));
     }
     Ok(resources)
 }
 
-#[allow(clippy::too_many_arguments)]
+/// What both forms of discovery say in the same words is read here, from the entry itself.
 fn resource(
     (group, version): (&str, &str),
-    plural: &str,
-    singular: &str,
+    (plural, singular): (&str, &str),
     kind: &(String, String, String),
     namespaced: bool,
-    verbs: &Value,
-    names: &Value,
-    subresources: Vec<Value>,
+    entry: &Value,
+    subresources: &[Value],
     definitions: &Map<String, Value>,
 ) -> Value {
     let wanted = json!({"group": kind.0, "version": kind.1, "kind": kind.2});
@@ -137,9 +134,9 @@ fn resource(
         "singular": singular,
         "kind": kind.2,
         "namespaced": namespaced,
-        "verbs": verbs,
-        "shortNames": names["shortNames"].as_array().cloned().unwrap_or_default(),
-        "categories": names["categories"].as_array().cloned().unwrap_or_default(),
+        "verbs": entry["verbs"],
+        "shortNames": entry["shortNames"].as_array().cloned().unwrap_or_default(),
+        "categories": entry["categories"].as_array().cloned().unwrap_or_default(),
         "definition": definition,
         "subresources": subresources,
     })
