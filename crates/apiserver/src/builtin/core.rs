@@ -218,7 +218,7 @@ fn validate_config_map(object: &Value) -> Vec<FieldError> {
         .map(|(_, v)| decoded_len(v))
         .sum::<usize>();
     if bytes > DATA_BYTES_MAX {
-        out.push(FieldError::too_long("", DATA_BYTES_MAX));
+        out.push(FieldError::too_long("[]", DATA_BYTES_MAX));
     }
     out
 }

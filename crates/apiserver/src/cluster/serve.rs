@@ -3,7 +3,9 @@
 //! kubectl sends no credentials over plain http, so TLS is not a choice here.
 
 use axum::Router;
-use axum::serve::Listener;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
@@ -15,15 +17,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// How long a client may take over the TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// How many connections may wait in their handshake at once.
-const HANDSHAKES_MAX: usize = 256;
+/// How many connections are open at once; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 4096;
+/// How many requests, watches among them, one connection has open at once (as kube-apiserver).
+const STREAMS_MAX: u32 = 1000;
+/// How many bytes the head of a request may have: a long selector is part of it (Go, 1 MiB).
+const HEAD_BYTES_MAX: u32 = 1 << 20;
+/// How long a client may take over the head of a request.
+const HEAD_MAX: Duration = Duration::from_secs(30);
+/// How often a quiet HTTP/2 client is asked whether it is still there (as kube-apiserver).
+const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// Why an address could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -140,88 +150,76 @@ pub(super) async fn serve(
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let acceptor = TlsAcceptor::from(Arc::new(authority.server_config(address)?));
-    let (sender, receiver) = mpsc::channel(HANDSHAKES_MAX);
-    let stopped = stop.clone();
-    let accepting = tokio::spawn(accept(listener, acceptor, sender, stop.clone()));
-    let tls = Tls { receiver, address };
-    let task = tokio::spawn(async move {
-        tokio::select! {
-            result = axum::serve(tls, router).into_future() => {
-                if let Err(error) = result {
-                    tracing::error!(%error, "serving failed");
-                }
-            }
-            () = stopped.cancelled() => {}
-        }
-        accepting.abort();
-    });
+    let task = tokio::spawn(accept(listener, acceptor, router, stop.clone()));
     Ok(Serving { address, stop, task })
 }
 
-/// Accepts connections; each handshake runs on its own, so that a slow client holds up nobody.
-async fn accept(
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-    ready: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-    stop: CancellationToken,
-) {
-    let slots = Arc::new(tokio::sync::Semaphore::new(HANDSHAKES_MAX));
+/// Accepts connections until it is stopped, and drops those that are open then.
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, router: Router, stop: CancellationToken) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = TaskTracker::new();
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.cancelled() => return,
+        let next = async {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            (slot, listener.accept().await)
         };
-        let (stream, peer) = match accepted {
-            Ok(pair) => pair,
+        let (slot, accepted) = tokio::select! {
+            next = next => next,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let (acceptor, router, stop) = (acceptor.clone(), router.clone(), stop.clone());
+                connections.spawn(async move {
+                    let _slot = slot;
+                    tokio::select! {
+                        () = connection(stream, peer, acceptor, router) => {}
+                        () = stop.cancelled() => {}
+                    }
+                });
+            }
             Err(error) => {
                 // Out of file descriptors or an aborted connection: both pass.
                 tracing::debug!(%error, "accept failed");
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
             }
-        };
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
-        let (acceptor, ready) = (acceptor.clone(), ready.clone());
-        tokio::spawn(async move {
-            let _slot = slot;
-            // Small answers must not wait for the next segment.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "could not set TCP_NODELAY");
-            }
-            match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
-                Ok(Ok(tls)) => {
-                    if ready.send((tls, peer)).await.is_err() {
-                        tracing::debug!("the server stopped during a handshake");
-                    }
-                }
-                Ok(Err(error)) => tracing::debug!(%error, %peer, "TLS handshake failed"),
-                Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
-            }
-        });
-    }
-}
-
-/// The connections that finished their handshake, as axum wants them.
-struct Tls {
-    receiver: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    address: SocketAddr,
-}
-
-impl Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.receiver.recv().await {
-            Some(pair) => pair,
-            // Only when the accept loop ended, and then serving is about to.
-            None => std::future::pending().await,
         }
     }
+    connections.close();
+    connections.wait().await;
+}
 
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
+/// One connection, from its handshake to its end.
+async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, router: Router) {
+    // Small answers must not wait for the next segment.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "could not set TCP_NODELAY");
+    }
+    let tls = match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
+        Ok(Ok(tls)) => tls,
+        Ok(Err(error)) => return tracing::debug!(%error, %peer, "TLS handshake failed"),
+        Err(_) => return tracing::debug!(%peer, "TLS handshake timed out"),
+    };
+    // Told by the handshake: guessing it from the first bytes would wait for them without end.
+    let second = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = if second {
+        builder.http2_only()
+    } else {
+        builder.http1_only()
+    };
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_EVERY)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_concurrent_streams(STREAMS_MAX);
+    let service = TowerToHyperService::new(router);
+    if let Err(error) = builder.serve_connection(TokioIo::new(tls), service).await {
+        tracing::debug!(%error, %peer, "a connection ended badly");
     }
 }

@@ -129,8 +129,7 @@ fn manager_errors(manager: &str) -> Vec<FieldError> {
     if manager.len() > FIELD_MANAGER_MAX {
         errors.push(FieldError::too_long("fieldManager", FIELD_MANAGER_MAX));
     }
-    if let Some((at, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
-        let _ = at;
+    if let Some(bad) = manager.chars().find(|c| c.is_control()) {
         errors.push(FieldError::invalid(
             "fieldManager",
             &json!(manager),

@@ -218,9 +218,15 @@ async fn odd_revisions_and_selectors() {
         "unable to parse requirement: found '' expected: '('",
     )
     .await;
+    let path = "/api/v1/namespaces/g/configmaps";
+    let large = json!({ "metadata": { "name": "large" }, "data": { "a": "x".repeat(1 << 21) } });
+    let (_, answer) = bench.ask_as(Identity::admin(), "POST", path, &large).await;
+    assert_eq!(
+        answer["message"],
+        "ConfigMap \"large\" is invalid: []: Too long: may not be more than 1048576 bytes"
+    );
     for (revision, want) in [("0", 201), ("abc", 201), ("5", 500)] {
         let body = json!({ "metadata": { "name": format!("at-{revision}"), "resourceVersion": revision } });
-        let path = "/api/v1/namespaces/g/configmaps";
         let (status, answer) = bench.ask_as(Identity::admin(), "POST", path, &body).await;
         assert_eq!(status.as_u16(), want, "{revision}: {answer}");
     }

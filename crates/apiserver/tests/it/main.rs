@@ -12,6 +12,7 @@ mod clients;
 mod journal;
 mod lifecycle;
 mod limits;
+mod serving;
 mod versions;
 
 use std::time::Duration;
