@@ -7,7 +7,7 @@
 
 use crate::builtin;
 use crate::crd::{self, CustomVersion};
-use crate::registry::{Resource, SchemaSource, Subresource};
+use crate::registry::{Derived, Resource, SchemaSource, Subresource};
 use crate::store::{ResourceId, Snapshot};
 use equate_manifest::schema;
 use serde_json::Value;
@@ -184,7 +184,7 @@ fn builtin_resource(api: &'static schema::ApiResource) -> Resource {
             })
             .collect(),
         strategy: builtin::strategy(&api.group, &api.kind),
-        derived: crate::registry::Derived::default(),
+        derived: Derived::default(),
     }
 }
 
@@ -239,6 +239,11 @@ fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Re
         subresources,
         kind,
         group,
-        derived: crate::registry::Derived::default(),
+        // A definition that never changed has no objects of an older form.
+        derived: Derived::reshaping(
+            crd["metadata"]["generation"]
+                .as_i64()
+                .is_none_or(|generation| generation > 1),
+        ),
     }
 }

@@ -22,8 +22,6 @@ pub(crate) fn bootstrap() -> Vec<Value> {
                 "apiVersion": "v1",
                 "kind": "Namespace",
                 "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-                "spec": {"finalizers": ["kubernetes"]},
-                "status": {"phase": "Active"},
             })
         })
         .collect();

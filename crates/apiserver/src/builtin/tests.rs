@@ -565,6 +565,10 @@ fn what_a_cluster_starts_with_is_sound() {
                 assert_eq!(get(&created.object, part).get(field), Some(given), "{object}");
             }
         }
+        if object["kind"] == "Namespace" {
+            assert_eq!(created.object["spec"]["finalizers"], json!(["kubernetes"]));
+            assert_eq!(created.object["status"]["phase"], "Active");
+        }
     }
 }
 

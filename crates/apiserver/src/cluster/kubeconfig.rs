@@ -27,22 +27,12 @@ pub(super) fn write(path: &Path, url: &str, authority_pem: &str, token: &Token) 
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-    let beside = parent.join(name);
-    let mut options = std::fs::OpenOptions::new();
-    // A new file only: one that somebody put there first would keep its mode, or be a link elsewhere.
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&beside)?;
-    let moved = file
-        .write_all(equate_manifest::yaml::to_string(&config).as_bytes())
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&beside, path));
-    if moved.is_err() {
-        // The first error is the one to tell; what stays behind is readable by its owner only.
-        std::fs::remove_file(&beside).ok();
-    }
-    moved
+    // A new file of an unguessable name, mode 0600 from the start: nobody can have put a link in its place.
+    let mut file = tempfile::Builder::new()
+        .prefix(".kubeconfig-")
+        .tempfile_in(parent)?;
+    file.write_all(equate_manifest::yaml::to_string(&config).as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|failed| failed.error)?;
+    Ok(())
 }

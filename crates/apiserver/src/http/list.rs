@@ -100,13 +100,14 @@ pub(crate) async fn page(
     let mut seen = 0;
     let start = start.unwrap_or_default();
     for (path, entry) in snapshot.list_from(&id, namespace, &start) {
-        if !selection.matches(resource, entry.object()) {
-            seen += 1;
-            continue;
-        }
+        // A full page says that there is more when there is anything more at all, selected or not.
         if limit.is_some_and(|limit| entries.len() >= limit) {
             more = true;
             break;
+        }
+        if !selection.matches(resource, entry.object()) {
+            seen += 1;
+            continue;
         }
         seen += 1;
         last = Some(path.clone());

@@ -150,7 +150,8 @@ impl Call<'_> {
             .get(&info.group, &info.version, &info.resource)
             .cloned()
         else {
-            return if self.view.registry.serves(&info.group, &info.version) {
+            let core = info.path.starts_with("/api/");
+            return if core || self.view.registry.serves(&info.group, &info.version) {
                 Err(ApiError::no_such_resource())
             } else {
                 Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"))
@@ -237,7 +238,7 @@ impl Call<'_> {
         let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
         if options.watch {
             return watch::respond(
-                self.api(),
+                &self.server.api,
                 &self.view,
                 reply,
                 Arc::clone(resource),
@@ -312,14 +313,20 @@ impl Call<'_> {
         let streaming = ["exec", "attach", "portforward", "proxy", "log"];
         if known.is_none() {
             let first = name.split('/').next().unwrap_or_default();
-            return Err(if first == "proxy" {
-                unsupported(&target, first)
-            } else {
-                ApiError::no_such_resource()
+            return Err(match first {
+                "proxy" => unsupported(&target, first),
+                // Upstream answers for custom resources as if the object were absent.
+                _ if target.resource.is_custom() => target.not_found(),
+                _ => ApiError::no_such_resource(),
             });
         }
         if streaming.contains(&name.as_str()) {
-            return Err(unsupported(&target, &name));
+            let there = self.view.snapshot.get(&target.key()).is_some();
+            return Err(if there {
+                unsupported(&target, &name)
+            } else {
+                target.not_found()
+            });
         }
         let verb = match self.method.as_str() {
             "GET" => "get",

@@ -193,6 +193,12 @@ fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError
 fn health(call: &Call<'_>, parts: &[&str], rest: &[&str]) -> Response {
     const CHECKS: [&str; 2] = ["ping", "store"];
     let endpoint = parts.first().copied().unwrap_or_default();
+    if endpoint == "readyz" && !call.server.api.store.takes_writes() {
+        return text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "[+]ping ok\n[-]store failed: the journal could not be written\nreadyz check failed\n",
+        );
+    }
     match rest {
         [] if call.query.get("verbose").is_some() => {
             let lines: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();

@@ -10,10 +10,11 @@ use super::list::{Selection, at};
 use super::negotiate::Shape;
 use super::options::{At, ListOptions};
 use super::respond::Reply;
+use crate::crd;
 use crate::pipeline::{Api, Clock, View};
 use crate::registry::Resource;
 use crate::status::ApiError;
-use crate::store::{AtError, BATCH_BYTES_MAX, Entry, Event, EventKind, Snapshot, Subscription};
+use crate::store::{AtError, BATCH_BYTES_MAX, Entry, Event, EventKind, ResourceId, Snapshot, Subscription};
 use crate::table;
 use axum::body::Body;
 use axum::response::Response;
@@ -35,7 +36,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// Answers a watch request.
 pub(crate) async fn respond(
-    api: &Api,
+    api: &Arc<Api>,
     view: &View,
     reply: Reply,
     resource: Arc<Resource>,
@@ -44,6 +45,7 @@ pub(crate) async fn respond(
 ) -> Result<Response, ApiError> {
     let selection = Selection::parse(&resource, options)?;
     let begun = begin(api, view, &resource, options).await?;
+    let definition = Definition::of(api, view, &resource);
     let lifetime = options.timeout_seconds.map_or_else(random_lifetime, |seconds| {
         Duration::from_secs(seconds).min(LIFETIME_MAX)
     });
@@ -62,6 +64,7 @@ pub(crate) async fn respond(
         next_bookmark: next_bookmark(end),
         end,
         state: State::Begin(begun),
+        definition,
     };
     let content_type = if stream.lines.reply.accepted.format == super::negotiate::Format::Yaml {
         return Err(ApiError::new(
@@ -137,7 +140,7 @@ async fn begin(
     }
 }
 
-fn subscribe(api: &Api, id: &crate::store::ResourceId, revision: u64) -> Begun {
+fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> Begun {
     match api.store.subscribe(id, revision) {
         Ok(subscription) => Begun::After(revision, subscription),
         Err(AtError::Expired { .. }) => Begun::Expired(revision),
@@ -172,6 +175,48 @@ struct Stream {
     next_bookmark: Option<Instant>,
     end: Instant,
     state: State,
+    definition: Option<Definition>,
+}
+
+/// The CRD behind a watch of custom resources. When it changes or goes the
+/// watch ends, so that clients list anew by the schema that holds then.
+struct Definition {
+    api: Arc<Api>,
+    resource: Arc<Resource>,
+    changes: Subscription,
+}
+
+impl Definition {
+    fn of(api: &Arc<Api>, view: &View, resource: &Arc<Resource>) -> Option<Self> {
+        let id = ResourceId::new(crd::GROUP, crd::PLURAL);
+        let changes = api
+            .store
+            .subscribe(&id, view.snapshot.revision())
+            .ok()
+            .filter(|_| resource.is_custom())?;
+        Some(Self {
+            api: Arc::clone(api),
+            resource: Arc::clone(resource),
+            changes,
+        })
+    }
+
+    /// Returns when the resource is no longer served as it was.
+    async fn outdated(&mut self) {
+        while self.changes.next().await.is_ok() {
+            let view = self.api.view();
+            let Resource {
+                group,
+                version,
+                plural,
+                ..
+            } = &*self.resource;
+            match view.registry.get(group, version, plural) {
+                Some(now) if now.same_schema(&self.resource) => {}
+                _ => return,
+            }
+        }
+    }
 }
 
 impl Stream {
@@ -254,7 +299,19 @@ impl Stream {
             Some(at) if self.bookmarks => at,
             _ => self.end,
         };
-        match tokio::time::timeout_at(deadline, subscription.next()).await {
+        let definition = self.definition.as_mut();
+        let outdated = async {
+            match definition {
+                Some(definition) => definition.outdated().await,
+                None => std::future::pending().await,
+            }
+        };
+        let next = tokio::select! {
+            biased;
+            next = tokio::time::timeout_at(deadline, subscription.next()) => next,
+            () = outdated => return Live::Over,
+        };
+        match next {
             Ok(Ok(events)) => {
                 let mut out = BytesMut::new();
                 for event in events.iter().filter(|e| e.revision > after) {

@@ -6,6 +6,7 @@ use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
 use bytes::Bytes;
 use equate_manifest::object::GroupVersion;
+use equate_manifest::schema::DecodeError;
 use equate_manifest::{json, schema, yaml};
 use serde_json::{Map, Value};
 
@@ -103,7 +104,8 @@ pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Resu
         BodyKind::Yaml => ApiError::bad_request(e),
     })?;
     check_kind(resource, &mut value, body, unrecognized)?;
-    let decoded = decode(resource, value, &duplicates).map_err(|why| cannot_handle(resource, &why))?;
+    let decoded =
+        decode(resource, value, &duplicates).map_err(|why| cannot_handle(resource, &why.to_string()))?;
     let value = decoded.value;
     cx.strict(decoded.problems).map_err(|problems| {
         cannot_handle(
@@ -125,6 +127,9 @@ fn cannot_handle(resource: &Resource, why: &str) -> ApiError {
 /// As much of a body as upstream quotes in its message.
 fn excerpt(bytes: &[u8]) -> String {
     const SHOWN: usize = 30;
+    if bytes.is_empty() {
+        return "<empty>".to_owned();
+    }
     if bytes.len() <= SHOWN {
         String::from_utf8_lossy(bytes).into_owned()
     } else {
@@ -171,7 +176,9 @@ fn check_kind(
     } else {
         api_version
     };
-    if kind != resource.kind || api_version != expected {
+    // The wrong kind of the right version is for a custom resource's validation to refuse.
+    let wrong_kind = kind != resource.kind && !custom;
+    if wrong_kind || api_version != expected {
         return Err(kind_mismatch(resource, &kind, &api_version, custom));
     }
     map.insert("kind".to_owned(), Value::String(kind));
@@ -181,6 +188,21 @@ fn check_kind(
 
 fn kind_mismatch(resource: &Resource, kind: &str, api_version: &str, custom: bool) -> ApiError {
     let gv = GroupVersion::parse(api_version).unwrap_or_else(|| GroupVersion::new("", api_version));
+    let known = || {
+        schema::kubernetes_resources()
+            .iter()
+            .any(|r| r.group == gv.group && r.version == gv.version)
+    };
+    if !custom && !known() {
+        // The file and line are upstream's: tools compare whole messages.
+        return ApiError::bad_request(format!(
+            "{kind} in version {version} cannot be handled as a {}: no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            resource.kind,
+            go_quote(kind),
+            go_quote(api_version),
+            version = go_quote(&gv.version),
+        ));
+    }
     if custom || gv.group != resource.group || gv.version != resource.version {
         return ApiError::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
@@ -220,7 +242,11 @@ fn go_type(value: &Value) -> &'static str {
 }
 
 /// Brings an object to normal form and fills in its defaults. The error is Go's text.
-pub(crate) fn decode(resource: &Resource, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
+pub(crate) fn decode(
+    resource: &Resource,
+    value: Value,
+    duplicates: &[String],
+) -> Result<Decoded, DecodeError> {
     let mut problems: Vec<String> = Vec::new();
     // An empty list says "forget all managers"; the normal form would drop it.
     let forget = !resource.is_custom()
@@ -230,8 +256,7 @@ pub(crate) fn decode(resource: &Resource, value: Value, duplicates: &[String]) -
             .is_some_and(Vec::is_empty);
     let value = match &resource.schema {
         SchemaSource::Builtin(definition) => {
-            let decoded =
-                schema::decode(schema::kubernetes(), definition, value).map_err(|e| e.to_string())?;
+            let decoded = schema::decode(schema::kubernetes(), definition, value)?;
             problems.extend(
                 decoded
                     .unknown
@@ -270,14 +295,14 @@ pub(crate) fn decode(resource: &Resource, value: Value, duplicates: &[String]) -
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// A custom resource's metadata is decoded like any other; the rest is left alone.
-fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), String> {
+fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), DecodeError> {
     let Some(map) = value.as_object_mut() else {
         return Ok((value, Vec::new()));
     };
     let metadata = map
         .remove("metadata")
         .unwrap_or_else(|| Value::Object(Map::new()));
-    let decoded = schema::decode(schema::kubernetes(), OBJECT_META, metadata).map_err(|e| e.to_string())?;
+    let decoded = schema::decode(schema::kubernetes(), OBJECT_META, metadata)?;
     map.insert("metadata".to_owned(), decoded.value);
     Ok((value, decoded.unknown))
 }

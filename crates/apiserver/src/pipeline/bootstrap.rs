@@ -37,7 +37,8 @@ impl Api {
             if view.snapshot.get(&key).is_some() {
                 continue;
             }
-            let decoded = body::decode(&target.resource, object, &[]).map_err(|why| refused(&why))?;
+            let decoded =
+                body::decode(&target.resource, object, &[]).map_err(|why| refused(&why.to_string()))?;
             let cx = Cx {
                 identity: &identity,
                 manager: MANAGER.to_owned(),

@@ -54,6 +54,7 @@ impl Api {
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "selfLink",
+            "resourceVersion",
         ] {
             meta_mut(&mut object).remove(owned_by_server);
         }

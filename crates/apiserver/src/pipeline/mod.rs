@@ -15,6 +15,7 @@ mod meta;
 mod patch;
 mod subresource;
 mod update;
+mod words;
 
 pub(crate) use body::{Body, BodyKind, PatchKind};
 pub(crate) use delete::Deleted;

@@ -2,7 +2,7 @@
 
 use super::meta::{meta, meta_text, set_text};
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions, name_mismatch};
-use super::{Api, Body, Cx, Endpoint, PatchKind, Target, Written, body};
+use super::{Api, Body, Cx, Endpoint, PatchKind, Target, Written, body, words};
 use crate::field::{FieldError, go_quote};
 use crate::managed_fields;
 use crate::registry::SchemaSource;
@@ -51,13 +51,12 @@ impl Api {
                     )
                 }
                 rewrite => {
-                    let patched = rewritten(target, &stored, rewrite)?;
-                    let new = read_patched(target, patched, cx)?;
+                    let new = patched(target, &stored, rewrite, cx)?;
                     let pinned = names_other_revision(&new, &stored);
                     if pinned {
                         return Err(target.modified());
                     }
-                    check_identity(target, &new, &stored)?;
+                    check_identity(target, &new)?;
                     let mut new = new;
                     set_text(&mut new, "resourceVersion", meta_text(&stored, "resourceVersion"));
                     // A patch that writes the revision down, even the right one, does not survive a race.
@@ -169,7 +168,8 @@ pub(super) fn read(
             Ok(Change::Json(patch))
         }
         PatchKind::Merge | PatchKind::Strategic => {
-            let decoded = json::decode(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
+            let decoded = json::decode(&body.bytes)
+                .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
             let problems: Vec<String> = decoded
                 .duplicates
                 .iter()
@@ -236,7 +236,9 @@ fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Res
         return Err(super::create::namespace_mismatch());
     }
     let mut config = config;
-    set_text(&mut config, "name", &target.name);
+    if meta(&config, "name").is_none() {
+        set_text(&mut config, "name", &target.name);
+    }
     Ok(Change::Apply(config, force))
 }
 
@@ -251,7 +253,7 @@ fn unprocessable() -> ApiError {
 }
 
 /// The object after a rewriting patch, not yet decoded.
-pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, ApiError> {
+fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, ApiError> {
     match change {
         Change::Json(operations) => operations.apply(stored.clone()).map_err(|_| unprocessable()),
         Change::Merge(document) => {
@@ -282,28 +284,40 @@ pub(super) fn rewritten(target: &Target, stored: &Value, change: &Change) -> Res
     }
 }
 
-/// Decodes a patched object. What strict decoding refuses is told as upstream does: with the whole object.
-pub(super) fn read_patched(target: &Target, patched: Value, cx: &mut Cx<'_>) -> Result<Value, ApiError> {
-    let resource = &*target.resource;
-    let mut patched = patched;
-    let text = json::to_go_string(&patched);
-    let refuse = |why: String| {
-        ApiError::invalid(
-            "",
-            "",
-            "",
-            &[FieldError::invalid("patch", &Value::String(text.clone()), why)],
-        )
+/// The object after a rewriting patch, in normal form. A refusal shows what was refused, as upstream does.
+pub(super) fn patched(
+    target: &Target,
+    stored: &Value,
+    change: &Change,
+    cx: &mut Cx<'_>,
+) -> Result<Value, ApiError> {
+    let refuse = |shown: String, why: String| {
+        let error = FieldError::invalid("patch", &Value::String(shown), why);
+        ApiError::invalid("", "", "", &[error])
     };
-    check_type(target, &mut patched, &text)?.map_err(&refuse)?;
-    let decoded = body::decode(resource, patched, &[]).map_err(&refuse)?;
+    // Made again only when it is refused: the text of every patched object would cost more than the patch.
+    let whole = || {
+        rewritten(target, stored, change)
+            .map(|object| json::to_go_string(&object))
+            .unwrap_or_default()
+    };
+    let mut object = rewritten(target, stored, change)?;
+    check_type(target, &mut object, whole)?.map_err(|why| refuse(whole(), why))?;
+    let decoded = body::decode(&target.resource, object, &[]).map_err(|error| match change {
+        Change::Strategic(document) => refuse(words::go_map(document), words::of_conversion(&error)),
+        Change::Json(_) | Change::Merge(_) | Change::Apply(..) => refuse(whole(), error.to_string()),
+    })?;
     cx.strict(decoded.problems)
-        .map_err(|problems| refuse(format!("strict decoding error: {}", problems.join(", "))))?;
+        .map_err(|problems| refuse(whole(), format!("strict decoding error: {}", problems.join(", "))))?;
     Ok(decoded.value)
 }
 
 /// A patch may not make another kind of the object. The inner error is about the patch, the outer about the object.
-fn check_type(target: &Target, patched: &mut Value, text: &str) -> Result<Result<(), String>, ApiError> {
+fn check_type(
+    target: &Target,
+    patched: &mut Value,
+    text: impl Fn() -> String,
+) -> Result<Result<(), String>, ApiError> {
     let resource = &*target.resource;
     let Value::Object(map) = patched else {
         return Ok(Ok(()));
@@ -315,7 +329,7 @@ fn check_type(target: &Target, patched: &mut Value, text: &str) -> Result<Result
         let given = match map.get(key) {
             Some(Value::String(given)) if !given.is_empty() => given,
             Some(Value::String(_) | Value::Null) | None if resource.is_custom() => {
-                return Ok(Err(format!("Object '{label}' is missing in '{text}'")));
+                return Ok(Err(format!("Object '{label}' is missing in '{}'", text())));
             }
             Some(Value::String(_) | Value::Null) | None => {
                 map.insert(key.to_owned(), Value::String(expected));
@@ -357,7 +371,7 @@ fn writes_revision(change: &Change) -> bool {
     }
 }
 
-fn check_identity(target: &Target, new: &Value, stored: &Value) -> Result<(), ApiError> {
+fn check_identity(target: &Target, new: &Value) -> Result<(), ApiError> {
     let name = meta_text(new, "name");
     if name != target.name {
         return Err(name_mismatch(target, name));
@@ -365,5 +379,5 @@ fn check_identity(target: &Target, new: &Value, stored: &Value) -> Result<(), Ap
     if target.resource.namespaced && meta_text(new, "namespace") != target.namespace {
         return Err(super::create::namespace_mismatch());
     }
-    check_preconditions(target, new, stored).map(|_| ())
+    Ok(())
 }

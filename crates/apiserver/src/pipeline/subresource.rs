@@ -58,10 +58,7 @@ impl Api {
             let (wanted, apply) = match (&replacement, &change) {
                 (Some(object), _) => (object.clone(), None),
                 (None, Some(patch::Change::Apply(config, force))) => (config.clone(), Some(*force)),
-                (None, Some(rewrite)) => {
-                    let patched = patch::rewritten(&view_target, &scale, rewrite)?;
-                    (patch::read_patched(&view_target, patched, cx)?, None)
-                }
+                (None, Some(rewrite)) => (patch::patched(&view_target, &scale, rewrite, cx)?, None),
                 (None, None) => return Err(ApiError::internal("a scale write without a body")),
             };
             let pinned = check_preconditions(&view_target, &wanted, &scale)?;

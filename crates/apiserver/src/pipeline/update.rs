@@ -238,13 +238,13 @@ pub(super) fn name_mismatch(target: &Target, name: &str) -> ApiError {
 /// Restores what only the server writes, and what this endpoint may not change.
 fn prepare(target: &Target, new: &mut Value, stored: &Value) {
     let resource = &*target.resource;
-    for server in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-    ] {
+    // These may be left out; saying something else is for validation to refuse.
+    for optional in ["uid", "creationTimestamp"] {
+        if meta_text(new, optional).is_empty() {
+            copy(new, stored, optional);
+        }
+    }
+    for server in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         copy(new, stored, server);
     }
     match target.endpoint {

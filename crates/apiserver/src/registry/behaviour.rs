@@ -9,6 +9,7 @@ use crate::store::ResourceId;
 use equate_manifest::{schema, typed};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What managed fields need to know of a kind.
 #[derive(Debug, Clone)]
@@ -66,6 +67,15 @@ impl Resource {
 
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.schema, SchemaSource::Custom(_))
+    }
+
+    /// Whether both are the same version of the same definition.
+    pub(crate) fn same_schema(&self, other: &Self) -> bool {
+        match (&self.schema, &other.schema) {
+            (SchemaSource::Builtin(a), SchemaSource::Builtin(b)) => a == b,
+            (SchemaSource::Custom(a), SchemaSource::Custom(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
     }
 
     pub(crate) fn is_namespace(&self) -> bool {
@@ -143,6 +153,14 @@ impl Resource {
     pub(crate) fn validate(&self, new: &Value, stored: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let SchemaSource::Custom(version) = &self.schema {
+            if new.get("kind").and_then(Value::as_str) != Some(self.kind.as_str()) {
+                let must = format!("must be {}", self.kind);
+                errors.push(FieldError::invalid(
+                    "kind",
+                    new.get("kind").unwrap_or(&Value::Null),
+                    must,
+                ));
+            }
             errors.extend(version.validate(new, stored));
         }
         errors.extend((self.strategy.validate)(new));
@@ -160,6 +178,9 @@ impl Resource {
 
     /// Whether the stored form is what this version shows.
     pub(crate) fn shows_as_stored(&self, stored: &Value) -> bool {
+        if self.derived.reshapes {
+            return false;
+        }
         let Some(stored) = stored.get("apiVersion").and_then(Value::as_str) else {
             return false;
         };

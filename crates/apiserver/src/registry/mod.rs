@@ -54,6 +54,18 @@ pub(crate) struct Resource {
 pub(crate) struct Derived {
     storage: OnceLock<ResourceId>,
     types: OnceLock<Types>,
+    /// Whether stored objects may have been written by an older schema, and are brought to this one when read.
+    pub(crate) reshapes: bool,
+}
+
+impl Derived {
+    /// For a resource whose stored objects may be of an older form.
+    pub(crate) fn reshaping(reshapes: bool) -> Self {
+        Self {
+            reshapes,
+            ..Self::default()
+        }
+    }
 }
 
 impl Resource {

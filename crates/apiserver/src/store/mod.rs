@@ -203,6 +203,11 @@ impl Store {
         matches!(tokio::time::timeout(timeout, reached).await, Ok(Ok(_)))
     }
 
+    /// Whether it still takes writes; false once a write to the journal failed.
+    pub fn takes_writes(&self) -> bool {
+        self.inner.journal.as_ref().is_none_or(Journal::takes_writes)
+    }
+
     /// Makes all changes in order, each at a revision of its own, or none.
     /// With a journal they are on disk when this returns. The entries are the
     /// changes' in order; a deletion's is the last state that was published.

@@ -122,6 +122,13 @@ pub(super) struct Queue {
     closed: bool,
 }
 
+impl Journal {
+    /// Whether no write failed yet.
+    pub(super) fn takes_writes(&self) -> bool {
+        !locked(&self.queue).closed
+    }
+}
+
 impl State {
     /// All changes, or none and the first reason why.
     fn transact(&mut self, changes: Vec<Change>, retention: Retention) -> Answer {

@@ -36,6 +36,16 @@ pub struct Decoded {
 #[error("{message}")]
 pub struct DecodeError {
     message: String,
+    mismatch: Option<(String, String)>,
+}
+
+impl DecodeError {
+    /// The JSON type that was found and the Go type that was expected, where that is what is wrong.
+    pub fn mismatch(&self) -> Option<(&str, &str)> {
+        self.mismatch
+            .as_ref()
+            .map(|(found, expected)| (found.as_str(), expected.as_str()))
+    }
 }
 
 /// Brings a value into the normal form of a definition.
@@ -43,18 +53,26 @@ pub fn decode(defs: &Definitions, definition: &str, mut value: Value) -> Result<
     let Some(definition) = defs.definition(definition) else {
         return Err(DecodeError {
             message: format!("no definition {definition}"),
+            mismatch: None,
         });
     };
     let mut decoder = Decoder {
         defs,
         saved: None,
+        mismatch: None,
         unknown: Vec::new(),
         strict: true,
     };
     match decoder.definition(definition, &mut value, &Path::Root) {
-        Err(Fatal(message)) => Err(DecodeError { message }),
+        Err(Fatal(message)) => Err(DecodeError {
+            message,
+            mismatch: None,
+        }),
         Ok(()) => match decoder.saved {
-            Some(message) => Err(DecodeError { message }),
+            Some(message) => Err(DecodeError {
+                message,
+                mismatch: decoder.mismatch,
+            }),
             None => Ok(Decoded {
                 value,
                 unknown: decoder.unknown,
@@ -67,6 +85,8 @@ struct Decoder<'d> {
     defs: &'d Definitions,
     /// The first wrong type; decoding goes on, because a fatal error later is reported instead.
     saved: Option<String>,
+    /// What `saved` is about, if it is about a type.
+    mismatch: Option<(String, String)>,
     unknown: Vec<String>,
     /// Whether unknown fields are reported here; types that decode themselves do not.
     strict: bool,
@@ -164,6 +184,7 @@ impl Decoder<'_> {
     fn save(&mut self, path: &Path<'_>, found: &str, expected: &str) {
         if self.saved.is_none() {
             self.saved = Some(path.mismatch(found, expected));
+            self.mismatch = Some((found.to_owned(), expected.to_owned()));
         }
     }
 
