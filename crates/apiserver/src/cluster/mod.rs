@@ -1,7 +1,14 @@
 //! A cluster: the store, the API and the controllers, built and served.
 //!
-//!     let cluster = EmbeddedCluster::builder().build()?;
-//!     let client: kube::Client = cluster.client();
+//! ```no_run
+//! # async fn start() -> Result<(), equate_apiserver::cluster::BuildError> {
+//! use equate_apiserver::EmbeddedCluster;
+//!
+//! let cluster = EmbeddedCluster::builder().build().await?;
+//! let client: kube::Client = cluster.client();
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! The client calls the router in-process: no socket, no TLS. The same router
 //! serves a loopback port for anyone else.
