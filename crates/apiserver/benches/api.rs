@@ -132,7 +132,7 @@ fn start(c: &mut Criterion) {
     group.finish();
 }
 
-#[allow(clippy::print_stdout, reason = "the parent reads it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn start_once() {
     let runtime = runtime();
     let begun = Instant::now();

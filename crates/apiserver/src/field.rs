@@ -8,7 +8,6 @@ use std::fmt;
 
 /// What is wrong with a field. `reason()` is the cause's `reason` in a Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub(crate) enum FieldErrorKind {
     NotFound,
     Required,

@@ -69,7 +69,7 @@ impl Definitions {
         let done = left == 0;
         let mut actions = Vec::new();
         // Upstream tells of completion in the write that ends the object, so nobody ever sees it.
-        let status = terminating(definition, false, &stamp(seen));
+        let status = terminating(definition, &stamp(seen));
         if status != definition["status"] {
             actions.push(self.write_status(key, definition, &status));
         }

@@ -181,18 +181,16 @@ pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
 }
 
 /// The status of a definition that is being deleted while its objects still go.
-pub(crate) fn terminating(crd: &Value, done: bool, now: &str) -> Value {
+pub(crate) fn terminating(crd: &Value, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
-    let (value, reason, message) = if done {
-        ("False", "InstanceDeletionCompleted", "removed all instances")
-    } else {
-        (
-            "True",
-            "InstanceDeletionInProgress",
-            "CustomResource deletion is in progress",
-        )
-    };
-    set_condition(&mut status, "Terminating", value, reason, message, now);
+    set_condition(
+        &mut status,
+        "Terminating",
+        "True",
+        "InstanceDeletionInProgress",
+        "CustomResource deletion is in progress",
+        now,
+    );
     status
 }
 

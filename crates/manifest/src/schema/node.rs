@@ -209,7 +209,7 @@ impl Schema {
 /// The JSON types of OpenAPI v3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "the names are those of JSON Schema")]
 pub enum SchemaType {
     Object,
     Array,

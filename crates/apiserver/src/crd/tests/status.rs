@@ -54,7 +54,7 @@ fn free_names_are_accepted_and_the_type_established() {
         status,
         "nothing more to do"
     );
-    let going = terminating(&crd, false, "later");
+    let going = terminating(&crd, "later");
     assert_eq!(
         conditions(&going)[2],
         "Terminating|True|InstanceDeletionInProgress|CustomResource deletion is in progress"

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Why a strategic merge patch does not apply. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each text says what its variant means")]
 pub enum StrategicError {
     #[error("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")]
     NotAnObject { found: &'static str },
