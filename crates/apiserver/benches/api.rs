@@ -14,6 +14,7 @@ use futures::StreamExt;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::json;
+use std::cell::LazyCell;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -21,7 +22,12 @@ use tower::ServiceExt;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// As an argument: build one cluster, say in how many nanoseconds, and end.
-const ONCE: &str = "--start-once";
+const START_ONCE: &str = "--start-once";
+/// As an argument with a number: so many applies that each change an image, and end. `time` says what CPU they took.
+const APPLIES: &str = "--applies";
+/// As an argument with a number: so many watches that nobody reads while 10,000 objects are made; says the peak
+/// memory, and ends.
+const UNREAD: &str = "--unread-watches";
 
 fn request(method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Request<Body> {
     let mut request = Request::builder()
@@ -122,7 +128,7 @@ fn start(c: &mut Criterion) {
         b.iter_custom(|times| {
             (0..times)
                 .map(|_| {
-                    let output = Command::new(&program).arg(ONCE).output().unwrap();
+                    let output = Command::new(&program).arg(START_ONCE).output().unwrap();
                     let text = String::from_utf8(output.stdout).unwrap();
                     Duration::from_nanos(text.trim().parse().unwrap())
                 })
@@ -143,13 +149,16 @@ fn start_once() {
 
 fn list(c: &mut Criterion) {
     let runtime = runtime();
-    let cluster = runtime.block_on(async {
-        let cluster = cluster().await;
-        for n in 0..10_000 {
-            let request = request(Method::POST, CONFIG_MAPS, "application/json", config_map(n));
-            assert_eq!(send(&cluster, request).await.0, StatusCode::CREATED);
-        }
-        cluster
+    // Made by the first that runs, so that a filter that leaves all out does not wait for it.
+    let cluster = LazyCell::new(|| {
+        runtime.block_on(async {
+            let cluster = cluster().await;
+            for n in 0..10_000 {
+                let request = request(Method::POST, CONFIG_MAPS, "application/json", config_map(n));
+                assert_eq!(send(&cluster, request).await.0, StatusCode::CREATED);
+            }
+            cluster
+        })
     });
     let mut group = c.benchmark_group("list");
     group.throughput(Throughput::Elements(10_000)).sample_size(20);
@@ -158,10 +167,11 @@ fn list(c: &mut Criterion) {
         ("10,000 objects, one matches", "?labelSelector=n%3D5000"),
     ] {
         group.bench_function(name, |b| {
-            b.to_async(&runtime).iter(|| async {
+            let cluster = &*cluster;
+            b.to_async(&runtime).iter(|| async move {
                 let path = format!("{CONFIG_MAPS}{query}");
                 send(
-                    &cluster,
+                    cluster,
                     request(Method::GET, &path, "application/json", Vec::new()),
                 )
                 .await
@@ -272,11 +282,60 @@ fn documents(c: &mut Criterion) {
 
 criterion_group!(benches, start, list, applies, watchers, documents);
 
+fn many_applies(times: u64) {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let cluster = cluster().await;
+        for n in 0..times {
+            apply(&cluster, "same", &format!("nginx:{n}")).await;
+        }
+    });
+}
+
+#[allow(clippy::print_stdout, reason = "it is asked for")]
+fn unread_watches(watches: u64) {
+    const EVENTS: usize = 10_000;
+    runtime().block_on(async {
+        let cluster = cluster().await;
+        let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={}", cluster.revision());
+        let mut unread = Vec::new();
+        for _ in 0..watches {
+            let watch = request(Method::GET, &path, "application/json", Vec::new());
+            unread.push(cluster.router().oneshot(watch).await.unwrap());
+        }
+        for n in 0..EVENTS {
+            let object = request(Method::POST, CONFIG_MAPS, "application/json", config_map(n));
+            assert_eq!(send(&cluster, object).await.0, StatusCode::CREATED);
+        }
+        // Each is read once, so that it holds a frame.
+        let mut held = Vec::new();
+        for response in unread {
+            let mut stream = response.into_body().into_data_stream();
+            held.push((stream.next().await, stream));
+        }
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let peak = status.lines().find(|line| line.starts_with("VmHWM"));
+        println!(
+            "{watches} watches: {}",
+            peak.unwrap_or("peak memory is told by Linux alone")
+        );
+    });
+}
+
 fn main() {
-    if std::env::args().any(|argument| argument == ONCE) {
+    let arguments: Vec<String> = std::env::args().collect();
+    let number = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        Some(arguments[at + 1].parse::<u64>().unwrap())
+    };
+    if arguments.iter().any(|argument| argument == START_ONCE) {
         start_once();
-        return;
+    } else if let Some(times) = number(APPLIES) {
+        many_applies(times);
+    } else if let Some(watches) = number(UNREAD) {
+        unread_watches(watches);
+    } else {
+        benches();
+        Criterion::default().configure_from_args().final_summary();
     }
-    benches();
-    Criterion::default().configure_from_args().final_summary();
 }

@@ -1,8 +1,8 @@
 //! Lists: which state they show, which objects, how many at a time.
 
-use super::negotiate::{Format, Shape};
+use super::negotiate::{Accepted, Format, Shape};
 use super::options::{At, ListOptions};
-use super::respond::{List, Reply};
+use super::respond::{List, Reply, list_json};
 use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -12,7 +12,6 @@ use crate::table;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -266,6 +265,18 @@ fn expired_continue(value: &Value) -> ApiError {
 
 /// Writes a page in the shape that was asked for.
 pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result<Response, ApiError> {
+    let list_metadata = || {
+        let mut metadata = page.metadata();
+        if resource.is_custom() && page.continue_token.is_none() {
+            // Upstream's untyped lists always say it.
+            metadata["continue"] = json!("");
+        }
+        metadata
+    };
+    if reply.accepted == Accepted::JSON {
+        let bytes = list_json(resource, list_metadata(), &page.entries)?;
+        return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), bytes));
+    }
     let converted: Vec<std::borrow::Cow<'_, Value>> = page
         .entries
         .iter()
@@ -274,20 +285,11 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
     let items = converted.iter().map(AsRef::as_ref);
     let value = match reply.accepted.shape {
         Shape::Object => {
-            let mut metadata = page.metadata();
-            if resource.is_custom() && page.continue_token.is_none() {
-                // Upstream's untyped lists always say it.
-                metadata["continue"] = json!("");
-            }
             let list = List {
                 resource,
-                metadata,
+                metadata: list_metadata(),
                 items,
             };
-            if reply.accepted.format == Format::Json {
-                let bytes = serde_json::to_vec(&list).map_err(|e| ApiError::internal(e.to_string()))?;
-                return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), Bytes::from(bytes)));
-            }
             serde_json::to_value(&list).map_err(|e| ApiError::internal(e.to_string()))?
         }
         Shape::PartialMetadata => json!({

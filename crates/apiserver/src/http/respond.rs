@@ -4,6 +4,7 @@ use super::negotiate::{Accepted, Format, Shape};
 use crate::pipeline::Object;
 use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
+use crate::store::Entry;
 use crate::table;
 use axum::body::Body;
 use axum::response::Response;
@@ -14,6 +15,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::Arc;
 
 /// Above this an answer is compressed for clients that accept it (apiserver, 128 KiB).
 const GZIP_MIN: usize = 128 * 1024;
@@ -195,6 +197,43 @@ where
         }
         map.end()
     }
+}
+
+/// A list in JSON. Items that are shown as they are stored are copied out of their shared bytes.
+pub(crate) fn list_json(
+    resource: &Resource,
+    metadata: Value,
+    entries: &[Arc<Entry>],
+) -> Result<Bytes, ApiError> {
+    let failed = |error: serde_json::Error| ApiError::internal(error.to_string());
+    let empty = List {
+        resource,
+        metadata,
+        items: std::iter::empty(),
+    };
+    let mut out = serde_json::to_vec(&empty).map_err(failed)?;
+    // The items stand last: `]}` is put back behind them.
+    out.truncate(out.len().saturating_sub(2));
+    let custom = resource.is_custom();
+    for (n, entry) in entries.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        match (resource.shows_as_stored(entry.object()), custom) {
+            (true, true) => out.extend_from_slice(&entry.encoded()),
+            (true, false) => entry.write_untyped(&mut out),
+            (false, _) => {
+                let shown = resource.to_version(entry.object())?;
+                if custom {
+                    serde_json::to_writer(&mut out, &*shown).map_err(failed)?;
+                } else {
+                    serde_json::to_writer(&mut out, &WithoutKind(&shown)).map_err(failed)?;
+                }
+            }
+        }
+    }
+    out.extend_from_slice(b"]}");
+    Ok(Bytes::from(out))
 }
 
 struct Sequence<I>(I);

@@ -161,15 +161,16 @@ pub(crate) fn apply(
         })?;
     }
 
-    let outcome = merge_applied(&live, patch, &managed, force, manager);
-    let outcome = match outcome {
-        Err(merge::ApplyError::Conflicts(conflicts)) if manager.name == last_applied::MANAGER => {
+    let again = (manager.name == last_applied::MANAGER).then(|| managed.owners.clone());
+    let outcome = merge_applied(&live, patch, managed.owners, force, manager);
+    let outcome = match (outcome, again) {
+        (Err(merge::ApplyError::Conflicts(conflicts)), Some(owners)) => {
             match last_applied::unresolved(conflicts, &live, manager) {
-                conflicts if conflicts.is_empty() => merge_applied(&live, patch, &managed, true, manager),
+                conflicts if conflicts.is_empty() => merge_applied(&live, patch, owners, true, manager),
                 conflicts => Err(merge::ApplyError::Conflicts(conflicts)),
             }
         }
-        outcome => outcome,
+        (outcome, _) => outcome,
     };
     let (new, owners) = outcome.map_err(|error| match error {
         merge::ApplyError::Conflicts(conflicts) => conflict::error(&conflicts),
@@ -200,27 +201,39 @@ pub(crate) fn settle_times(live: &Value, new: &mut Value) -> bool {
     let (Some(before), Some(after)) = (managed_fields(live), managed_fields(new)) else {
         return live == new;
     };
-    let timeless = |entries: &Value| -> Option<Vec<Map<String, Value>>> {
-        let mut entries: Vec<_> = entries
-            .as_array()?
-            .iter()
-            .map(|e| e.as_object().cloned())
-            .collect::<Option<_>>()?;
-        entries.iter_mut().for_each(|entry| {
-            entry.remove("time");
-        });
-        Some(entries)
-    };
-    if timeless(before) != timeless(after) {
-        return false;
+    let same = same_without(live, new, "metadata", |a, b| {
+        same_without(a, b, "managedFields", |_, _| true)
+    }) && same_but_times(before, after);
+    if same {
+        set_managed_fields(new, before.clone());
     }
-    let before = before.clone();
-    let Some(after) = take_managed_fields(new) else {
-        return false;
-    };
-    let same = without_managed_fields(live) == *new;
-    set_managed_fields(new, if same { before } else { after });
     same
+}
+
+/// Whether two objects say the same, one field of theirs being compared by `field`. Nothing is copied: this
+/// runs on whole objects at every write.
+fn same_without(a: &Value, b: &Value, name: &str, field: impl Fn(&Value, &Value) -> bool) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else {
+        return a == b;
+    };
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|((key, a), (other, b))| key == other && if key == name { field(a, b) } else { a == b })
+}
+
+fn same_but_times(before: &Value, after: &Value) -> bool {
+    let (Value::Array(before), Value::Array(after)) = (before, after) else {
+        return before == after;
+    };
+    fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        entry
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != "time")
+    }
+    before.len() == after.len() && before.iter().zip(after).all(|(a, b)| timeless(a).eq(timeless(b)))
 }
 
 /// Books an update of `live` to `new` under a name: only what differs, and only then the time.
@@ -266,7 +279,7 @@ type Outcome = Result<(Option<Value>, merge::Managers<Identity>), merge::ApplyEr
 fn merge_applied(
     live: &Value,
     patch: &Value,
-    managed: &Managed,
+    owners: merge::Managers<Identity>,
     force: bool,
     manager: &Manager<'_>,
 ) -> Outcome {
@@ -277,7 +290,7 @@ fn merge_applied(
         api_version: manager.api_version,
         ignored: &reset,
     };
-    merge::apply(&request, live, patch, managed.owners.clone(), force)
+    merge::apply(&request, live, patch, owners, force)
 }
 
 fn reset_set(manager: &Manager<'_>) -> Set {

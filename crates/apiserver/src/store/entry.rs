@@ -1,5 +1,7 @@
 //! A stored object: one revision of it, immutable, shared by every reader.
 
+use std::io::Write as _;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
@@ -13,7 +15,14 @@ pub struct Entry {
     object: Value,
     /// About how many bytes of memory it holds, its encoding aside.
     pub(super) weight: usize,
-    encoded: OnceLock<Bytes>,
+    encoded: OnceLock<Encoded>,
+}
+
+#[derive(Debug)]
+struct Encoded {
+    bytes: Bytes,
+    /// Where the members other than `apiVersion` and `kind` stand, as far as they stand together.
+    untyped: Vec<Range<usize>>,
 }
 
 /// A [`Value`] with what an allocator and a map node add to it.
@@ -55,8 +64,85 @@ impl Entry {
     /// The object as JSON. Encoded by the first who asks; a list page, every
     /// watcher and the journal share the bytes.
     pub fn encoded(&self) -> Bytes {
-        self.encoded
-            .get_or_init(|| Bytes::from(self.object.to_string()))
-            .clone()
+        self.encoding().bytes.clone()
+    }
+
+    /// Appends the object as JSON without `apiVersion` and `kind`, as items of
+    /// a typed list are written: copied out of the shared bytes.
+    pub fn write_untyped(&self, out: &mut Vec<u8>) {
+        let Encoded { bytes, untyped } = self.encoding();
+        let mut separator = b'{';
+        for members in untyped {
+            out.push(separator);
+            out.extend_from_slice(&bytes[members.clone()]);
+            separator = b',';
+        }
+        if untyped.is_empty() {
+            out.push(separator);
+        }
+        out.push(b'}');
+    }
+
+    fn encoding(&self) -> &Encoded {
+        self.encoded.get_or_init(|| encode(&self.object))
+    }
+}
+
+fn encode(object: &Value) -> Encoded {
+    let mut out = Vec::new();
+    let mut untyped: Vec<Range<usize>> = Vec::new();
+    let mut separator = b'{';
+    for (name, value) in object.as_object().into_iter().flatten() {
+        out.push(separator);
+        separator = b',';
+        let start = out.len();
+        // Writing JSON to a Vec cannot fail.
+        let _ = write!(out, "{}:", Value::from(name.as_str()));
+        let _ = serde_json::to_writer(&mut out, value);
+        if name == "apiVersion" || name == "kind" {
+            continue;
+        }
+        match untyped.last_mut() {
+            // Only a comma lies between.
+            Some(last) if last.end + 1 == start => last.end = out.len(),
+            _ => untyped.push(start..out.len()),
+        }
+    }
+    if out.is_empty() {
+        out.push(separator);
+    }
+    out.push(b'}');
+    Encoded {
+        bytes: Bytes::from(out),
+        untyped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_encoding_is_that_of_the_object_and_of_the_list_item() {
+        for object in [
+            json!({}),
+            json!({ "apiVersion": "v1" }),
+            json!({ "kind": "K", "apiVersion": "v1", "data": { "a": "\"é\n" }, "zero": 0 }),
+            json!({ "Kind": 1, "aardvark": [1, 2.5], "apiVersion": "v1", "b\"": null, "kind": "K", "metadata": {} }),
+            json!({ "kind": {}, "kinds": [], "metadata": { "kind": "stays" } }),
+        ] {
+            let entry = Entry::stamp(object, 7).unwrap();
+            assert_eq!(entry.encoded(), entry.object().to_string());
+            let mut item = entry.object().clone();
+            let members = item.as_object_mut().unwrap();
+            members.remove("apiVersion");
+            members.remove("kind");
+            let mut out = b"[".to_vec();
+            entry.write_untyped(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("[{item}"));
+        }
+        let bare = encode(&json!({}));
+        assert_eq!((&*bare.bytes, bare.untyped.len()), (&b"{}"[..], 0));
     }
 }
