@@ -33,7 +33,7 @@ mod quantity;
 mod rbac;
 mod scheduling;
 mod selectable;
-mod selector;
+pub(crate) mod selector;
 pub(crate) mod service;
 mod storage;
 #[cfg(test)]

@@ -115,7 +115,17 @@ enum Begun {
     /// With what follows a revision.
     After(u64, Subscription),
     /// Nowhere: the revision is gone. The stream says so and ends.
-    Expired(u64),
+    Expired { asked: u64, oldest: u64 },
+}
+
+impl Begun {
+    fn expired(asked: u64, error: AtError) -> Self {
+        match error {
+            AtError::Expired { oldest } | AtError::Future { current: oldest } => {
+                Self::Expired { asked, oldest }
+            }
+        }
+    }
 }
 
 async fn begin(
@@ -127,7 +137,7 @@ async fn begin(
     let id = resource.storage();
     let from = |snapshot: Snapshot| match api.store.subscribe(&id, snapshot.revision()) {
         Ok(subscription) => Begun::Objects(snapshot, subscription),
-        Err(_) => Begun::Expired(0),
+        Err(error) => Begun::expired(0, error),
     };
     match (options.send_initial_events, options.at) {
         (Some(true), wanted) => Ok(from(at(api, view, &id, wanted).await?)),
@@ -143,11 +153,11 @@ async fn begin(
 fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> Begun {
     match api.store.subscribe(id, revision) {
         Ok(subscription) => Begun::After(revision, subscription),
-        Err(AtError::Expired { .. }) => Begun::Expired(revision),
+        Err(error @ AtError::Expired { .. }) => Begun::expired(revision, error),
         // A revision yet to come: nothing before it is sent.
         Err(AtError::Future { current }) => match api.store.subscribe(id, current) {
             Ok(subscription) => Begun::After(revision, subscription),
-            Err(_) => Begun::Expired(revision),
+            Err(error) => Begun::expired(revision, error),
         },
     }
 }
@@ -225,7 +235,9 @@ impl Stream {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return None,
-                State::Begin(Begun::Expired(revision)) => return Some(self.lines.expired(revision)),
+                State::Begin(Begun::Expired { asked, oldest }) => {
+                    return Some(self.lines.expired(asked, oldest));
+                }
                 State::Begin(Begun::After(after, subscription)) => {
                     self.state = State::Live { subscription, after };
                 }
@@ -444,8 +456,8 @@ impl Lines {
         out.freeze()
     }
 
-    fn expired(&self, revision: u64) -> Bytes {
-        let error = ApiError::expired(format!("too old resource version: {revision}"));
+    fn expired(&self, asked: u64, oldest: u64) -> Bytes {
+        let error = ApiError::expired(format!("too old resource version: {asked} ({oldest})"));
         let mut out = BytesMut::new();
         line(&mut out, "ERROR", &error.to_value());
         out.freeze()

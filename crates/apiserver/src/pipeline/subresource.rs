@@ -6,8 +6,8 @@ use crate::crd::{self, ScalePaths};
 use crate::http::options::DeleteOptions;
 use crate::managed_fields;
 use crate::registry::Resource;
-use crate::status::{ApiError, GroupResource};
-use crate::store::{Change, CommitError, Expect};
+use crate::status::{ApiError, Cause, Details, GroupResource};
+use crate::store::{Change, CommitError, Expect, ResourceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -145,8 +145,49 @@ impl Api {
 
     /// POST of `pods/NAME/eviction`: a deletion; disruption budgets are not consulted.
     pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
+        self.check_budgets(target)?;
         self.mark_disrupted(target, options).await?;
         self.delete(target, options).await.map(|_| ())
+    }
+
+    /// 429 while a disruption budget holds the pod back. There is no disruption controller: a budget whose
+    /// status nobody writes is one that is still being processed, as upstream says it.
+    fn check_budgets(&self, target: &Target) -> Result<(), ApiError> {
+        let view = self.view();
+        let pod = view
+            .snapshot
+            .get(&target.key())
+            .ok_or_else(|| target.not_found())?
+            .object();
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        if super::meta::deleting(pod) || matches!(phase, "Pending" | "Succeeded" | "Failed") {
+            return Ok(());
+        }
+        let budgets = ResourceId::new("policy", "poddisruptionbudgets");
+        let labels = &pod["metadata"]["labels"];
+        for (path, entry) in view.snapshot.list(&budgets, Some(&target.namespace)) {
+            let budget = entry.object();
+            if !crate::builtin::selector::matches(&budget["spec"]["selector"], labels) {
+                continue;
+            }
+            let status = &budget["status"];
+            let observed = status["observedGeneration"].as_i64().unwrap_or_default();
+            if observed < super::meta::generation(budget) {
+                let name = path.name();
+                return Err(held_back(format!(
+                    "The disruption budget {name} is still being processed by the server."
+                )));
+            }
+            if status["disruptionsAllowed"].as_i64().unwrap_or_default() <= 0 {
+                return Err(held_back(format!(
+                    "The disruption budget {} needs {} healthy pods and has {} currently",
+                    path.name(),
+                    status["desiredHealthy"].as_i64().unwrap_or_default(),
+                    status["currentHealthy"].as_i64().unwrap_or_default(),
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Notes in a pod's status why it goes, as upstream does before it deletes.
@@ -184,6 +225,23 @@ impl Api {
         }
         Err(target.modified())
     }
+}
+
+fn held_back(why: String) -> ApiError {
+    ApiError::new(
+        429,
+        "TooManyRequests",
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+        Some(Details {
+            causes: vec![Cause {
+                reason: "DisruptionBudget".to_owned(),
+                message: why,
+                field: String::new(),
+            }],
+            retry_after_seconds: Some(10),
+            ..Details::default()
+        }),
+    )
 }
 
 /// What binding leaves in a pod's status.

@@ -153,14 +153,6 @@ impl Resource {
     pub(crate) fn validate(&self, new: &Value, stored: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let SchemaSource::Custom(version) = &self.schema {
-            if new.get("kind").and_then(Value::as_str) != Some(self.kind.as_str()) {
-                let must = format!("must be {}", self.kind);
-                errors.push(FieldError::invalid(
-                    "kind",
-                    new.get("kind").unwrap_or(&Value::Null),
-                    must,
-                ));
-            }
             errors.extend(version.validate(new, stored));
         }
         errors.extend((self.strategy.validate)(new));

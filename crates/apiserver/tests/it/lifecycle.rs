@@ -17,7 +17,7 @@ impl Bench {
     }
 
     /// As the administrator; the status and the body.
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         self.ask_as(Identity::admin(), method, path, body).await
     }
 
@@ -51,6 +51,23 @@ impl Bench {
             status,
             serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))),
         )
+    }
+
+    pub(crate) async fn respond(&self, request: Request<Body>) -> http::Response<Body> {
+        self.0.router().oneshot(request).await.unwrap()
+    }
+
+    /// Until a custom resource answers; its definition is established a moment after it was written.
+    pub(crate) async fn until_served(&self, path: &str) {
+        let served = async {
+            while !self.ask("GET", path, &Value::Null).await.0.is_success() {
+                tokio::time::advance(Duration::from_millis(10)).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), served)
+            .await
+            .expect("never served");
     }
 
     pub(crate) async fn done(&self, method: &str, path: &str, body: Value) -> Value {

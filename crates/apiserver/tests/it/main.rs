@@ -9,6 +9,7 @@
 
 mod access;
 mod clients;
+mod definitions;
 mod journal;
 mod lifecycle;
 mod limits;
