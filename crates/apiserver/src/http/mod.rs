@@ -98,6 +98,8 @@ impl Server {
             identity,
         };
         if call.info.is_resource {
+            // Read before anything can fail: a client that is still sending would not see the answer.
+            let body = axum::body::Body::from(read_all(body).await?);
             call.resource(body).await
         } else {
             nonresource::respond(&call)
