@@ -98,11 +98,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     pub(crate) fn new() -> Self {
-        let builtin: Vec<Arc<Resource>> = schema::kubernetes_resources()
-            .iter()
-            .map(builtin_resource)
-            .map(Arc::new)
-            .collect();
+        let builtin = builtin_resources();
         let first = Registry::build(0, builtin.clone(), HashMap::new());
         Self {
             builtin,
@@ -159,6 +155,15 @@ impl Catalog {
         }
         Registry::build(revision, resources, compiled)
     }
+}
+
+/// The built-in resources, in discovery order.
+pub(crate) fn builtin_resources() -> Vec<Arc<Resource>> {
+    schema::kubernetes_resources()
+        .iter()
+        .map(builtin_resource)
+        .map(Arc::new)
+        .collect()
 }
 
 fn builtin_resource(api: &'static schema::ApiResource) -> Resource {

@@ -71,6 +71,55 @@ impl Requirement {
     }
 }
 
+/// A label selector in the form of the query parameter; empty if it selects everything or is absent.
+pub(crate) fn text_of(selector: Option<&Value>) -> String {
+    let Some(selector) = selector else {
+        return String::new();
+    };
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let mut terms: Vec<(&str, String)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| {
+            (
+                key.as_str(),
+                format!("{key}={}", value.as_str().unwrap_or_default()),
+            )
+        })
+        .collect();
+    for expression in selector
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
+        let mut values: Vec<&str> = expression
+            .get("values")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let term = match expression.get("operator").and_then(Value::as_str) {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("Exists") => key.to_owned(),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => return "<invalid>".to_owned(),
+        };
+        terms.push((key, term));
+    }
+    terms.sort_by_key(|(key, _)| *key);
+    terms
+        .into_iter()
+        .map(|(_, term)| term)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Word(String),

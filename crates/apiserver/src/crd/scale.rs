@@ -4,6 +4,7 @@
 //! same functions with fixed paths. Pure: reading and writing JSON only.
 
 use crate::field::FieldError;
+use crate::selector;
 use serde_json::{Map, Value, json};
 
 /// Where an object keeps what Scale shows, as `.spec.replicas`.
@@ -219,51 +220,12 @@ fn selector_text(object: &Value, path: &str) -> Result<String, AccessorError> {
     };
     let is_label_selector = map.get("matchLabels").is_some_and(Value::is_object)
         || map.get("matchExpressions").is_some_and(Value::is_array);
-    let labels = if is_label_selector {
-        map.get("matchLabels")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default()
-    } else {
-        map.clone()
-    };
-    let mut terms: Vec<(String, String)> = labels
-        .iter()
-        .map(|(key, value)| {
-            (
-                key.clone(),
-                format!("{key}={}", value.as_str().unwrap_or_default()),
-            )
-        })
-        .collect();
-    for expression in map
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
-        let mut values: Vec<&str> = expression
-            .get("values")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        values.sort_unstable();
-        let values = values.join(",");
-        let text = match expression.get("operator").and_then(Value::as_str) {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        };
-        terms.push((key.to_owned(), text));
+    if is_label_selector {
+        return Ok(selector::text_of(Some(value)));
     }
-    terms.sort();
-    Ok(terms
-        .into_iter()
-        .map(|(_, text)| text)
-        .collect::<Vec<_>>()
-        .join(","))
+    let terms: Vec<String> = map
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    Ok(terms.join(","))
 }

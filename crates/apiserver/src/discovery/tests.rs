@@ -1,40 +1,11 @@
 //! The documents equal those of a recorded server.
 
 use super::*;
-use equate_manifest::schema::{ApiResource, kubernetes_resources};
 use std::path::Path;
 
 /// The built-in resources.
 pub(crate) fn builtin() -> Vec<Arc<Resource>> {
-    let resource = |api: &'static ApiResource| Resource {
-        derived: Default::default(),
-        group: api.group.clone(),
-        version: api.version.clone(),
-        plural: api.plural.clone(),
-        singular: api.singular.clone(),
-        kind: api.kind.clone(),
-        list_kind: format!("{}List", api.kind),
-        namespaced: api.namespaced,
-        short_names: api.short_names.clone(),
-        categories: api.categories.clone(),
-        verbs: api.verbs.clone(),
-        schema: SchemaSource::Builtin(&api.definition),
-        subresources: api
-            .subresources
-            .iter()
-            .map(|sub| Subresource {
-                name: sub.name.clone(),
-                kind: (sub.group.clone(), sub.version.clone(), sub.kind.clone()),
-                verbs: sub.verbs.clone(),
-            })
-            .collect(),
-        strategy: crate::builtin::strategy(&api.group, &api.kind),
-    };
-    kubernetes_resources()
-        .iter()
-        .map(resource)
-        .map(Arc::new)
-        .collect()
+    crate::catalog::builtin_resources()
 }
 
 /// The recorded answers of a scenario, or nothing when the recordings are not there.

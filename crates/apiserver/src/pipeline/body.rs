@@ -147,7 +147,7 @@ fn check_kind(
     let Value::Object(map) = value else {
         return Err(unrecognized(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go_type(value)
+            json::type_name(value)
         )));
     };
     let text = |key: &str| {
@@ -228,17 +228,6 @@ pub(super) fn unknown_conversion(resource: &Resource, kind: &str) -> String {
         "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
         resource.version, resource.kind
     )
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// Brings an object to normal form and fills in its defaults. The error is Go's text.

@@ -1,7 +1,8 @@
 //! What runs pods.
 
-use super::cells::{View, cells, labels, selector, selector_or_none};
+use super::cells::{View, cells, labels, selector_or_none};
 use super::duration::human_duration;
+use crate::selector::text_of as selector;
 use jiff::Timestamp;
 use serde_json::Value;
 

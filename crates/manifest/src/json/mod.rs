@@ -15,6 +15,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use serde_json::Value;
+
 pub use read::{Decoded, JsonError, decode};
 pub use write::go_float;
 pub(crate) use write::go_float32;
@@ -22,3 +24,15 @@ pub use write::{to_go_string, write_go};
 
 /// The deepest nesting [`decode`] accepts.
 pub const DEPTH_MAX: usize = 512;
+
+/// What Go's JSON errors call a value's type.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -6,8 +6,8 @@
 //! of an absent key yields null. Unlike the library, `test` compares values,
 //! not spellings: there `"<"` never equals the stored `"\u003c"`.
 
-use super::json_type;
 use crate::json::to_go_string;
+use crate::json::type_name;
 use serde_json::Value;
 
 /// The most operations one patch may have.
@@ -118,7 +118,7 @@ impl Patch {
             Value::Array(items) => items,
             other => {
                 return Err(PatchError::Type {
-                    found: json_type(other),
+                    found: type_name(other),
                     wanted: DOCUMENT,
                 });
             }
@@ -135,7 +135,7 @@ impl Patch {
                 None | Some(Value::Null) => Ok(None),
                 Some(Value::String(text)) => Ok(Some(text.clone())),
                 Some(other) => Err(PatchError::Field {
-                    found: json_type(other),
+                    found: type_name(other),
                     field,
                 }),
             };
@@ -150,7 +150,7 @@ impl Patch {
                 Value::Null => {}
                 other => {
                     return Err(PatchError::Type {
-                        found: json_type(other),
+                        found: type_name(other),
                         wanted: OPERATION,
                     });
                 }

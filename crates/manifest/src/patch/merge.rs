@@ -2,7 +2,7 @@
 //! list taken over where no object was loses the null fields of the objects in
 //! it; the RFC would keep them.
 
-use super::json_type;
+use crate::json::type_name;
 use serde_json::{Map, Value};
 
 /// Why a document is no merge patch: status 400.
@@ -33,7 +33,7 @@ pub fn apply(mut original: Value, patch: &Value) -> Result<Value, MergeError> {
         },
         Value::Null => Err(MergeError::Null),
         other => Err(MergeError::Type {
-            found: json_type(other),
+            found: type_name(other),
         }),
     }
 }

@@ -15,17 +15,3 @@ pub mod strategic;
 
 #[cfg(test)]
 mod tests;
-
-use serde_json::Value;
-
-/// What Go's JSON errors call a value's type.
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}

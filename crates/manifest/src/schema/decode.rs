@@ -17,6 +17,7 @@ use super::definitions::{Codec, Definition};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Additional, Definitions, Omit, Schema, SchemaType};
+use crate::json::type_name;
 use serde_json::{Map, Number, Value};
 
 /// As many unknown fields as Go reports.
@@ -169,17 +170,6 @@ impl Path<'_> {
     }
 }
 
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 impl Decoder<'_> {
     fn save(&mut self, path: &Path<'_>, found: &str, expected: &str) {
         if self.saved.is_none() {
@@ -241,7 +231,7 @@ impl Decoder<'_> {
             Some(SchemaType::String | SchemaType::Boolean) => {}
         }
         if !value.is_null() {
-            self.save(path, json_type(value), &node.go_type());
+            self.save(path, type_name(value), &node.go_type());
         }
         *value = self.zero(node);
         Ok(())
@@ -348,7 +338,7 @@ impl Decoder<'_> {
                         match item {
                             Value::String(_) => {}
                             Value::Null => *item = "".into(),
-                            _ => return Err(Fatal(path.mismatch(json_type(item), "string"))),
+                            _ => return Err(Fatal(path.mismatch(type_name(item), "string"))),
                         }
                     }
                     Ok(())
@@ -387,7 +377,7 @@ impl Decoder<'_> {
                         .rmatch_indices('.')
                         .nth(1)
                         .map_or(0, |(dot, _)| dot + 1);
-                    self.save(path, json_type(other), &definition.name[expected..]);
+                    self.save(path, type_name(other), &definition.name[expected..]);
                 }
                 *other = Value::Object(schema.zero.clone());
                 return Ok(());
@@ -489,7 +479,7 @@ fn time(value: &mut Value, precision: Precision, path: &Path<'_>) -> Step {
             *value = normal.map_or(Value::Null, Value::String);
             Ok(())
         }
-        other => Err(Fatal(path.mismatch(json_type(other), "string"))),
+        other => Err(Fatal(path.mismatch(type_name(other), "string"))),
     }
 }
 
@@ -502,7 +492,7 @@ fn int_or_string(value: &mut Value, path: &Path<'_>) -> Step {
         }
         Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
         Value::Number(number) => Err(Fatal(path.mismatch(&format!("number {number}"), "int32"))),
-        other => Err(Fatal(path.mismatch(json_type(other), "int32"))),
+        other => Err(Fatal(path.mismatch(type_name(other), "int32"))),
     }
 }
 

@@ -20,7 +20,7 @@ mod tests;
 
 pub use error::{Fault, StrategicError};
 
-use super::json_type;
+use crate::json::type_name;
 use crate::schema::{Additional, Schema, SchemaType};
 use lists::{Identity, arrange, check_order, delete, find, items_are_maps, same_type};
 use serde_json::{Map, Value};
@@ -43,7 +43,7 @@ pub fn apply<'s>(
 ) -> Result<Value, StrategicError> {
     let Value::Object(patch) = patch else {
         return Err(StrategicError::NotAnObject {
-            found: json_type(patch),
+            found: type_name(patch),
         });
     };
     let original = match original {
@@ -51,7 +51,7 @@ pub fn apply<'s>(
         Value::Null => Map::new(),
         other => {
             return Err(StrategicError::NotAnObject {
-                found: json_type(&other),
+                found: type_name(&other),
             });
         }
     };
