@@ -26,6 +26,9 @@ pub(crate) enum Failure {
         #[source]
         source: std::io::Error,
     },
+    /// Standard output could not be written.
+    #[error("could not write to standard output")]
+    Output(#[source] std::io::Error),
     /// Waiting for the interrupt failed.
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
@@ -42,7 +45,7 @@ impl Failure {
             Self::Build(error) if matches!(**error, BuildError::Store(_)) => {
                 Some("name another file with --persist, or leave it out to keep everything in memory")
             }
-            Self::Runtime(_) | Self::Build(_) | Self::Serve(_) | Self::Signal(_) => None,
+            Self::Runtime(_) | Self::Build(_) | Self::Serve(_) | Self::Output(_) | Self::Signal(_) => None,
         }
     }
 }

@@ -5,6 +5,7 @@ mod api;
 mod exit;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Keeps a Kubernetes cluster equal to its declarations, and those equal to git.
@@ -44,8 +45,15 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Api(args) => runtime.block_on(api::run(args)),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "equate", &mut std::io::stdout());
-            Ok(())
+            // By way of memory: a reader that stops early, as `head` does, is no failure.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "equate", &mut script);
+            match std::io::stdout().write_all(&script) {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    Err(exit::Failure::Output(error))
+                }
+                Ok(()) | Err(_) => Ok(()),
+            }
         }
     };
     match result {
