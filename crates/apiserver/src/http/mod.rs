@@ -410,7 +410,7 @@ impl Call<'_> {
     async fn binding(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply(false)?;
         let mut cx = self.writer(OptionsKind::Create)?;
-        let (binding, _) = self.body(body).await?.parse().map_err(ApiError::bad_request)?;
+        let (binding, _) = self.body(body).await?.parse()?;
         self.api().bind(target, &binding, &mut cx).await?;
         Ok(reply.value(StatusCode::CREATED, &success(None, Some(201))))
     }
@@ -418,7 +418,7 @@ impl Call<'_> {
     async fn eviction(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply(false)?;
         let cx = self.writer(OptionsKind::Create)?;
-        let (eviction, _) = self.body(body).await?.parse().map_err(ApiError::bad_request)?;
+        let (eviction, _) = self.body(body).await?.parse()?;
         let mut eviction = decoded(EVICTION, eviction)?;
         let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
         if !name.is_empty() && name != target.name {
@@ -594,7 +594,7 @@ impl Call<'_> {
             return DeleteOptions::from_query(&self.query);
         }
         let body = Body::new(bytes, content_type(self.headers))?;
-        let (value, _) = body.parse().map_err(ApiError::bad_request)?;
+        let (value, _) = body.parse()?;
         if value.is_null() {
             return DeleteOptions::from_query(&self.query);
         }

@@ -52,17 +52,37 @@ impl Body {
     }
 
     /// The value, and the paths of keys that stand twice.
-    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), String> {
+    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), Unreadable> {
         match self.kind {
             BodyKind::Json => {
-                let decoded = json::decode(&self.bytes).map_err(|e| e.to_string())?;
+                let decoded = json::decode(&self.bytes)?;
                 Ok((decoded.value, decoded.duplicates))
             }
             BodyKind::Yaml => {
-                let text = std::str::from_utf8(&self.bytes).map_err(|e| e.to_string())?;
+                let text = std::str::from_utf8(&self.bytes)?;
                 yaml_value(text).map(|value| (value, Vec::new()))
             }
         }
+    }
+}
+
+/// Why a body is no value.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    /// It is no JSON.
+    #[error(transparent)]
+    Json(#[from] json::JsonError),
+    /// It is no YAML.
+    #[error("error converting YAML to JSON: yaml: {0}")]
+    Yaml(#[from] yaml::YamlError),
+    /// It is no text.
+    #[error(transparent)]
+    Text(#[from] std::str::Utf8Error),
+}
+
+impl From<Unreadable> for ApiError {
+    fn from(error: Unreadable) -> Self {
+        Self::bad_request(error.to_string())
     }
 }
 
@@ -76,9 +96,8 @@ pub(crate) fn no_protobuf(content_type: &str) -> ApiError {
 }
 
 /// The first document of a YAML 1.1 text; null when there is none.
-pub(crate) fn yaml_value(text: &str) -> Result<Value, String> {
-    let documents = yaml::load(text, &yaml::Options::default())
-        .map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))?;
+fn yaml_value(text: &str) -> Result<Value, Unreadable> {
+    let documents = yaml::load(text, &yaml::Options::default())?;
     Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
 }
 
@@ -101,7 +120,7 @@ pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Resu
     };
     let (mut value, duplicates) = body.parse().map_err(|e| match body.kind {
         BodyKind::Json => unrecognized(format!("couldn't get version/kind; json parse error: {e}")),
-        BodyKind::Yaml => ApiError::bad_request(e),
+        BodyKind::Yaml => e.into(),
     })?;
     check_kind(resource, &mut value, body, unrecognized)?;
     let decoded =
@@ -297,7 +316,7 @@ fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), Deco
 }
 
 /// An apply's configuration: JSON where it is JSON, else YAML 1.1, with the paths of keys that stand twice.
-pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), String> {
+pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), Unreadable> {
     if let Ok(decoded) = json::decode(text.as_bytes()) {
         return Ok((decoded.value, decoded.duplicates));
     }
