@@ -1,0 +1,1 @@
+//! The custom resource types and their definitions.

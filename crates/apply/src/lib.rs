@@ -1,0 +1,1 @@
+//! Plan, inventory, prune and health; and the executor that talks to the cluster.

@@ -1,0 +1,1 @@
+//! One module per controller, and the runtime they share.

@@ -1,0 +1,1 @@
+//! Bare mirrors, incremental fetch, trees without checkout.

@@ -1,0 +1,1 @@
+//! kustomize build, pure: a tree and a spec in, objects out.

@@ -1,0 +1,1 @@
+//! Fetched trees as artifacts: ignore rules, archives, the store and its server.
