@@ -3,12 +3,33 @@
 use super::File;
 
 /// A crate and what it may depend on. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 5] = [
+const EDGES: [(&str, &[&str]); 11] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
+    ("api", &[]),
+    ("git", &[]),
+    ("source", &["git"]),
+    ("kustomize", &["manifest"]),
+    ("apply", &["manifest"]),
+    (
+        "controllers",
+        &["api", "apply", "git", "kustomize", "manifest", "source"],
+    ),
     ("testkit", &["apiserver", "manifest"]),
-    ("cli", &["apiserver"]),
-    ("xtask", &["testkit"]),
+    (
+        "cli",
+        &[
+            "api",
+            "apiserver",
+            "apply",
+            "controllers",
+            "git",
+            "kustomize",
+            "manifest",
+            "source",
+        ],
+    ),
+    ("xtask", &["api", "testkit"]),
 ];
 
 /// Allowed to the tests of every crate.
