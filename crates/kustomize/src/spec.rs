@@ -1,0 +1,148 @@
+//! What to build: a directory, and what a Kustomization says on top of it.
+//!
+//! The fields are those of Flux's `Kustomization.spec` that shape the objects;
+//! callers fill them. Decryption is not here: nothing in this crate holds keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What to build and what to put on top.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spec {
+    /// The directory, as a user writes it: `./clusters/prod`, `clusters/prod/`, empty for the root.
+    pub path: String,
+    /// Overrides the root kustomization's `namespace` unless empty.
+    pub target_namespace: String,
+    /// Overrides the root kustomization's `namePrefix` unless empty.
+    pub name_prefix: String,
+    /// Overrides the root kustomization's `nameSuffix` unless empty.
+    pub name_suffix: String,
+    /// Components appended to the root kustomization's; local paths relative to `path`.
+    pub components: Vec<String>,
+    /// Whether components whose directory is absent are left out instead of refused.
+    pub ignore_missing_components: bool,
+    /// Patches appended to the root kustomization's.
+    pub patches: Vec<SpecPatch>,
+    /// Images: each replaces the root kustomization's entry of the same name or is appended.
+    pub images: Vec<SpecImage>,
+    /// Labels and annotations every object gets; they win over the manifests'.
+    pub common_metadata: CommonMetadata,
+    /// What the build notes in annotations: `originAnnotations`, `transformerAnnotations`.
+    pub build_metadata: Vec<String>,
+    /// Post-build substitution of `${var}`; `None` leaves texts alone.
+    pub substitute: Option<Substitution>,
+    /// Name and namespace of the Kustomization whose substitution this is, for messages. May be empty.
+    pub owner: String,
+    /// How much a build may read and make.
+    pub limits: Limits,
+}
+
+/// One entry of `spec.patches`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SpecPatch {
+    /// A strategic merge patch or a JSON 6902 patch, as YAML or JSON text.
+    pub patch: String,
+    /// Which objects; a strategic merge patch without one patches the object it names.
+    pub target: Option<SpecTarget>,
+}
+
+/// Which objects a patch is for. Empty fields match everything; names are anchored regular expressions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SpecTarget {
+    /// The API group.
+    pub group: String,
+    /// The API version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// A label selector, in the form kubectl takes.
+    pub label_selector: String,
+    /// A selector over annotations, in the same form.
+    pub annotation_selector: String,
+}
+
+/// One entry of `spec.images`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SpecImage {
+    /// The image's name as the manifests have it, without tag.
+    pub name: String,
+    /// The name it gets, unless empty.
+    pub new_name: String,
+    /// The tag it gets, unless empty.
+    pub new_tag: String,
+    /// The digest it gets, unless empty.
+    pub digest: String,
+}
+
+/// Labels and annotations for every object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommonMetadata {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Post-build substitution. `Debug` tells the variables' names only: their values may be secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Substitution {
+    /// The variables.
+    pub variables: BTreeMap<String, String>,
+    /// Whether the pass runs without any variable (`substituteStrategy: Always`).
+    pub always: bool,
+    /// Whether a variable that is not set and has no default is an error rather than empty.
+    pub strict: bool,
+}
+
+impl Default for Substitution {
+    /// No variables, strict, only if there are variables.
+    fn default() -> Self {
+        Self {
+            variables: BTreeMap::new(),
+            always: false,
+            strict: true,
+        }
+    }
+}
+
+impl fmt::Debug for Substitution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Substitution")
+            .field("variables", &self.variables.keys().collect::<Vec<_>>())
+            .field("always", &self.always)
+            .field("strict", &self.strict)
+            .finish()
+    }
+}
+
+/// How much one build may read and make. Reaching a limit is an error that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// The most files read.
+    pub files_max: usize,
+    /// The most bytes read in all files together.
+    pub bytes_max: usize,
+    /// The most bytes of one file.
+    pub file_bytes_max: usize,
+    /// The deepest nesting of bases and components.
+    pub depth_max: usize,
+    /// The most objects at any moment of the build.
+    pub objects_max: usize,
+}
+
+impl Default for Limits {
+    /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects.
+    fn default() -> Self {
+        Self {
+            files_max: 20_000,
+            bytes_max: 256 << 20,
+            file_bytes_max: 16 << 20,
+            depth_max: 64,
+            objects_max: 50_000,
+        }
+    }
+}
