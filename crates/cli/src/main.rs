@@ -3,6 +3,11 @@
 
 mod api;
 mod exit;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "`up` and the choice of a cluster will use it")
+)]
+mod workspace;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;

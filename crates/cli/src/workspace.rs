@@ -1,0 +1,169 @@
+//! The directory `.equate/`: where a running `equate up` leaves what others need to reach it.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `.gitignore` | keeps the directory out of git |
+//! | `pid` | the process; locked while it runs, so that a stale one is told from a live one |
+//! | `kubeconfig` | how to reach its API; mode 0600, removed at the end |
+//!
+//! The lock is the operating system's and goes with the process, however it ends.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// The directory's name.
+pub(crate) const DIRECTORY: &str = ".equate";
+
+/// Why the directory could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClaimError {
+    /// Another `equate up` runs here.
+    #[error("`equate up` already runs in {directory} (process {pid})")]
+    Taken {
+        /// The directory that holds `.equate/`.
+        directory: PathBuf,
+        /// Its process, as it wrote it.
+        pid: String,
+    },
+    /// A file could not be made or read.
+    #[error("could not prepare {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A claimed `.equate/`. Dropping it removes the kubeconfig and lets go of the claim.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    directory: PathBuf,
+    claim: File,
+}
+
+impl Workspace {
+    /// Takes `.equate/` below a directory for this process.
+    pub(crate) fn claim(parent: &Path) -> Result<Self, ClaimError> {
+        let directory = parent.join(DIRECTORY);
+        std::fs::create_dir_all(&directory).map_err(failed(&directory))?;
+        let path = directory.join("pid");
+        let mut claim = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed(&path))?;
+        match claim.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                claim.read_to_string(&mut pid).map_err(failed(&path))?;
+                return Err(ClaimError::Taken {
+                    directory: parent.to_path_buf(),
+                    pid: pid.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(&path)(source)),
+        }
+        let ignore = directory.join(".gitignore");
+        std::fs::write(&ignore, "*\n").map_err(failed(&ignore))?;
+        claim
+            .set_len(0)
+            .and_then(|()| claim.rewind())
+            .and_then(|()| writeln!(claim, "{}", std::process::id()))
+            .map_err(failed(&path))?;
+        let workspace = Self { directory, claim };
+        // Left by a process that was killed: it names a port that may be anyone's now.
+        workspace
+            .forget_kubeconfig()
+            .map_err(failed(&workspace.kubeconfig()))?;
+        Ok(workspace)
+    }
+
+    /// Where the kubeconfig goes.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+
+    fn forget_kubeconfig(&self) -> std::io::Result<()> {
+        match std::fs::remove_file(self.kubeconfig()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let Err(error) = self.forget_kubeconfig() {
+            tracing::warn!(%error, path = %self.kubeconfig().display(), "could not remove the kubeconfig");
+        }
+        if let Err(error) = self.claim.unlock() {
+            tracing::debug!(%error, "could not let go of the claim");
+        }
+    }
+}
+
+/// The kubeconfig of an `equate up` that runs in a directory or the nearest of its parents that has one.
+///
+/// What a killed process left behind is not an answer.
+pub(crate) fn live_kubeconfig(from: &Path) -> Option<PathBuf> {
+    from.ancestors().find_map(|parent| {
+        let directory = parent.join(DIRECTORY);
+        let claim = File::open(directory.join("pid")).ok()?;
+        let kubeconfig = directory.join("kubeconfig");
+        let runs = matches!(claim.try_lock_shared(), Err(TryLockError::WouldBlock));
+        (runs && kubeconfig.is_file()).then_some(kubeconfig)
+    })
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> ClaimError + '_ {
+    move |source| ClaimError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_claim_is_refused_until_the_first_ends() {
+        let place = tempfile::tempdir().unwrap();
+        let first = Workspace::claim(place.path()).unwrap();
+        let refused = Workspace::claim(place.path()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            format!(
+                "`equate up` already runs in {} (process {})",
+                place.path().display(),
+                std::process::id()
+            )
+        );
+        drop(first);
+        Workspace::claim(place.path()).unwrap();
+    }
+
+    #[test]
+    fn only_a_live_one_is_found_and_nothing_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let below = place.path().join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        let workspace = Workspace::claim(place.path()).unwrap();
+        assert_eq!(live_kubeconfig(&below), None, "no kubeconfig yet");
+        std::fs::write(workspace.kubeconfig(), "x").unwrap();
+        assert_eq!(live_kubeconfig(&below), Some(workspace.kubeconfig()));
+        let kubeconfig = workspace.kubeconfig();
+        drop(workspace);
+        assert!(!kubeconfig.exists());
+        std::fs::write(&kubeconfig, "left by a killed process").unwrap();
+        assert_eq!(live_kubeconfig(&below), None);
+        Workspace::claim(place.path()).unwrap();
+        assert!(!kubeconfig.exists());
+    }
+}
