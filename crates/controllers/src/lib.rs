@@ -1,1 +1,5 @@
 //! One module per controller, and the runtime they share.
+
+mod key;
+
+pub use key::Key;
