@@ -1,5 +1,9 @@
 //! One module per controller, and the runtime they share.
+//!
+//! A controller is four verbs over plain values (`observe`, `decide`, `act`, `report`);
+//! everything that waits, watches or retries is in [`runtime`].
 
 mod key;
+pub mod runtime;
 
 pub use key::Key;

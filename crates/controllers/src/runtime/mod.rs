@@ -1,0 +1,16 @@
+//! What every controller needs and none should write again: a queue of keys, stores that
+//! follow the API server, the watch hub over managed objects, events.
+//!
+//! The rule of this module: no worker waits. A controller that has to wait for something
+//! says so in its [`Outcome`](queue::Outcome) and ends; whatever it waits for wakes its key
+//! again. All waiting goes through tokio's clock and all jitter through [`backoff::Jitter`],
+//! so that a test with a paused clock and a seed repeats itself.
+//!
+//! | module | gives | refuses |
+//! |---|---|---|
+//! | [`wake`] | the reasons to run a key | free text |
+//! | [`queue`] | one run per key at a time, backoff, requeues | to hold a worker while waiting |
+
+pub mod backoff;
+pub mod queue;
+pub mod wake;

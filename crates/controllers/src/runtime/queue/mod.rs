@@ -1,0 +1,306 @@
+//! A queue of keys: one run per key at a time, in the order in which they were woken.
+//!
+//! - a key that is woken while it waits in the line runs once, with all the reasons;
+//! - a key that is woken while it runs, runs again afterwards, at the end of the line;
+//! - a run that failed is repeated with exponential backoff, a run that asks for it later;
+//!   a wake in the meantime does not wait for that;
+//! - nothing is held while a key waits: no worker, no task, only an entry in a map.
+//!
+//! The rules are in `core`, without time or tasks. This file gives them a clock and workers.
+
+mod core;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use self::core::Core;
+use super::backoff::{Backoff, Jitter};
+use super::wake::{Reason, Reasons};
+
+/// What a run says about the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Run again after this time, for this reason, if nothing wakes the key before.
+    pub requeue: Option<(Duration, Reason)>,
+    /// The run failed: it is repeated with backoff, or after `requeue` where that is earlier.
+    pub failed: bool,
+}
+
+impl Outcome {
+    /// Nothing to do until the key is woken.
+    pub const fn done() -> Self {
+        Self {
+            requeue: None,
+            failed: false,
+        }
+    }
+
+    /// Well, and again after this time.
+    pub const fn after(delay: Duration, reason: Reason) -> Self {
+        Self {
+            requeue: Some((delay, reason)),
+            failed: false,
+        }
+    }
+
+    /// Failed; again after the backoff.
+    pub const fn failed() -> Self {
+        Self {
+            requeue: None,
+            failed: true,
+        }
+    }
+
+    /// Failed; again after the backoff, but no later than this.
+    pub const fn failed_within(delay: Duration) -> Self {
+        Self {
+            requeue: Some((delay, Reason::Retry)),
+            failed: true,
+        }
+    }
+}
+
+/// How a queue works.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many keys run at once; at least one does.
+    pub workers: usize,
+    /// After failures.
+    pub backoff: Backoff,
+    /// Of the backoff.
+    pub jitter: Jitter,
+    /// How long runs may take to end when the queue is stopped; then they are aborted.
+    pub grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            workers: 8,
+            backoff: Backoff::RECONCILE,
+            jitter: Jitter::random(),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What happened so far, and how things stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Wakes by reason, in the order of [`Reason::ALL`]; also those that joined others.
+    pub wakes: [u64; Reason::ALL.len()],
+    /// Runs that had the reason, in the order of [`Reason::ALL`].
+    pub runs_by_reason: [u64; Reason::ALL.len()],
+    /// Runs begun.
+    pub runs: u64,
+    /// Runs that failed.
+    pub failed: u64,
+    /// Runs that panicked; they count as failed, too.
+    pub panicked: u64,
+    /// Keys in the line now.
+    pub ready: usize,
+    /// Keys running now.
+    pub running: usize,
+    /// Keys that are due later.
+    pub waiting: usize,
+}
+
+impl Counts {
+    /// Wakes for one reason.
+    pub const fn wakes(&self, reason: Reason) -> u64 {
+        self.wakes[reason as usize]
+    }
+
+    /// Runs that had the reason.
+    pub const fn runs_for(&self, reason: Reason) -> u64 {
+        self.runs_by_reason[reason as usize]
+    }
+
+    /// Whether nothing runs and nothing stands in the line.
+    pub const fn idle(&self) -> bool {
+        self.ready == 0 && self.running == 0
+    }
+}
+
+/// The queue; clones are the same queue.
+pub struct Queue<K> {
+    inner: Arc<Inner<K>>,
+}
+
+struct Inner<K> {
+    // never held across an await: every use is one call into the core
+    core: Mutex<Core<K>>,
+    /// The one waiter is `run`; a permit is kept when it does not wait just then.
+    changed: Notify,
+    workers: usize,
+    grace: Duration,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Queue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl<K> Queue<K>
+where
+    K: Clone + Eq + Hash + fmt::Display + Send + 'static,
+{
+    /// An empty queue.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                core: Mutex::new(Core::new(settings.backoff, settings.jitter)),
+                changed: Notify::new(),
+                workers: settings.workers.max(1),
+                grace: settings.grace,
+            }),
+        }
+    }
+
+    /// Has the key run, or run again.
+    pub fn wake(&self, key: K, reason: Reason) {
+        self.core().wake(key, reason);
+        self.inner.changed.notify_one();
+    }
+
+    /// Has the key run after this time, unless it is due earlier or woken before.
+    pub fn wake_after(&self, key: K, delay: Duration, reason: Reason) {
+        self.core().wake_at(key, Instant::now() + delay, reason);
+        self.inner.changed.notify_one();
+    }
+
+    /// Drops what is known of a key, because its object is gone.
+    pub fn forget(&self, key: &K) {
+        self.core().forget(key);
+    }
+
+    /// How many runs of the key failed in a row.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.core().failures(key)
+    }
+
+    /// The numbers.
+    pub fn counts(&self) -> Counts {
+        self.core().counts()
+    }
+
+    /// Runs keys until the queue is stopped; then lets the present runs end, for as long
+    /// as the settings allow. Dropping the future aborts them.
+    ///
+    /// A run that panics has failed; the queue goes on.
+    pub async fn run<F, R>(&self, stop: CancellationToken, handler: F)
+    where
+        F: Fn(K, Reasons) -> R,
+        R: Future<Output = Outcome> + Send + 'static,
+    {
+        let mut runs = Runs::new(self.clone());
+        while !stop.is_cancelled() {
+            let due = self.start_runs(&mut runs, &handler);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.inner.changed.notified() => {}
+                () = runs.end_one() => {}
+                () = sleep_until(due) => {}
+            }
+        }
+        let ended = async {
+            while !runs.tasks.is_empty() {
+                runs.end_one().await;
+            }
+        };
+        if tokio::time::timeout(self.inner.grace, ended).await.is_err() {
+            tracing::warn!(grace = ?self.inner.grace, "runs did not end in time and are aborted");
+        }
+    }
+
+    /// Starts as many runs as there are workers free; when the next key is due.
+    fn start_runs<F, R>(&self, runs: &mut Runs<K>, handler: &F) -> Option<Instant>
+    where
+        F: Fn(K, Reasons) -> R,
+        R: Future<Output = Outcome> + Send + 'static,
+    {
+        let mut core = self.core();
+        core.expire(Instant::now());
+        while runs.tasks.len() < self.inner.workers {
+            let Some((key, reasons)) = core.take() else { break };
+            tracing::debug!(%key, %reasons, "run");
+            let task = runs.tasks.spawn(handler(key.clone(), reasons));
+            runs.keys.insert(task.id(), key);
+        }
+        core.next_due()
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core<K>> {
+        // the core has no state that a panic could leave half done: its calls are total
+        self.inner.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The runs in progress and whose they are.
+struct Runs<K> {
+    queue: Queue<K>,
+    tasks: JoinSet<Outcome>,
+    keys: HashMap<Id, K>,
+}
+
+impl<K> Runs<K>
+where
+    K: Clone + Eq + Hash + fmt::Display + Send + 'static,
+{
+    fn new(queue: Queue<K>) -> Self {
+        Self {
+            queue,
+            tasks: JoinSet::new(),
+            keys: HashMap::new(),
+        }
+    }
+
+    /// Waits for one run to end and notes its outcome; forever when there is none.
+    async fn end_one(&mut self) {
+        let Some(ended) = self.tasks.join_next_with_id().await else {
+            return std::future::pending().await;
+        };
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let Some(key) = self.keys.remove(&id) else { return };
+        let outcome = match ended {
+            Ok((_, outcome)) => outcome,
+            Err(error) => self.broken(&key, &error),
+        };
+        self.queue.core().finish(&key, outcome, Instant::now());
+    }
+
+    fn broken(&self, key: &K, error: &JoinError) -> Outcome {
+        tracing::error!(%key, %error, "a run broke off; it is repeated");
+        self.queue.core().panicked();
+        Outcome::failed()
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
