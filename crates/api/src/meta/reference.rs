@@ -1,0 +1,171 @@
+//! References between objects, and the small structures several groups share.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An object of a known kind in the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalReference {
+    /// Its name.
+    pub name: String,
+}
+
+/// An object of a known kind, by default in the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespacedReference {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; the referrer's own when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// An object of any kind, by default in the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CrossNamespaceReference {
+    /// Its API version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; the referrer's own when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Something that has to be ready first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DependencyReference {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; the referrer's own when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// A CEL expression over `dep` and `self` that says when it is ready, in place of the built-in test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_expr: Option<String>,
+}
+
+/// A Secret in the same namespace, and a key of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretKeyReference {
+    /// The Secret's name.
+    pub name: String,
+    /// The key; `value`, then `value.yaml`, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// How to reach another cluster: exactly one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "has(self.configMapRef) || has(self.secretRef)",
+        "message": "exactly one of spec.kubeConfig.configMapRef or spec.kubeConfig.secretRef must be specified",
+    },
+    {
+        "rule": "!has(self.configMapRef) || !has(self.secretRef)",
+        "message": "exactly one of spec.kubeConfig.configMapRef or spec.kubeConfig.secretRef must be specified",
+    },
+]))]
+pub struct KubeConfigReference {
+    /// A ConfigMap that names a cloud provider, the cluster and its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<LocalReference>,
+    /// A Secret that holds a kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretKeyReference>,
+}
+
+/// Labels and annotations for everything that is applied; they win over the manifests'.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommonMetadata {
+    /// Annotations to set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Labels to set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Which objects something is for; what is absent matches all. Kinds, names and the like are regular expressions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Selector {
+    /// A selector over annotations, in the form of a label selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotation_selector: Option<String>,
+    /// Their API group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Their kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// A selector over labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// Their name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Their namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Their API version without the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// A kustomize patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Patch {
+    /// The patch, as YAML: strategic merge or JSON patch.
+    pub patch: String,
+    /// Which objects it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Selector>,
+}
+
+/// A kustomize image replacement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    /// The digest to use; it wins over the tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The image as the manifests name it, without its tag.
+    pub name: String,
+    /// The name to use instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_name: Option<String>,
+    /// The tag to use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_tag: Option<String>,
+}
+
+/// Which namespaces may refer to an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessFrom {
+    /// One of these has to match; an empty one matches every namespace.
+    pub namespace_selectors: Vec<NamespaceSelector>,
+}
+
+/// Namespaces by their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceSelector {
+    /// Labels that a namespace has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+}
