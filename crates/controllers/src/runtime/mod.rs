@@ -10,7 +10,12 @@
 //! |---|---|---|
 //! | [`wake`] | the reasons to run a key | free text |
 //! | [`queue`] | one run per key at a time, backoff, requeues | to hold a worker while waiting |
+//! | [`feed`] | list and watch of one collection, whatever happens to it | to interpret objects |
+//! | [`mirror`] | our own resources, typed, with what changed in them | kinds that are not ours |
 
 pub mod backoff;
+pub mod feed;
+pub mod mirror;
 pub mod queue;
+mod shelf;
 pub mod wake;
