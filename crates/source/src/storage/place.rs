@@ -1,0 +1,70 @@
+//! Where a source's artifacts are: `<kind>/<namespace>/<name>`, as Flux lays them out.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Whose artifacts: a source's kind, namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+/// A part of a place that cannot be a directory's name.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{what} {text:?} cannot be a directory of the store")]
+pub struct PlaceError {
+    what: &'static str,
+    text: String,
+}
+
+impl Place {
+    /// The place of `kind` (in any case: directories are lower case) `namespace/name`.
+    ///
+    /// # Errors
+    /// A part is empty, longer than a Kubernetes name, or has other characters than one.
+    pub fn new(kind: &str, namespace: &str, name: &str) -> Result<Place, PlaceError> {
+        let part = |what, text: String| match is_name(&text) {
+            true => Ok(text),
+            false => Err(PlaceError { what, text }),
+        };
+        Ok(Place {
+            kind: part("kind", kind.to_lowercase())?,
+            namespace: part("namespace", namespace.to_owned())?,
+            name: part("name", name.to_owned())?,
+        })
+    }
+
+    /// `<kind>/<namespace>/<name>`
+    pub fn path(&self) -> String {
+        format!("{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path())
+    }
+}
+
+/// The archive's name: what the revision says after its algorithm, as `main@sha1:<this>`.
+pub(super) fn file_name(revision: &str) -> Option<String> {
+    let (_, checksum) = revision.rsplit_once(':')?;
+    let whole = !checksum.is_empty()
+        && checksum.len() <= 128
+        && checksum.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    whole.then(|| format!("{checksum}.tar.gz"))
+}
+
+/// Kubernetes' names for objects: they are names for directories as well, and never `.` or `..`.
+fn is_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let edge =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    text.len() <= 253
+        && text.bytes().all(inner)
+        && edge(text.as_bytes().first())
+        && edge(text.as_bytes().last())
+}

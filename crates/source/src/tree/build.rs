@@ -1,0 +1,289 @@
+//! What a tree is made of, and how one is put together path by path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::{ContentId, Entry, Tree, TreeError};
+use crate::limits::{LimitExceeded, Limits};
+
+/// A directory; immutable and shared.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) id: ContentId,
+    /// Sorted by name.
+    pub(crate) entries: Vec<(Box<str>, Node)>,
+    /// Names of symbolic links that stood here. Not part of the id: no artifact holds them.
+    pub(crate) links: Vec<Box<str>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    File(File),
+    Directory(Arc<Directory>),
+}
+
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) id: ContentId,
+    pub(crate) executable: bool,
+    pub(crate) content: Content,
+}
+
+/// Where a file's bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Memory(Bytes),
+}
+
+impl Directory {
+    /// `entries` sorted by name.
+    pub(crate) fn new(entries: Vec<(Box<str>, Node)>, links: Vec<Box<str>>) -> Directory {
+        let mut hash = Sha256::new_with_prefix("equate directory 1\0");
+        for (name, node) in &entries {
+            let (kind, id) = match node {
+                Node::File(file) => (b'f', file.id),
+                Node::Directory(directory) => (b'd', directory.id),
+            };
+            hash.update([kind]);
+            hash.update((name.len() as u64).to_be_bytes());
+            hash.update(name.as_bytes());
+            hash.update(id.0);
+        }
+        Directory {
+            id: ContentId(hash.finalize().into()),
+            entries,
+            links,
+        }
+    }
+
+    pub(crate) fn child(&self, name: &str) -> Option<&Node> {
+        let at = self.entries.binary_search_by(|(own, _)| (**own).cmp(name)).ok()?;
+        Some(&self.entries[at].1)
+    }
+}
+
+impl Node {
+    pub(crate) fn entry(&self) -> Entry {
+        match self {
+            Node::File(file) => Entry::File {
+                id: file.id,
+                executable: file.executable,
+            },
+            Node::Directory(directory) => Entry::Directory { id: directory.id },
+        }
+    }
+}
+
+impl File {
+    pub(crate) fn in_memory(bytes: Bytes, executable: bool) -> File {
+        let mut hash = Sha256::new_with_prefix("equate file 1\0");
+        hash.update([u8::from(executable)]);
+        hash.update(&bytes);
+        File {
+            id: ContentId(hash.finalize().into()),
+            executable,
+            content: Content::Memory(bytes),
+        }
+    }
+}
+
+/// What cannot be put into a tree.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PathError {
+    Limit { path: String, limit: LimitExceeded },
+    Path { path: String, why: &'static str },
+}
+
+impl From<PathError> for TreeError {
+    fn from(error: PathError) -> TreeError {
+        match error {
+            PathError::Limit { path, limit } => TreeError::Limit { path, limit },
+            PathError::Path { path, why } => TreeError::Path { path, why },
+        }
+    }
+}
+
+/// A tree that is put together path by path, in any order; a file given twice is the later one.
+#[derive(Debug)]
+pub(crate) struct Building<'a> {
+    limits: &'a Limits,
+    root: Draft,
+    entries: usize,
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Draft {
+    children: BTreeMap<Box<str>, DraftNode>,
+    links: BTreeSet<Box<str>>,
+}
+
+#[derive(Debug)]
+enum DraftNode {
+    File(File),
+    Directory(Draft),
+}
+
+impl<'a> Building<'a> {
+    pub(crate) fn new(limits: &'a Limits) -> Building<'a> {
+        Building {
+            limits,
+            root: Draft::default(),
+            entries: 0,
+            bytes: 0,
+        }
+    }
+
+    /// How many more bytes of content fit.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        self.limits.tree_bytes_max.saturating_sub(self.bytes)
+    }
+
+    pub(crate) fn directory(&mut self, path: &str) -> Result<(), PathError> {
+        self.draft(path, &names(path, self.limits)?)?;
+        Ok(())
+    }
+
+    pub(crate) fn file(&mut self, path: &str, content: Bytes, executable: bool) -> Result<(), PathError> {
+        let limit = |limit| PathError::Limit {
+            path: path.to_owned(),
+            limit,
+        };
+        let names = names(path, self.limits)?;
+        let Some((name, parents)) = names.split_last() else {
+            return Err(PathError::Path {
+                path: path.to_owned(),
+                why: "a file needs a name",
+            });
+        };
+        let bytes = content.len() as u64;
+        if bytes > self.limits.file_bytes_max {
+            return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
+        }
+        // a file given twice counts twice: nothing that is read is free
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > self.limits.tree_bytes_max {
+            return Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max)));
+        }
+        self.count(path)?;
+        let draft = self.draft(path, parents)?;
+        if let Some(DraftNode::Directory(_)) = draft.children.get(*name) {
+            return Err(PathError::Path {
+                path: path.to_owned(),
+                why: "it is both a file and a directory",
+            });
+        }
+        draft.children.insert(
+            (*name).into(),
+            DraftNode::File(File::in_memory(content, executable)),
+        );
+        Ok(())
+    }
+
+    pub(crate) fn link(&mut self, path: &str) -> Result<(), PathError> {
+        let names = names(path, self.limits)?;
+        if let Some((name, parents)) = names.split_last() {
+            self.count(path)?;
+            self.draft(path, parents)?.links.insert((*name).into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Tree {
+        Tree::of(Arc::new(self.root.finish()))
+    }
+
+    fn count(&mut self, path: &str) -> Result<(), PathError> {
+        self.entries += 1;
+        match self.entries > self.limits.entries_max {
+            true => Err(PathError::Limit {
+                path: path.to_owned(),
+                limit: LimitExceeded::Entries(self.limits.entries_max),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The directory `names`, made where it is not there yet.
+    fn draft(&mut self, path: &str, names: &[&str]) -> Result<&mut Draft, PathError> {
+        let (entries_max, mut entries) = (self.limits.entries_max, self.entries);
+        let mut draft = &mut self.root;
+        for name in names {
+            let node = draft.children.entry((*name).into()).or_insert_with(|| {
+                entries += 1;
+                DraftNode::Directory(Draft::default())
+            });
+            draft = match node {
+                DraftNode::Directory(draft) => draft,
+                DraftNode::File(_) => {
+                    let why = "it is both a file and a directory";
+                    return Err(PathError::Path {
+                        path: path.to_owned(),
+                        why,
+                    });
+                }
+            };
+        }
+        self.entries = entries;
+        if entries > entries_max {
+            let limit = LimitExceeded::Entries(entries_max);
+            return Err(PathError::Limit {
+                path: path.to_owned(),
+                limit,
+            });
+        }
+        Ok(draft)
+    }
+}
+
+impl Draft {
+    fn finish(self) -> Directory {
+        let entries = self.children.into_iter().map(|(name, node)| {
+            let node = match node {
+                DraftNode::File(file) => Node::File(file),
+                DraftNode::Directory(draft) => Node::Directory(Arc::new(draft.finish())),
+            };
+            (name, node)
+        });
+        Directory::new(entries.collect(), self.links.into_iter().collect())
+    }
+}
+
+/// The names along `path`, each of which could be part of a tree.
+pub(crate) fn names<'p>(path: &'p str, limits: &Limits) -> Result<Vec<&'p str>, PathError> {
+    let wrong = |why| {
+        Err(PathError::Path {
+            path: path.chars().take(200).collect(),
+            why,
+        })
+    };
+    let limit = |limit| {
+        Err(PathError::Limit {
+            path: path.chars().take(200).collect(),
+            limit,
+        })
+    };
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    if path.len() > limits.path_bytes_max {
+        return limit(LimitExceeded::PathBytes(limits.path_bytes_max));
+    }
+    let names: Vec<&str> = path.split('/').collect();
+    if names.len() > limits.depth_max + 1 {
+        return limit(LimitExceeded::Depth(limits.depth_max));
+    }
+    for name in &names {
+        match *name {
+            "" if path.starts_with('/') => return wrong("it is absolute"),
+            "" => return wrong("it has an empty name"),
+            "." | ".." => return wrong("it has the name . or .."),
+            name if name.contains('\0') => return wrong("it has a NUL byte"),
+            _ => {}
+        }
+    }
+    Ok(names)
+}

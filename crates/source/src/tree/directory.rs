@@ -1,0 +1,206 @@
+//! A local directory as a tree: what a build of files that are in no repository reads.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use super::{Building, Tree, TreeError};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Rules, Verdict};
+use crate::limits::{LimitExceeded, Limits};
+
+impl Tree {
+    /// The files of a local directory, read into memory, without what `ignore` and the directory's own
+    /// `.sourceignore` files leave out. Symbolic links are not followed and not part of the tree; `.git` is
+    /// never read.
+    ///
+    /// # Errors
+    /// A limit, a name that is not UTF-8, or a file that cannot be read: nothing is left out silently.
+    pub fn from_directory(path: &Path, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
+        let mut found = Vec::new();
+        let mut seen = 0;
+        survey(path, "", limits, &mut seen, &mut found)?;
+        let rules = ignore.rules(&found);
+        let mut building = Building::new(limits);
+        read(
+            path,
+            &mut Vec::new(),
+            Verdict::default(),
+            &rules,
+            limits,
+            &mut building,
+        )?;
+        Ok(building.finish())
+    }
+}
+
+struct Child {
+    name: String,
+    kind: fs::FileType,
+}
+
+/// The `.sourceignore` files below, parents before children, siblings by name.
+fn survey(
+    root: &Path,
+    directory: &str,
+    limits: &Limits,
+    seen: &mut usize,
+    found: &mut Vec<IgnoreFile>,
+) -> Result<(), TreeError> {
+    let limit = |limit| TreeError::Limit {
+        path: directory.to_owned(),
+        limit,
+    };
+    if directory.split('/').count() > limits.depth_max {
+        return Err(limit(LimitExceeded::Depth(limits.depth_max)));
+    }
+    let children = children(root, directory)?;
+    *seen += children.len();
+    if *seen > limits.entries_max {
+        return Err(limit(LimitExceeded::Entries(limits.entries_max)));
+    }
+    if children
+        .iter()
+        .any(|child| child.name == IGNORE_FILE && child.kind.is_file())
+    {
+        let path = root.join(directory).join(IGNORE_FILE);
+        let bytes = contents(&path, limits.ignore_bytes_max)?
+            .ok_or_else(|| limit(LimitExceeded::IgnoreBytes(limits.ignore_bytes_max)))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        found.push(IgnoreFile {
+            directory: directory.to_owned(),
+            text,
+        });
+    }
+    for child in children.iter().filter(|child| child.kind.is_dir()) {
+        survey(root, &join(directory, &child.name), limits, seen, found)?;
+    }
+    Ok(())
+}
+
+fn read(
+    root: &Path,
+    directory: &mut Vec<String>,
+    verdict: Verdict,
+    rules: &Rules,
+    limits: &Limits,
+    building: &mut Building<'_>,
+) -> Result<(), TreeError> {
+    for child in children(root, &directory.join("/"))? {
+        directory.push(child.name);
+        let path = directory.join("/");
+        let names: Vec<&str> = directory.iter().map(String::as_str).collect();
+        let verdict = rules.verdict(verdict, &names, child.kind.is_dir());
+        if child.kind.is_dir() {
+            if !verdict.is_excluded() {
+                building.directory(&path)?;
+            }
+            if !verdict.is_excluded() || rules.may_include_below(verdict, &names) {
+                read(root, directory, verdict, rules, limits, building)?;
+            }
+        } else if !verdict.is_excluded() && child.kind.is_symlink() {
+            building.link(&path)?;
+        } else if !verdict.is_excluded() && child.kind.is_file() {
+            file(root, &path, limits, building)?;
+        }
+        directory.pop();
+    }
+    Ok(())
+}
+
+fn file(root: &Path, path: &str, limits: &Limits, building: &mut Building<'_>) -> Result<(), TreeError> {
+    let limit = |limit| TreeError::Limit {
+        path: path.to_owned(),
+        limit,
+    };
+    let full = root.join(path);
+    let max = limits.file_bytes_max.min(building.bytes_left());
+    let bytes = contents(&full, max)?.ok_or_else(|| {
+        limit(match max < limits.file_bytes_max {
+            true => LimitExceeded::TreeBytes(limits.tree_bytes_max),
+            false => LimitExceeded::FileBytes(limits.file_bytes_max),
+        })
+    })?;
+    building.file(path, bytes.into(), is_executable(&full)?)?;
+    Ok(())
+}
+
+fn children(root: &Path, directory: &str) -> Result<Vec<Child>, TreeError> {
+    let path = root.join(directory);
+    let failed = |source| TreeError::Read {
+        path: path.clone(),
+        source,
+    };
+    let mut children = Vec::new();
+    for entry in fs::read_dir(&path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().into_string().map_err(|name| TreeError::Path {
+            path: join(directory, &name.to_string_lossy()),
+            why: "its name is not UTF-8",
+        })?;
+        if name != ".git" {
+            children.push(Child {
+                name,
+                kind: entry.file_type().map_err(failed)?,
+            });
+        }
+    }
+    children.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(children)
+}
+
+/// None: more than `max` bytes.
+fn contents(path: &Path, max: u64) -> Result<Option<Vec<u8>>, TreeError> {
+    let failed = |source| TreeError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    let file = open(path).map_err(failed)?;
+    file.take(max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok((bytes.len() as u64 <= max).then_some(bytes))
+}
+
+/// Never through a symbolic link, also when one was put there after the directory was listed.
+fn open(path: &Path) -> std::io::Result<fs::File> {
+    let file = fs::File::open(path)?;
+    let (opened, listed) = (file.metadata()?, fs::symlink_metadata(path)?);
+    match listed.file_type().is_file() && same_file(&opened, &listed) {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it was replaced while it was read")),
+    }
+}
+
+#[cfg(unix)]
+fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    one.len() == other.len()
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> Result<bool, TreeError> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = fs::symlink_metadata(path).map_err(|source| TreeError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_path: &Path) -> Result<bool, TreeError> {
+    Ok(false)
+}
+
+fn join(directory: &str, name: &str) -> String {
+    match directory {
+        "" => name.to_owned(),
+        directory => format!("{directory}/{name}"),
+    }
+}

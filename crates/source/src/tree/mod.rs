@@ -1,0 +1,249 @@
+//! Immutable, content-addressed trees.
+//!
+//! A tree holds what an artifact holds: files and directories. Symbolic links are not part of a tree, as
+//! they are not part of Flux's artifacts; where one stood is remembered, so that a build which misses it
+//! can say why. Directories are shared between trees: the tree of a new revision costs what changed.
+//!
+//! A tree refuses what could mean two things or leave the tree: absolute paths, `.` and `..`, names that
+//! are not UTF-8, and anything beyond its [`Limits`].
+
+mod build;
+mod directory;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::limits::LimitExceeded;
+
+pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
+
+/// A tree of files, as an artifact holds them. Cheap to clone, free to share.
+///
+/// Paths are relative to the tree's root, separated by `/`, without `.`, `..` or empty segments; the root
+/// is "". A path in another form is not found.
+#[derive(Clone)]
+pub struct Tree {
+    root: Arc<Directory>,
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A file; its id covers its content and whether it is executable.
+    File {
+        /// Equal ids mean equal files.
+        id: ContentId,
+        /// Whether it may be run.
+        executable: bool,
+    },
+    /// A directory; its id covers the names, modes and contents of everything below it.
+    Directory {
+        /// Equal ids mean equal directories.
+        id: ContentId,
+    },
+}
+
+/// What a file or directory is known by. Equal ids mean equal content; trees read from different places
+/// (git, an archive, a directory) may name the same content differently.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentId(pub [u8; 32]);
+
+/// Why a tree could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TreeError {
+    /// It is larger than a tree may be.
+    #[error("{path:?}: {limit}")]
+    Limit {
+        /// Where the limit was hit.
+        path: String,
+        /// Which.
+        limit: LimitExceeded,
+    },
+    /// A name that cannot be part of a tree.
+    #[error("{path:?} cannot be part of a tree: {why}")]
+    Path {
+        /// The path, as far as it is text.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A local directory or a file in it could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Why a file of a tree could not be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Nothing stands at the path.
+    #[error("{path:?} does not exist")]
+    Absent {
+        /// The path asked for.
+        path: String,
+    },
+    /// A directory stands there.
+    #[error("{path:?} is a directory")]
+    Directory {
+        /// The path asked for.
+        path: String,
+    },
+    /// A symbolic link stood there; artifacts hold none.
+    #[error("{path:?} is a symbolic link, which is not part of an artifact")]
+    Link {
+        /// The path asked for.
+        path: String,
+    },
+}
+
+impl Tree {
+    pub(crate) fn of(root: Arc<Directory>) -> Tree {
+        Tree { root }
+    }
+
+    /// A tree without any entry.
+    pub fn empty() -> Tree {
+        Tree::of(Arc::new(Directory::new(Vec::new(), Vec::new())))
+    }
+
+    /// What stands at `path`.
+    pub fn entry(&self, path: &str) -> Option<Entry> {
+        match path {
+            "" => Some(Entry::Directory { id: self.root.id }),
+            path => self.find(path).map(Node::entry),
+        }
+    }
+
+    /// What stands in the directory `path`, sorted by name; none when it is no directory.
+    pub fn list(&self, path: &str) -> Option<Vec<(String, Entry)>> {
+        let directory = self.directory(path)?;
+        Some(
+            directory
+                .entries
+                .iter()
+                .map(|(name, node)| (name.to_string(), node.entry()))
+                .collect(),
+        )
+    }
+
+    /// The content of the file `path`.
+    ///
+    /// # Errors
+    /// Nothing there, no file, or its content cannot be read from where the tree came from.
+    pub fn read(&self, path: &str) -> Result<Bytes, ReadError> {
+        match self.find(path) {
+            Some(Node::File(file)) => self.content(path, file),
+            Some(Node::Directory(_)) => Err(ReadError::Directory {
+                path: path.to_owned(),
+            }),
+            None if path.is_empty() => Err(ReadError::Directory {
+                path: path.to_owned(),
+            }),
+            None if self.is_link(path) => Err(ReadError::Link {
+                path: path.to_owned(),
+            }),
+            None => Err(ReadError::Absent {
+                path: path.to_owned(),
+            }),
+        }
+    }
+
+    /// What the whole tree is known by.
+    pub fn id(&self) -> ContentId {
+        self.root.id
+    }
+
+    /// Whether a symbolic link stood at `path` where the tree was read. It is not part of the tree.
+    pub fn is_link(&self, path: &str) -> bool {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        self.directory(parent)
+            .is_some_and(|directory| directory.links.iter().any(|link| **link == *name))
+    }
+
+    /// Every file and directory below the root: a directory before what it holds, siblings by name.
+    pub(crate) fn walk<E>(&self, visit: &mut dyn FnMut(&str, &Node) -> Result<(), E>) -> Result<(), E> {
+        fn below<E>(
+            directory: &Directory,
+            path: &mut String,
+            visit: &mut dyn FnMut(&str, &Node) -> Result<(), E>,
+        ) -> Result<(), E> {
+            for (name, node) in &directory.entries {
+                let length = path.len();
+                if length > 0 {
+                    path.push('/');
+                }
+                path.push_str(name);
+                visit(path, node)?;
+                if let Node::Directory(directory) = node {
+                    below(directory, path, visit)?;
+                }
+                path.truncate(length);
+            }
+            Ok(())
+        }
+        below(&self.root, &mut String::new(), visit)
+    }
+
+    #[expect(clippy::unused_self, reason = "trees from git read through it")]
+    pub(crate) fn content(&self, _path: &str, file: &File) -> Result<Bytes, ReadError> {
+        match &file.content {
+            Content::Memory(bytes) => Ok(bytes.clone()),
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<&Node> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        self.directory(parent)?.child(name)
+    }
+
+    fn directory(&self, path: &str) -> Option<&Directory> {
+        if path.is_empty() {
+            return Some(&self.root);
+        }
+        path.split('/')
+            .try_fold(&*self.root, |directory, name| match directory.child(name)? {
+                Node::Directory(next) => Some(&**next),
+                Node::File(_) => None,
+            })
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tree({})", self.root.id)
+    }
+}
+
+/// Trees are equal when their ids are.
+impl PartialEq for Tree {
+    fn eq(&self, other: &Tree) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Tree {}
+
+impl fmt::Display for ContentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
