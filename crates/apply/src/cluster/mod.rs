@@ -1,0 +1,1 @@
+//! Doing what a plan says: the only place that writes managed objects.

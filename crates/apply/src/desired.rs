@@ -1,0 +1,50 @@
+//! An object as git wants it, ready to be sent.
+
+use crate::id::ObjectId;
+use crate::normal;
+use crate::owned::{self, Digest};
+use crate::owner::Owner;
+use crate::policy::Policy;
+use equate_manifest::object::Object;
+
+/// An object to apply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Desired {
+    /// What it is called.
+    pub id: ObjectId,
+    /// What is sent: in normal form, with the owner's labels.
+    pub object: Object,
+    /// The digest of `object`, to be held against [`crate::observed::Observed::owned`].
+    pub digest: Digest,
+    /// The file it comes from, for errors.
+    pub origin: Option<String>,
+    /// Its own wishes.
+    pub policy: Policy,
+    /// Whether it is part of the loop that applies it (`flux-system` in `equate up`) and so is kept as it is.
+    pub own_loop: bool,
+}
+
+impl Desired {
+    /// Makes an object ready for its owner: normal form, labels, digest, policy.
+    ///
+    /// The namespace is taken as it is written.
+    pub fn new(mut object: Object, owner: &Owner, origin: Option<String>) -> Desired {
+        normal::normalise(&mut object, normal::Unknown::Keep);
+        owner.label(&mut object);
+        Desired {
+            id: ObjectId::of(&object),
+            digest: owned::desired(&object),
+            policy: Policy::of(&object),
+            object,
+            origin,
+            own_loop: false,
+        }
+    }
+
+    /// Marks it as part of the loop that applies it.
+    #[must_use]
+    pub fn of_own_loop(mut self) -> Desired {
+        self.own_loop = true;
+        self
+    }
+}

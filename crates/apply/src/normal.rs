@@ -1,0 +1,189 @@
+//! The form in which objects are sent: what a Go client that knows their types would send.
+//!
+//! Flux reads every built-in object into its Go type and writes it out again
+//! (`pkg/ssa/normalize`), so what it owns in a cluster is owned in that form: no nulls, no zero
+//! values of fields that leave them out, quantities as Kubernetes writes them, `stringData` as
+//! `data`, ports with a protocol. A drop-in must send the same; it also makes the digest of what
+//! is sent equal to that of what is stored.
+//!
+//! Unlike Flux it does not add the empty structures that Go writes for fields nobody set, and it
+//! does not drop fields the type does not have: the API server is asked first, because it may be
+//! newer than our table.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use equate_manifest::object::Object;
+use equate_manifest::schema;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// What becomes of fields that the type does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// They are sent, and the API server judges.
+    Keep,
+    /// They are dropped, as Flux does.
+    Drop,
+}
+
+/// Brings an object to normal form; answers the fields that its type does not have.
+///
+/// An object that is not of its type stays as it is, so that the API server's error is about what is written.
+pub(crate) fn normalise(object: &mut Object, unknown: Unknown) -> Vec<String> {
+    object.0.remove("status");
+    string_data(object);
+    ca_bundle(object);
+    let definition = object.gvk().and_then(|gvk| {
+        DEFINITIONS
+            .get(&(gvk.group.as_str(), gvk.version.as_str(), gvk.kind.as_str()))
+            .copied()
+    });
+    let unknowns = match definition {
+        Some(definition) => decoded(&mut object.0, definition, unknown),
+        None => match object.0.get_mut("metadata") {
+            Some(Value::Object(metadata)) => decoded(metadata, OBJECT_META, unknown),
+            _ => Vec::new(),
+        },
+    };
+    if definition.is_some() {
+        protocols(object);
+    }
+    unknowns
+}
+
+/// The definitions of the built-in kinds.
+static DEFINITIONS: LazyLock<HashMap<(&str, &str, &str), &str>> = LazyLock::new(|| {
+    schema::kubernetes_resources()
+        .iter()
+        .map(|r| ((&*r.group, &*r.version, &*r.kind), &*r.definition))
+        .collect()
+});
+
+fn decoded(map: &mut Map<String, Value>, definition: &str, unknown: Unknown) -> Vec<String> {
+    let Ok(decoded) = schema::decode(schema::kubernetes(), definition, Value::Object(map.clone())) else {
+        return Vec::new();
+    };
+    let Value::Object(mut normal) = decoded.value else {
+        return Vec::new();
+    };
+    if decoded.unknown.is_empty() || unknown == Unknown::Drop {
+        only_written(&mut normal, map);
+        *map = normal;
+    }
+    decoded.unknown
+}
+
+/// Takes out what decoding added: what is null, or what nobody wrote.
+fn only_written(normal: &mut Map<String, Value>, written: &Map<String, Value>) {
+    normal.retain(|key, value| match (value, written.get(key)) {
+        (Value::Null, _) | (_, None | Some(Value::Null)) => false,
+        (Value::Object(normal), Some(Value::Object(written))) => {
+            only_written(normal, written);
+            true
+        }
+        (Value::Array(normal), Some(Value::Array(written))) => {
+            for (normal, written) in normal.iter_mut().zip(written) {
+                if let (Value::Object(normal), Value::Object(written)) = (normal, written) {
+                    only_written(normal, written);
+                }
+            }
+            true
+        }
+        _ => true,
+    });
+}
+
+/// A Secret's `stringData` is for writing only: it is never read back, so nobody can tell whether it changed.
+fn string_data(object: &mut Object) {
+    if object.api_version() != "v1" || object.kind() != "Secret" {
+        return;
+    }
+    let Some(Value::Object(texts)) = object.0.get("stringData") else {
+        return;
+    };
+    if texts.values().any(|text| !text.is_string() && !text.is_null()) {
+        return;
+    }
+    let Some(Value::Object(texts)) = object.0.remove("stringData") else {
+        return;
+    };
+    let data = object
+        .0
+        .entry("data")
+        .or_insert_with(|| Value::Object(Map::new()));
+    if data.is_null() {
+        *data = Value::Object(Map::new());
+    }
+    if let Value::Object(data) = data {
+        for (key, text) in texts {
+            let text = text.as_str().unwrap_or_default();
+            data.insert(key, Value::String(STANDARD.encode(text)));
+        }
+    }
+}
+
+/// Definitions in the wild carry a placeholder (`Cg==`) where a CA will be injected; API servers since 1.31 refuse it.
+fn ca_bundle(object: &mut Object) {
+    if object.kind() != "CustomResourceDefinition" {
+        return;
+    }
+    let config = object
+        .0
+        .get_mut("spec")
+        .and_then(|v| v.get_mut("conversion"))
+        .and_then(|v| v.get_mut("webhook"))
+        .and_then(|v| v.get_mut("clientConfig"))
+        .and_then(Value::as_object_mut);
+    let Some(config) = config else {
+        return;
+    };
+    let is_certificate = |bundle: &str| {
+        STANDARD
+            .decode(bundle)
+            .is_ok_and(|pem| String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----"))
+    };
+    let bundle = config.get("caBundle").and_then(Value::as_str);
+    if bundle.is_some_and(|bundle| !bundle.is_empty() && !is_certificate(bundle)) {
+        config.remove("caBundle");
+    }
+}
+
+/// The protocol is part of a port's key: without it, two bookings of one port would be two ports.
+fn protocols(object: &mut Object) {
+    let template: &[&str] = match (object.api_version(), object.kind()) {
+        ("v1", "Service") => {
+            if let Some(ports) = object.0.get_mut("spec").and_then(|spec| spec.get_mut("ports")) {
+                tcp(ports);
+            }
+            return;
+        }
+        ("v1", "Pod") => &["spec"],
+        ("apps/v1", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch/v1", "Job") => {
+            &["spec", "template", "spec"]
+        }
+        ("batch/v1", "CronJob") => &["spec", "jobTemplate", "spec", "template", "spec"],
+        _ => return,
+    };
+    let mut at = object.0.get_mut(template[0]);
+    for key in &template[1..] {
+        at = at.and_then(|value| value.get_mut(*key));
+    }
+    let containers = at.and_then(|pod| pod.get_mut("containers"));
+    for container in containers.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(ports) = container.get_mut("ports") {
+            tcp(ports);
+        }
+    }
+}
+
+fn tcp(ports: &mut Value) {
+    for port in ports.as_array_mut().into_iter().flatten() {
+        if let Value::Object(port) = port {
+            port.entry("protocol")
+                .or_insert_with(|| Value::String("TCP".to_owned()));
+        }
+    }
+}

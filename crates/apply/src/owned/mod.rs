@@ -1,0 +1,75 @@
+//! What we own of an object, as a digest: how unchanged and drifted objects are told without asking.
+//!
+//! The API server books in `metadata.managedFields` which fields our applies set. [`owned`] takes
+//! exactly those fields out of a live object and hashes them; [`desired`] hashes an object as git
+//! wants it, in the same canonical form. Equal digests mean that an apply would change nothing. It
+//! needs no schema: `FieldsV1` says how lists and maps are owned.
+//!
+//! The digests may differ although nothing would change, where the API server stores a value in
+//! another form than it was sent in, or fills in an empty map. So the digest of an answer to our own
+//! apply is remembered ([`crate::plan::Memory`]) and compared first. The other error is impossible
+//! but for a collision of hashes: what an apply would change is in the digest.
+//!
+//! It refuses to say which field differs: for that both objects are needed ([`crate::difference`]).
+
+mod canonical;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use canonical::Digest;
+pub(crate) use walk::is_apply_of;
+
+use crate::owner::FIELD_MANAGER;
+use equate_manifest::object::Object;
+use serde_json::{Map, Value};
+
+/// Metadata that the API server never books as anybody's field.
+const UNBOOKED: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+];
+
+/// The digest of the fields that [`FIELD_MANAGER`] holds by apply; that of nothing if it holds none.
+pub fn owned(live: &Object) -> Digest {
+    Digest::of(|hash| match walk::extract(&live.0, FIELD_MANAGER) {
+        Some(tree) => tree.hash(hash),
+        None => canonical::hash_empty(hash),
+    })
+}
+
+/// The fields that [`FIELD_MANAGER`] holds by apply, with their live values. Lists hold only our items.
+pub fn owned_fields(live: &Object) -> Value {
+    walk::extract(&live.0, FIELD_MANAGER).map_or_else(|| Value::Object(Map::new()), |tree| tree.to_value())
+}
+
+/// The digest of an object as it is sent.
+pub fn desired(object: &Object) -> Digest {
+    Digest::of(|hash| {
+        canonical::hash_map(
+            hash,
+            object
+                .0
+                .iter()
+                .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind" | "status")),
+            |hash, key, value| match (key, value) {
+                ("metadata", Value::Object(metadata)) => canonical::hash_map(
+                    hash,
+                    metadata
+                        .iter()
+                        .filter(|(key, _)| !UNBOOKED.contains(&key.as_str())),
+                    |hash, _, value| canonical::hash(hash, value),
+                ),
+                _ => canonical::hash(hash, value),
+            },
+        );
+    })
+}

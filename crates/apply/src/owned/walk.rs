@@ -1,0 +1,196 @@
+//! Taking a manager's fields out of a live object.
+//!
+//! `FieldsV1` is walked as the JSON it is: `f:name` goes into a map, `k:{...}` and `v:...` pick items
+//! of a list, `.` is the place itself, an empty object ends a path. Nothing is copied: the tree
+//! borrows from the object. Whatever is malformed picks nothing.
+
+use super::canonical;
+use equate_manifest::fieldpath::equal;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+/// The owned part of a value.
+#[derive(Debug)]
+pub(super) enum Tree<'a> {
+    /// All of it.
+    Whole(&'a Value),
+    /// Some entries of a map, sorted by key.
+    Map(Vec<(&'a str, Tree<'a>)>),
+    /// Some items of a list, in their order.
+    List(Vec<Tree<'a>>),
+}
+
+impl Tree<'_> {
+    pub(super) fn hash(&self, hash: &mut Sha256) {
+        match self {
+            Self::Whole(value) => canonical::hash(hash, value),
+            Self::Map(entries) => {
+                hash.update(b"{");
+                for (key, tree) in entries {
+                    canonical::hash_key(hash, key);
+                    tree.hash(hash);
+                }
+                hash.update(b"}");
+            }
+            Self::List(items) => {
+                hash.update(b"[");
+                items.iter().for_each(|item| item.hash(hash));
+                hash.update(b"]");
+            }
+        }
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Self::Whole(value) => (*value).clone(),
+            Self::Map(entries) => entries
+                .iter()
+                .map(|(key, tree)| ((*key).to_owned(), tree.to_value()))
+                .collect::<Map<_, _>>()
+                .into(),
+            Self::List(items) => items.iter().map(Tree::to_value).collect(),
+        }
+    }
+}
+
+/// What the manager's applies hold of the object; `None` if it has no entry.
+pub(super) fn extract<'a>(object: &'a Map<String, Value>, manager: &str) -> Option<Tree<'a>> {
+    let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
+    let ours = entries.iter().position(|entry| is_apply_of(entry, manager))?;
+    let fields = entries.get(ours)?.get("fieldsV1")?.as_object()?;
+    let others = entries
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != ours)
+        .filter_map(|(_, entry)| entry.get("fieldsV1"))
+        .collect();
+    let mut walk = Walk {
+        others,
+        path: Vec::new(),
+    };
+    Some(walk.map(object, fields))
+}
+
+/// Whether an entry of `managedFields` is what the manager applied to the object itself.
+pub(crate) fn is_apply_of(entry: &Value, manager: &str) -> bool {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+    text("manager") == manager && text("operation") == "Apply" && text("subresource").is_empty()
+}
+
+struct Walk<'a> {
+    /// The fields of everybody else.
+    others: Vec<&'a Value>,
+    /// The keys of `FieldsV1` that lead to where the walk is.
+    path: Vec<&'a str>,
+}
+
+impl<'a> Walk<'a> {
+    fn value(&mut self, live: &'a Value, fields: &'a Map<String, Value>) -> Tree<'a> {
+        match live {
+            _ if fields.is_empty() => self.leaf(live),
+            Value::Object(map) => self.map(map, fields),
+            Value::Array(items) => self.list(items, fields),
+            // we own fields inside of what is no longer a map or list: all of it is news
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Tree::Whole(live),
+        }
+    }
+
+    fn map(&mut self, live: &'a Map<String, Value>, fields: &'a Map<String, Value>) -> Tree<'a> {
+        let mut entries = Vec::with_capacity(fields.len());
+        for (key, below) in fields {
+            let Some(name) = key.strip_prefix("f:") else {
+                continue;
+            };
+            let (Some(value), Some(below)) = (live.get(name), below.as_object()) else {
+                continue;
+            };
+            if !value.is_null() {
+                self.path.push(key);
+                entries.push((name, self.value(value, below)));
+                self.path.pop();
+            }
+        }
+        Tree::Map(entries)
+    }
+
+    /// Items in the order of the live list: its order is part of what an apply decides.
+    fn list(&mut self, live: &'a [Value], fields: &'a Map<String, Value>) -> Tree<'a> {
+        let picks: Vec<_> = fields
+            .iter()
+            .filter_map(|(key, below)| Some((key.as_str(), Pick::parse(key)?, below.as_object()?)))
+            .collect();
+        let mut items = Vec::with_capacity(picks.len());
+        for (at, item) in live.iter().enumerate() {
+            let exact = picks.iter().find(|(_, pick, _)| pick.takes(at, item));
+            // a key that is not written stands for the default that the schema gives it
+            let found = exact.or_else(|| picks.iter().find(|(_, pick, _)| pick.takes_with_defaults(item)));
+            if let Some((key, _, below)) = found {
+                self.path.push(key);
+                items.push(self.value(item, below));
+                self.path.pop();
+            }
+        }
+        Tree::List(items)
+    }
+
+    /// A path that ends here is an atomic value, or an empty map or list that others may have filled.
+    fn leaf(&self, live: &'a Value) -> Tree<'a> {
+        match live {
+            Value::Object(map) if !map.is_empty() && self.filled_by_others() => Tree::Map(Vec::new()),
+            Value::Array(items) if !items.is_empty() && self.filled_by_others() => Tree::List(Vec::new()),
+            _ => Tree::Whole(live),
+        }
+    }
+
+    fn filled_by_others(&self) -> bool {
+        self.others.iter().any(|fields| {
+            let here = self.path.iter().try_fold(*fields, |at, key| at.get(*key));
+            here.and_then(Value::as_object)
+                .is_some_and(|below| below.keys().any(|key| key != "."))
+        })
+    }
+}
+
+/// Which items of a list an element of `FieldsV1` stands for.
+enum Pick {
+    Key(Map<String, Value>),
+    Value(Value),
+    Index(usize),
+}
+
+impl Pick {
+    fn parse(element: &str) -> Option<Self> {
+        let (kind, text) = element.split_once(':')?;
+        match kind {
+            "k" => serde_json::from_str(text).ok().map(Self::Key),
+            "v" => serde_json::from_str(text).ok().map(Self::Value),
+            "i" => text.parse().ok().map(Self::Index),
+            _ => None,
+        }
+    }
+
+    fn takes(&self, at: usize, item: &Value) -> bool {
+        match self {
+            Self::Key(keys) => keys
+                .iter()
+                .all(|(key, value)| item.get(key).is_some_and(|found| equal(found, value))),
+            Self::Value(value) => equal(item, value),
+            Self::Index(index) => *index == at,
+        }
+    }
+
+    fn takes_with_defaults(&self, item: &Value) -> bool {
+        let Self::Key(keys) = self else {
+            return false;
+        };
+        let mut some = false;
+        let agrees = keys.iter().all(|(key, value)| match item.get(key) {
+            None | Some(Value::Null) => true,
+            Some(found) => {
+                some = true;
+                equal(found, value)
+            }
+        });
+        agrees && some
+    }
+}

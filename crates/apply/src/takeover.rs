@@ -1,0 +1,173 @@
+//! Taking over what `kubectl` left on an object.
+//!
+//! Server-side apply removes only what its own manager set before. Fields that `kubectl apply` or a
+//! person with `kubectl edit` set would stay for ever, so their bookings are moved to ours before an
+//! apply, and its annotation is dropped. The managers and keys are Flux's
+//! (`internal/controller/kustomization_controller.go`, `pkg/ssa/patch.go`).
+
+use crate::owner::FIELD_MANAGER;
+use equate_manifest::fieldpath::Set;
+use equate_manifest::object::Object;
+use serde_json::{Value, json};
+
+/// Annotations that go: kubectl's, and those of Flux before version 2.
+const ANNOTATIONS: [&str; 3] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kustomize.toolkit.fluxcd.io/checksum",
+    "fluxcd.io/sync-checksum",
+];
+
+/// Labels that go.
+const LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
+
+/// Whose fields are taken over: a prefix of the manager's name, and the operation.
+const MANAGERS: [(&str, &str); 4] = [
+    ("kubectl", "Apply"),
+    ("kubectl", "Update"),
+    ("before-first-apply", "Update"),
+    (FIELD_MANAGER, "Update"),
+];
+
+/// Whether the object carries anything that is taken over.
+pub(crate) fn needed(live: &Object) -> bool {
+    leftovers(live, "annotations", &ANNOTATIONS).next().is_some()
+        || leftovers(live, "labels", &LABELS).next().is_some()
+        || bookings(live).iter().any(is_taken)
+}
+
+/// The JSON patch that takes over; `None` if there is nothing to take.
+///
+/// It is conditional on the resource version: bookings that changed meanwhile must be read again.
+pub(crate) fn patch(live: &Object) -> Option<Vec<Value>> {
+    let mut patch = Vec::new();
+    for (place, keys) in [("annotations", &ANNOTATIONS[..]), ("labels", &LABELS[..])] {
+        for key in leftovers(live, place, keys) {
+            let key = key.replace('~', "~0").replace('/', "~1");
+            patch.push(json!({ "op": "remove", "path": format!("/metadata/{place}/{key}") }));
+        }
+    }
+    if let Some(entries) = merged(bookings(live)) {
+        patch.push(json!({ "op": "replace", "path": "/metadata/managedFields", "value": entries }));
+    }
+    if patch.is_empty() {
+        return None;
+    }
+    if let Some(version) = live.metadata().and_then(|m| m.get("resourceVersion")) {
+        patch.push(json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": version }));
+    }
+    Some(patch)
+}
+
+fn leftovers<'a>(live: &'a Object, place: &str, keys: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let found = live
+        .metadata()
+        .and_then(|m| m.get(place))
+        .and_then(Value::as_object);
+    keys.iter()
+        .copied()
+        .filter(move |key| found.is_some_and(|map| map.contains_key(*key)))
+}
+
+fn bookings(live: &Object) -> &[Value] {
+    live.metadata()
+        .and_then(|m| m.get("managedFields"))
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_taken(entry: &Value) -> bool {
+    text(entry, "subresource").is_empty()
+        && MANAGERS.iter().any(|(manager, operation)| {
+            text(entry, "manager").starts_with(manager) && text(entry, "operation") == *operation
+        })
+}
+
+/// All entries, with those that are taken added to our own, which comes last; `None` if none is taken.
+fn merged(entries: &[Value]) -> Option<Vec<Value>> {
+    let (taken, rest): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(|entry| is_taken(entry));
+    let first = *taken.first()?;
+    let is_ours = |entry: &&Value| crate::owned::is_apply_of(entry, FIELD_MANAGER);
+    let mut ours = rest.iter().copied().find(is_ours).unwrap_or(first).clone();
+    let fields = taken
+        .iter()
+        .chain(rest.iter().filter(|entry| is_ours(entry)))
+        .filter_map(|entry| Set::from_fields_v1(entry.get("fieldsV1")?).ok())
+        .fold(Set::default(), |all, some| all.union(&some));
+    ours["manager"] = json!(FIELD_MANAGER);
+    ours["operation"] = json!("Apply");
+    ours["fieldsV1"] = fields.to_fields_v1();
+    let others = rest.into_iter().filter(|entry| !is_ours(entry)).cloned();
+    Some(others.chain([ours]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({ "manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields })
+    }
+
+    fn check(metadata: Value, expected: Value) {
+        let live = Object::from_value(json!({ "metadata": metadata })).unwrap();
+        let patch = patch(&live);
+        assert_eq!(needed(&live), patch.is_some());
+        assert_eq!(patch.map_or(Value::Null, Value::Array), expected);
+    }
+
+    #[test]
+    fn nothing_to_take() {
+        check(json!({}), Value::Null);
+        check(
+            json!({ "annotations": { "a": "b" }, "managedFields": [
+                entry("kustomize-controller", "Apply", json!({ "f:data": {} })),
+                entry("hpa", "Update", json!({ "f:spec": {} })),
+            ] }),
+            Value::Null,
+        );
+        // a status that kubectl wrote is no claim on the object
+        let mut status = entry("kubectl-edit", "Update", json!({ "f:status": {} }));
+        status["subresource"] = json!("status");
+        check(json!({ "managedFields": [status] }), Value::Null);
+    }
+
+    #[test]
+    fn kubectl_s_bookings_become_ours() {
+        check(
+            json!({
+                "resourceVersion": "7",
+                "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}", "keep": "x" },
+                "managedFields": [
+                    entry("kubectl-client-side-apply", "Update", json!({ "f:data": { "f:a": {} } })),
+                    entry("hpa", "Update", json!({ "f:spec": {} })),
+                ],
+            }),
+            json!([
+                { "op": "remove", "path": "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration" },
+                { "op": "replace", "path": "/metadata/managedFields", "value": [
+                    entry("hpa", "Update", json!({ "f:spec": {} })),
+                    entry("kustomize-controller", "Apply", json!({ "f:data": { "f:a": {} } })),
+                ] },
+                { "op": "replace", "path": "/metadata/resourceVersion", "value": "7" },
+            ]),
+        );
+    }
+
+    #[test]
+    fn bookings_are_united() {
+        check(
+            json!({ "managedFields": [
+                entry("kubectl", "Apply", json!({ "f:data": { "f:a": {} } })),
+                entry("kustomize-controller", "Apply", json!({ "f:data": { "f:b": {} } })),
+                entry("before-first-apply", "Update", json!({ "f:data": { "f:c": {} } })),
+            ] }),
+            json!([{ "op": "replace", "path": "/metadata/managedFields", "value": [
+                entry("kustomize-controller", "Apply", json!({ "f:data": { "f:a": {}, "f:b": {}, "f:c": {} } })),
+            ] }]),
+        );
+    }
+}
