@@ -12,9 +12,13 @@
 //! | [`queue`] | one run per key at a time, backoff, requeues | to hold a worker while waiting |
 //! | [`feed`] | list and watch of one collection, whatever happens to it | to interpret objects |
 //! | [`mirror`] | our own resources, typed, with what changed in them | kinds that are not ours |
+//! | [`hub`] | what is observed of managed objects, and who must look | to keep objects |
+//! | [`events`] | Kubernetes Events, aggregated and bounded | to block or fail a run |
 
 pub mod backoff;
+pub mod events;
 pub mod feed;
+pub mod hub;
 pub mod mirror;
 pub mod queue;
 mod shelf;

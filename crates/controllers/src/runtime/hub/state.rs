@@ -1,0 +1,322 @@
+//! What the hub knows and whom it tells, without tasks: changes go in, wakes come out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use equate_apply::id::ObjectId;
+use equate_apply::observed::Observed;
+use equate_apply::owner::Owner;
+use equate_apply::plan::Presence;
+
+use super::{Cause, Counts, Kind, KindChange, Standing, Wake, What};
+use crate::Key;
+use crate::runtime::feed::{self, Item};
+use crate::runtime::shelf::{Difference, Shelf};
+
+/// One collection that is followed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Place {
+    /// The managed objects of a kind.
+    Managed(Kind),
+    /// A single object, whoever's it is.
+    Single(ObjectId),
+}
+
+/// Namespace and name: in a place the kind is known.
+type Local = (Arc<str>, Arc<str>);
+
+#[derive(Debug)]
+struct Followed {
+    /// Changes of an older feed of this place are not for this one.
+    epoch: u64,
+    shelf: Shelf<Local, Observed>,
+    followers: BTreeSet<Key>,
+    standing: Standing,
+    /// What the followers were last told of the kind.
+    announced: Option<KindChange>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    // ordered, so that what is reported and started is in the same order each time
+    places: BTreeMap<Place, Followed>,
+    interests: HashMap<Key, BTreeSet<Place>>,
+    epochs: u64,
+    counts: Counts,
+}
+
+/// What a new interest changes: feeds to begin, each with its epoch, and to end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Turnover {
+    pub(super) begin: Vec<(Place, u64)>,
+    pub(super) end: Vec<Place>,
+}
+
+impl State {
+    /// From now on the key follows these places and no others.
+    pub(super) fn follow(&mut self, key: &Key, wanted: BTreeSet<Place>) -> Turnover {
+        let mut turnover = Turnover::default();
+        for place in &wanted {
+            if let Some(followed) = self.places.get_mut(place) {
+                followed.followers.insert(key.clone());
+                continue;
+            }
+            self.epochs += 1;
+            let followed = Followed {
+                epoch: self.epochs,
+                shelf: Shelf::new(),
+                followers: BTreeSet::from([key.clone()]),
+                standing: Standing::Starting,
+                announced: None,
+            };
+            self.places.insert(place.clone(), followed);
+            turnover.begin.push((place.clone(), self.epochs));
+        }
+        let before = if wanted.is_empty() {
+            self.interests.remove(key)
+        } else {
+            self.interests.insert(key.clone(), wanted.clone())
+        };
+        for place in before.unwrap_or_default().difference(&wanted) {
+            let Some(followed) = self.places.get_mut(place) else {
+                continue;
+            };
+            followed.followers.remove(key);
+            if followed.followers.is_empty() {
+                self.places.remove(place);
+                turnover.end.push(place.clone());
+            }
+        }
+        turnover
+    }
+
+    /// A new feed for a place that is followed already; what is known stays.
+    pub(super) fn renew(&mut self, place: &Place) -> Option<u64> {
+        let followed = self.places.get_mut(place)?;
+        self.epochs += 1;
+        followed.epoch = self.epochs;
+        Some(self.epochs)
+    }
+
+    pub(super) fn standing(&self, place: &Place) -> Option<&Standing> {
+        self.places.get(place).map(|followed| &followed.standing)
+    }
+
+    /// What is known of an object. The single watch of it counts where it is not managed.
+    pub(super) fn get(&self, id: &ObjectId) -> Presence {
+        let managed = self.look(&Place::Managed(Kind::of(id)), id);
+        match managed {
+            Presence::Present(_) => managed,
+            Presence::Absent | Presence::Unknown => match self.look(&Place::Single(id.clone()), id) {
+                Presence::Unknown => managed,
+                single => single,
+            },
+        }
+    }
+
+    fn look(&self, place: &Place, id: &ObjectId) -> Presence {
+        let Some(followed) = self.places.get(place) else {
+            return Presence::Unknown;
+        };
+        match followed.shelf.get(&local(id)) {
+            _ if matches!(followed.standing, Standing::Unserved) => Presence::Unknown,
+            Some(observed) => Presence::Present(Arc::clone(observed)),
+            None if followed.shelf.listed() => Presence::Absent,
+            None => Presence::Unknown,
+        }
+    }
+
+    /// The answer to a write of ours. Its owner knows; one who lost the object does not.
+    pub(super) fn note(&mut self, id: &ObjectId, observed: Observed) -> (bool, Vec<Wake>) {
+        let Some(author) = observed.owner.clone() else {
+            // the watch would not see it: it would look deleted with the next list
+            return (false, Vec::new());
+        };
+        let Ok(version) = observed.resource_version.parse() else {
+            return (false, Vec::new());
+        };
+        let place = Place::Managed(Kind::of(id));
+        let Some(followed) = self.places.get_mut(&place) else {
+            return (false, Vec::new());
+        };
+        let item = Item {
+            version,
+            value: observed,
+        };
+        let Some(difference) = followed.shelf.note(local(id), item) else {
+            return (false, Vec::new());
+        };
+        let mut wakes = Vec::new();
+        wake_owners(id, &difference, &mut wakes);
+        wakes.retain(|wake| wake.key != key_of(&author));
+        self.counts.wakes += wakes.len() as u64;
+        (true, wakes)
+    }
+
+    /// A change that a feed tells.
+    pub(super) fn change(
+        &mut self,
+        place: &Place,
+        epoch: u64,
+        change: feed::Change<(Local, Observed)>,
+    ) -> Vec<Wake> {
+        let Some(followed) = self.places.get_mut(place).filter(|f| f.epoch == epoch) else {
+            return Vec::new();
+        };
+        self.counts.changes += 1;
+        let mut wakes = Vec::new();
+        let (standing, differences) = match change {
+            feed::Change::Listed(version, items) => {
+                self.counts.lists += 1;
+                let first = !followed.shelf.listed();
+                let differences = followed.shelf.relist(version, items.into_iter().map(split));
+                // who waits for the kind looks at all of it; nothing changed for anyone else
+                let differences = if first { Vec::new() } else { differences };
+                (Standing::Following, differences)
+            }
+            feed::Change::Applied(item) => {
+                let (id, item) = split(item);
+                let difference = followed.shelf.apply(id.clone(), item);
+                (
+                    Standing::Following,
+                    difference.map(|d| (id, d)).into_iter().collect(),
+                )
+            }
+            feed::Change::Deleted(item) => {
+                let (id, item) = split(item);
+                let difference = followed.shelf.delete(&id, item.version);
+                (
+                    Standing::Following,
+                    difference.map(|d| (id, d)).into_iter().collect(),
+                )
+            }
+            feed::Change::Told(version) => {
+                followed.shelf.tell(version);
+                (Standing::Following, Vec::new())
+            }
+            feed::Change::Unserved => (Standing::Unserved, Vec::new()),
+            feed::Change::Trouble(trouble) => (Standing::Troubled(Arc::new(trouble)), Vec::new()),
+        };
+        followed.stand(place, standing, &mut wakes);
+        for (local, difference) in differences {
+            followed.wake(place, &local, &difference, &mut wakes);
+        }
+        self.counts.wakes += wakes.len() as u64;
+        wakes
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = self.counts;
+        for (place, followed) in &self.places {
+            match place {
+                Place::Managed(_) => {
+                    counts.kinds += 1;
+                    counts.objects += followed.shelf.len();
+                }
+                Place::Single(_) => counts.singles += 1,
+            }
+        }
+        counts
+    }
+
+    pub(super) fn standings(&self) -> Vec<(Place, Standing)> {
+        let all = self.places.iter();
+        all.map(|(place, followed)| (place.clone(), followed.standing.clone()))
+            .collect()
+    }
+}
+
+impl Followed {
+    /// Takes the new standing; tells the followers when the kind can be looked at, or when
+    /// it is not served (any more). Trouble is told nobody: what is known stays.
+    fn stand(&mut self, place: &Place, standing: Standing, wakes: &mut Vec<Wake>) {
+        let news = match &standing {
+            Standing::Following => Some(KindChange::Listed),
+            Standing::Unserved => Some(KindChange::Unserved),
+            Standing::Starting | Standing::Troubled(_) => None,
+        };
+        self.standing = standing;
+        let Some(news) = news.filter(|_| self.announced != news) else {
+            return;
+        };
+        self.announced = Some(news);
+        let kind = place.kind();
+        wakes.extend(self.followers.iter().map(|key| Wake {
+            key: key.clone(),
+            cause: Cause::Kind(kind.clone(), news),
+        }));
+    }
+
+    fn wake(&self, place: &Place, local: &Local, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
+        match place {
+            Place::Managed(kind) => wake_owners(&kind.object(local), difference, wakes),
+            Place::Single(id) => {
+                let Some(what) = compare(difference) else { return };
+                wakes.extend(self.followers.iter().map(|key| Wake {
+                    key: key.clone(),
+                    cause: Cause::Object(id.clone(), what),
+                }));
+            }
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Place::Managed(kind) => kind.clone(),
+            Place::Single(id) => Kind::of(id),
+        }
+    }
+}
+
+/// Those whose labels the object carries and carried.
+fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
+    let Some(what) = compare(difference) else { return };
+    let sides = [&difference.before, &difference.after];
+    let owners = sides.into_iter().flatten().filter_map(|side| side.owner.as_ref());
+    let keys: BTreeSet<Key> = owners.map(key_of).collect();
+    wakes.extend(keys.into_iter().map(|key| Wake {
+        key,
+        cause: Cause::Object(id.clone(), what),
+    }));
+}
+
+/// What is different for an owner; nothing where only the version is, or fields of others,
+/// or the words about a health that is the same.
+fn compare(difference: &Difference<Observed>) -> Option<What> {
+    let (before, after) = match (&difference.before, &difference.after) {
+        (_, None) => return Some(What::Gone),
+        (None, Some(_)) => return Some(What::Appeared),
+        (Some(before), Some(after)) => (before, after),
+    };
+    if before.uid != after.uid {
+        Some(What::Appeared)
+    } else if before.owner != after.owner {
+        Some(What::Owner)
+    } else if before.deleting != after.deleting {
+        Some(What::Deleting)
+    } else if before.owned != after.owned || before.policy != after.policy {
+        Some(What::Changed)
+    } else if before.health.status != after.health.status {
+        Some(What::Health)
+    } else {
+        None
+    }
+}
+
+fn key_of(owner: &Owner) -> Key {
+    Key::new(&*owner.namespace, &*owner.name)
+}
+
+fn local(id: &ObjectId) -> Local {
+    (Arc::clone(&id.namespace), Arc::clone(&id.name))
+}
+
+fn split(item: Item<(Local, Observed)>) -> (Local, Item<Observed>) {
+    let Item {
+        version,
+        value: (local, value),
+    } = item;
+    (local, Item { version, value })
+}
