@@ -15,6 +15,8 @@ pub struct Observed {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<jiff::Timestamp>,
     /// `metadata.generation`; 0 where the kind has none.
     pub generation: i64,
     /// Whose its labels say it is.
@@ -44,6 +46,7 @@ impl Observed {
         Observed {
             uid: text("uid"),
             resource_version: text("resourceVersion"),
+            created: text("creationTimestamp").parse().ok(),
             generation: metadata("generation").and_then(Value::as_i64).unwrap_or_default(),
             owner: Owner::of(live),
             owned: owned::owned(live),
