@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "what a command prints is its result")]
 
 mod baseline;
+mod bench;
 mod r#gen;
 mod peers;
 mod test_peers;
@@ -27,6 +28,8 @@ struct Cli {
 enum Command {
     /// Records what a real tool answers.
     Baseline(baseline::Args),
+    /// Times the whole product, with the release binary.
+    Bench(bench::Args),
     /// Regenerates the committed tables from the pinned upstream module.
     Gen(r#gen::Args),
     /// Builds or starts the real Kubernetes control plane the tests are held against.
@@ -40,6 +43,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Baseline(args) => baseline::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::TestPeers(args) => test_peers::run(&args),
