@@ -1,1 +1,112 @@
+//! Against what Flux's own matcher decided: `baseline/flux-0.18.jsonl`, recorded by `baseline/record.go`.
 
+use std::collections::BTreeMap;
+
+use super::glob::Glob;
+use super::{Ignore, IgnoreFile, Rules, Verdict};
+
+/// The verdict about `path`, from the root down as a walk of a tree gets there; also whether the walk would
+/// have got there, had it left out directories below which nothing can be included again.
+fn decide(rules: &Rules, path: &str) -> (bool, bool) {
+    let names: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+    let mut verdict = Verdict::default();
+    let mut reached = true;
+    for length in 1..=names.len() {
+        let is_directory = length < names.len() || path.ends_with('/');
+        verdict = rules.verdict(verdict, &names[..length], is_directory);
+        if length < names.len() && verdict.is_excluded() {
+            reached &= rules.may_include_below(verdict, &names[..length]);
+        }
+    }
+    (verdict.is_excluded(), reached)
+}
+
+fn files(found: &BTreeMap<String, String>) -> Vec<IgnoreFile> {
+    let mut files: Vec<IgnoreFile> = found
+        .iter()
+        .map(|(directory, text)| IgnoreFile {
+            directory: directory.clone(),
+            text: text.clone(),
+        })
+        .collect();
+    files.sort_by(|one, other| one.directory.split('/').cmp(other.directory.split('/')));
+    files
+}
+
+#[test]
+fn decisions_are_those_of_flux() {
+    let strings = |value: &serde_json::Value| -> Vec<String> {
+        value
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|text| text.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for line in include_str!("baseline/flux-0.18.jsonl").lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let spec = record["spec"].as_str();
+        let found: BTreeMap<String, String> = record["files"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(directory, text)| (directory.clone(), text.as_str().unwrap().to_owned()))
+            .collect();
+        let rules = Ignore::new(spec).rules(&files(&found));
+        for (paths, left_out) in [(strings(&record["out"]), true), (strings(&record["kept"]), false)] {
+            for path in paths {
+                compared += 1;
+                let (excluded, reached) = decide(&rules, &path);
+                if excluded != left_out || (!left_out && !reached) {
+                    wrong.push(format!("{path} left out: {left_out}, here {excluded} (reached: {reached}); {spec:?} {found:?}"));
+                }
+            }
+        }
+    }
+    assert!(compared > 8000, "{compared}");
+    assert!(
+        wrong.is_empty(),
+        "{} of {compared}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn names_match_as_go_matches_them() {
+    let check = |pattern: &str, names: &[(&str, bool)]| {
+        let glob = Glob::parse(pattern);
+        for (name, matches) in names {
+            let own = glob.as_ref().is_some_and(|glob| glob.matches(name));
+            assert_eq!(own, *matches, "{pattern:?} against {name:?}");
+        }
+    };
+    check("abc", &[("abc", true), ("ab", false), ("abcd", false)]);
+    check("*", &[("", true), ("abc", true)]);
+    check("*c", &[("abc", true), ("abcb", false), ("c", true), ("cc", true)]);
+    check(
+        "a*b*c",
+        &[("abc", true), ("aXbYc", true), ("abcb", false), ("abbbcc", true)],
+    );
+    check("a?c", &[("abc", true), ("aäc", true), ("ac", false)]);
+    check("[a-c]x", &[("bx", true), ("dx", false)]);
+    check("[^a-c]x", &[("bx", false), ("dx", true)]);
+    check("[!a]", &[("!", true), ("a", true), ("b", false)]);
+    check("[\\-x]", &[("-", true), ("x", true)]);
+    check("\\*", &[("*", true), ("a", false)]);
+    for malformed in [
+        "[", "[]", "[]a]", "[-]", "[x-]", "[a-b-c]", "[a", "\\", "a[", "[^",
+    ] {
+        assert_eq!(Glob::parse(malformed), None, "{malformed:?}");
+    }
+}
+
+/// A pattern that takes exponential time elsewhere: one `*` is reconsidered at a time.
+#[test]
+fn many_stars_take_no_time() {
+    let glob = Glob::parse(&"a*".repeat(60)).unwrap();
+    assert!(!glob.matches(&format!("{}b", "ab".repeat(30))[1..]));
+    assert!(glob.matches(&"a".repeat(200)));
+}

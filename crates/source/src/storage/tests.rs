@@ -1,1 +1,372 @@
+//! The store: where artifacts are, how long they stay, what a restart finds, what is served.
 
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use jiff::{SignedDuration, Timestamp};
+use tower::ServiceExt;
+
+use super::record::Record;
+use super::{Place, Retention, Storage, StorageError, place};
+use crate::limits::Limits;
+use crate::tree::{Building, Tree};
+
+const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
+const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
+const THIRD: &str = "main@sha1:3333333333333333333333333333333333333333";
+const FIRST_PATH: &str = "gitrepository/flux-system/fleet/1111111111111111111111111111111111111111.tar.gz";
+
+fn tree(content: &str) -> Tree {
+    let limits = Limits::default();
+    let mut building = Building::new(&limits);
+    building
+        .file("app/config.yaml", Bytes::from(content.to_owned()), false)
+        .unwrap();
+    building.finish()
+}
+
+fn fleet() -> Place {
+    Place::new("GitRepository", "flux-system", "fleet").unwrap()
+}
+
+fn open(root: &Path) -> Storage {
+    Storage::open(
+        root.to_owned(),
+        "http://source.example:9090/",
+        Retention::default(),
+    )
+    .unwrap()
+}
+
+fn files(root: &Path) -> Vec<String> {
+    let mut files: Vec<String> = fs::read_dir(root.join("gitrepository/flux-system/fleet"))
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|name| name[..1].to_owned() + &name[40.min(name.len())..])
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn an_artifact_is_where_flux_puts_it() {
+    let root = tempfile::tempdir().unwrap();
+    let storage = open(root.path());
+    let stored = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
+    assert_eq!(stored.path, FIRST_PATH);
+    assert_eq!(stored.url, format!("http://source.example:9090/{FIRST_PATH}"));
+    assert_eq!(stored.revision, FIRST);
+    let mut expected = Vec::new();
+    let archived = tree("1").write_archive(&mut expected).unwrap();
+    assert_eq!(
+        (stored.digest.clone(), stored.size),
+        (archived.digest, archived.size)
+    );
+    assert_eq!(fs::read(root.path().join(FIRST_PATH)).unwrap(), expected);
+    assert_eq!(storage.tree(&stored.digest), Some(tree("1")));
+    assert_eq!(storage.tree("sha256:00"), None);
+    #[cfg(unix)]
+    {
+        let mode =
+            |path: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).unwrap().permissions());
+        assert_eq!(mode(&root.path().join(FIRST_PATH)) & 0o777, 0o600);
+        assert_eq!(
+            mode(root.path().join(FIRST_PATH).parent().unwrap()) & 0o777,
+            0o700
+        );
+    }
+}
+
+#[test]
+fn publishing_again_costs_what_changed() {
+    let root = tempfile::tempdir().unwrap();
+    let storage = open(root.path());
+    let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
+    assert_eq!(storage.publish(&fleet(), FIRST, &tree("1")).unwrap(), first);
+    let second = storage.publish(&fleet(), SECOND, &tree("1")).unwrap();
+    assert_eq!((second.digest, second.size), (first.digest.clone(), first.size));
+    assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
+    // the same commit with other ignore rules: the same file, another artifact
+    let changed = storage.publish(&fleet(), SECOND, &tree("2")).unwrap();
+    assert_ne!(changed.digest, first.digest);
+    assert_eq!(storage.tree(&changed.digest), Some(tree("2")));
+    assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
+    storage.publish(&fleet(), THIRD, &tree("3")).unwrap();
+    assert_eq!(files(root.path()), ["2.tar.gz", "3.tar.gz"]);
+    assert_eq!(storage.tree(&first.digest), None);
+    storage.remove(&fleet()).unwrap();
+    assert_eq!(files(root.path()), [""; 0]);
+    assert_eq!(storage.tree(&changed.digest), None);
+    storage.remove(&fleet()).unwrap();
+}
+
+#[test]
+fn older_artifacts_go_as_the_retention_says() {
+    let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    let check = |ttl: u64, records: usize, ages: &[i64], expected: &[&str]| {
+        let all: Vec<Record> = ages
+            .iter()
+            .map(|age| Record {
+                file: format!("{age}"),
+                digest: None,
+                fingerprint: None,
+                size: 1,
+                revision: None,
+                updated: now - SignedDuration::from_secs(*age),
+                tree: None,
+            })
+            .collect();
+        let retention = Retention {
+            ttl: Duration::from_secs(ttl),
+            records,
+        };
+        assert_eq!(retention.garbage(&all, now), expected, "{ttl} {records} {ages:?}");
+    };
+    check(60, 2, &[], &[]);
+    check(60, 2, &[1000], &[]);
+    check(60, 2, &[60, 0], &[]);
+    check(60, 2, &[61, 0], &["61"]);
+    check(60, 2, &[3, 2, 1], &["3"]);
+    check(60, 2, &[500, 400, 1], &["500", "400"]);
+    check(60, 4, &[61, 60, 0], &["61"]);
+    check(60, 0, &[3, 2], &["3"]);
+    // a clock that went back never makes anything old
+    check(60, 2, &[-10, 0], &[]);
+}
+
+#[test]
+fn what_was_stored_survives_a_restart() {
+    let root = tempfile::tempdir().unwrap();
+    let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
+    let half = root.path().join("gitrepository/flux-system/fleet/.writing-abc");
+    fs::write(&half, "half").unwrap();
+
+    let storage = open(root.path());
+    assert!(!half.exists(), "what a killed process left is removed");
+    let by_digest = storage.tree(&first.digest).unwrap();
+    assert_eq!(by_digest.read("app/config.yaml").unwrap(), "1");
+
+    let storage = Storage::open(root.path().to_owned(), "http://other", Retention::default()).unwrap();
+    let adopted = storage
+        .adopt(&fleet(), &first.path, &first.digest, FIRST)
+        .unwrap()
+        .unwrap();
+    assert_eq!(adopted.url, format!("http://other/{FIRST_PATH}"));
+    assert_eq!(
+        (adopted.digest, adopted.size, adopted.tree),
+        (first.digest.clone(), first.size, tree("1"))
+    );
+    // sharing with what is adopted: nothing is written
+    storage.publish(&fleet(), SECOND, &tree("1")).unwrap();
+    assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
+}
+
+#[test]
+fn what_is_not_whole_is_no_artifact() {
+    let check = |damage: fn(&Path), path: &str, digest: Option<&str>| {
+        let root = tempfile::tempdir().unwrap();
+        let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
+        damage(&root.path().join(FIRST_PATH));
+        let storage = open(root.path());
+        let digest = digest.unwrap_or(&first.digest);
+        assert!(
+            storage.adopt(&fleet(), path, digest, FIRST).unwrap().is_none(),
+            "{path} {digest}"
+        );
+        assert_eq!(storage.newest(&fleet()), None);
+    };
+    let whole: fn(&Path) = |_| {};
+    check(|path| fs::write(path, "no archive").unwrap(), FIRST_PATH, None);
+    check(
+        |path| fs::write(path, &fs::read(path).unwrap()[..50]).unwrap(),
+        FIRST_PATH,
+        None,
+    );
+    check(|path| fs::remove_file(path).unwrap(), FIRST_PATH, None);
+    check(whole, FIRST_PATH, Some("sha256:00"));
+    check(whole, &FIRST_PATH.replace("1.tar", "2.tar"), None);
+    check(whole, &FIRST_PATH.replace("fleet", "other"), None);
+    check(whole, "gitrepository/flux-system/fleet/../../../etc/passwd", None);
+    check(whole, "", None);
+}
+
+#[test]
+fn only_names_become_directories() {
+    let check = |kind: &str, namespace: &str, name: &str, expected: &str| {
+        let shown = Place::new(kind, namespace, name)
+            .map_or_else(|error| error.to_string(), |place| place.to_string());
+        assert_eq!(shown, expected);
+    };
+    check(
+        "GitRepository",
+        "flux-system",
+        "a.b-c",
+        "gitrepository/flux-system/a.b-c",
+    );
+    check(
+        "GitRepository",
+        "..",
+        "a",
+        r#"namespace ".." cannot be a directory of the store"#,
+    );
+    check(
+        "GitRepository",
+        "",
+        "a",
+        r#"namespace "" cannot be a directory of the store"#,
+    );
+    check(
+        "GitRepository",
+        "a",
+        "b/../../c",
+        r#"name "b/../../c" cannot be a directory of the store"#,
+    );
+    check(
+        "../x",
+        "a",
+        "b",
+        r#"kind "../x" cannot be a directory of the store"#,
+    );
+    check(
+        "GitRepository",
+        "a",
+        "B",
+        r#"name "B" cannot be a directory of the store"#,
+    );
+    for (revision, file) in [
+        ("main@sha1:abc", Some("abc.tar.gz")),
+        ("refs/pull/1/head@sha1:abc", Some("abc.tar.gz")),
+        ("sha256:abc", Some("abc.tar.gz")),
+        ("sha1:../abc", None),
+        ("sha1:", None),
+        ("main", None),
+    ] {
+        assert_eq!(place::file_name(revision).as_deref(), file, "{revision}");
+    }
+}
+
+#[test]
+fn a_full_or_closed_disk_is_named() {
+    let check = |code: std::io::ErrorKind, expected: &str| {
+        let error = StorageError::of("write", Path::new("a/b"), code.into());
+        assert_eq!(error.to_string(), expected);
+    };
+    use std::io::ErrorKind::{Other, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let full = "no space left to write a/b: free some, or place the store elsewhere";
+    let denied = "no permission to write a/b: the store's directory has to belong to this user";
+    check(StorageFull, full);
+    check(QuotaExceeded, full);
+    check(PermissionDenied, denied);
+    check(ReadOnlyFilesystem, denied);
+    check(Other, "cannot write a/b");
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("gitrepository"), "a file in the way").unwrap();
+    let failed = open(root.path())
+        .publish(&fleet(), FIRST, &tree("1"))
+        .unwrap_err();
+    assert!(failed.to_string().starts_with("cannot make "), "{failed}");
+}
+
+/// A failure in the middle leaves what was published before.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failed_publish_changes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let storage = open(root.path());
+    let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
+    // a directory where the next archive should be
+    let next = root
+        .path()
+        .join("gitrepository/flux-system/fleet")
+        .join(format!("{}.tar.gz", "2".repeat(40)));
+    fs::create_dir(&next).unwrap();
+    storage.publish(&fleet(), SECOND, &tree("2")).unwrap_err();
+    assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
+    assert_eq!(storage.tree(&first.digest), Some(tree("1")));
+    assert_eq!(storage.newest(&fleet()), Some(tree("1")));
+}
+
+async fn ask(storage: &Storage, method: Method, path: &str) -> (u16, Option<String>, Vec<u8>) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .body(Body::empty())
+        .unwrap();
+    let response = storage.router().oneshot(request).await.unwrap();
+    let length = response
+        .headers()
+        .get("content-length")
+        .map(|value| value.to_str().unwrap().to_owned());
+    let status = response.status().as_u16();
+    (
+        status,
+        length,
+        response.into_body().collect().await.unwrap().to_bytes().to_vec(),
+    )
+}
+
+#[tokio::test]
+async fn only_whole_artifacts_are_served() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("secret"), "secret").unwrap();
+    let storage = open(root.path());
+    let stored = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
+    let bytes = fs::read(root.path().join(FIRST_PATH)).unwrap();
+    let length = Some(bytes.len().to_string());
+    let url = format!("/{FIRST_PATH}");
+    assert_eq!(
+        ask(&storage, Method::GET, &url).await,
+        (200, length.clone(), bytes.clone())
+    );
+    assert_eq!(
+        ask(&storage, Method::HEAD, &url).await,
+        (200, length.clone(), Vec::new())
+    );
+    let latest = "/gitrepository/flux-system/fleet/latest.tar.gz";
+    assert_eq!(
+        ask(&storage, Method::GET, latest).await,
+        (200, length.clone(), bytes.clone())
+    );
+    assert_eq!(ask(&storage, Method::POST, &url).await.0, 405);
+    for absent in [
+        "/",
+        "/secret",
+        "/gitrepository",
+        "/gitrepository/",
+        "/gitrepository/flux-system/fleet",
+        "/gitrepository/flux-system/fleet/",
+        "/gitrepository/flux-system/fleet/2.tar.gz",
+        "/gitrepository/flux-system/other/latest.tar.gz",
+        "/GitRepository/flux-system/fleet/latest.tar.gz",
+        "/gitrepository/flux-system/fleet/..%2f..%2f..%2fsecret",
+        "/gitrepository/flux-system/../../secret",
+        "/..%2f/x/y/secret",
+    ] {
+        assert_eq!(ask(&storage, Method::GET, absent).await.0, 404, "{absent}");
+    }
+
+    // after a restart nothing is served before its digest is asked for
+    let storage = open(root.path());
+    assert_eq!(ask(&storage, Method::GET, &url).await.0, 404);
+    storage
+        .adopt(&fleet(), &stored.path, &stored.digest, FIRST)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        ask(&storage, Method::GET, &url).await,
+        (200, length, bytes.clone())
+    );
+
+    let mut damaged = bytes.clone();
+    damaged.push(0);
+    fs::write(root.path().join(FIRST_PATH), &damaged).unwrap();
+    assert_eq!(ask(&storage, Method::GET, &url).await.0, 404);
+    fs::write(root.path().join(FIRST_PATH), &bytes).unwrap();
+    assert_eq!(ask(&storage, Method::GET, &url).await.0, 200);
+}

@@ -205,7 +205,7 @@ impl Tree {
     }
 
     fn find(&self, path: &str) -> Option<&Node> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (parent, name) = split(path)?;
         self.directory(parent)?.child(name)
     }
 
@@ -218,6 +218,15 @@ impl Tree {
                 Node::Directory(next) => Some(&**next),
                 Node::File(_) => None,
             })
+    }
+}
+
+/// Directory and name; none for what is absolute.
+fn split(path: &str) -> Option<(&str, &str)> {
+    match path.rsplit_once('/') {
+        Some(("", _)) => None,
+        Some(parts) => Some(parts),
+        None => Some(("", path)),
     }
 }
 
