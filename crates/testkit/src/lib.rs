@@ -6,6 +6,8 @@
 //! registries' own clients (`go`, `pip`).
 
 pub mod cluster;
+pub mod eventually;
+pub mod faults;
 pub mod peers;
 pub mod real;
 pub mod replay;

@@ -1,0 +1,578 @@
+//! Faults between a client and the API server, by a script.
+//!
+//! A [`Faults`] wraps a `kube::Client`: every request passes the rules in their order, and
+//! the first that matches and still has a turn has its way. What is injected is what
+//! networks and API servers do: refusals, answers that are lost after the write was made,
+//! bodies that break off, watches that end, watches that fall silent, slowness; and the
+//! process that dies at its n-th write.
+//!
+//! The same script and seed give the same faults for the same requests. Nothing is
+//! injected without a rule, and every request is in the log, so a test can also count what
+//! a component asks for.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body as AnyBody;
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::watch;
+use tower::BoxError;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Anything.
+    Any,
+    /// A GET that is no watch: one object or a list.
+    Read,
+    /// A watch.
+    Watch,
+    /// POST, PUT, PATCH or DELETE.
+    Write,
+    /// POST.
+    Create,
+    /// PUT.
+    Replace,
+    /// PATCH.
+    Patch,
+    /// DELETE.
+    Delete,
+}
+
+impl Verb {
+    fn matches(self, call: &Call) -> bool {
+        match self {
+            Verb::Any => true,
+            Verb::Read => call.method == Method::GET && !call.watch,
+            Verb::Watch => call.watch,
+            Verb::Write => call.is_write(),
+            Verb::Create => call.method == Method::POST,
+            Verb::Replace => call.method == Method::PUT,
+            Verb::Patch => call.method == Method::PATCH,
+            Verb::Delete => call.method == Method::DELETE,
+        }
+    }
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The API server answers with this code and a Status, and does nothing.
+    Status {
+        /// The HTTP code.
+        code: u16,
+        /// `Retry-After`, in the header and the Status.
+        retry_after_seconds: Option<u32>,
+    },
+    /// The request never arrives: connection refused.
+    Unreachable,
+    /// The request is carried out, its answer is lost.
+    LostAnswer,
+    /// The answer breaks off after so many bytes.
+    CutAfterBytes(usize),
+    /// The answer ends, as if it were complete, after so many lines: a watch that ends early.
+    EndAfterLines(usize),
+    /// After so many lines the answer falls silent, and stays open.
+    SilentAfterLines(usize),
+    /// The connection is dropped after so many lines, in the middle of the next.
+    CutAfterLines(usize),
+    /// Each line of the answer comes twice: a watch that repeats itself.
+    RepeatLines,
+    /// A watch is answered by an ERROR event of this code.
+    ErrorEvent(u16),
+    /// The request is held back so long.
+    Slow(Duration),
+}
+
+impl Fault {
+    /// A status without `Retry-After`.
+    pub const fn status(code: u16) -> Self {
+        Fault::Status {
+            code,
+            retry_after_seconds: None,
+        }
+    }
+}
+
+/// When something goes wrong.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    verb: Verb,
+    path: String,
+    fault: Fault,
+    skip: usize,
+    times: usize,
+    percent: u8,
+}
+
+impl Rule {
+    /// Every request of that verb whose path contains this text.
+    pub fn new(verb: Verb, path: impl Into<String>, fault: Fault) -> Self {
+        Self {
+            verb,
+            path: path.into(),
+            fault,
+            skip: 0,
+            times: usize::MAX,
+            percent: 100,
+        }
+    }
+
+    /// Only so many times.
+    #[must_use]
+    pub const fn times(mut self, times: usize) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// Not the first so many that match.
+    #[must_use]
+    pub const fn after(mut self, skip: usize) -> Self {
+        self.skip = skip;
+        self
+    }
+
+    /// Only so many in a hundred, by the seed.
+    #[must_use]
+    pub const fn percent(mut self, percent: u8) -> Self {
+        self.percent = percent;
+        self
+    }
+}
+
+/// A request that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The method.
+    pub method: Method,
+    /// The path, without the query.
+    pub path: String,
+    /// The query, as it was written.
+    pub query: String,
+    /// Whether it is a watch.
+    pub watch: bool,
+    /// What was injected.
+    pub fault: Option<Fault>,
+}
+
+impl Call {
+    fn of(request: &Request<Body>) -> Self {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let watch = query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1" | "watch"));
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            watch: watch && request.method() == Method::GET,
+            query,
+            fault: None,
+        }
+    }
+
+    /// Whether it changes something.
+    pub fn is_write(&self) -> bool {
+        !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = if self.watch { "WATCH" } else { self.method.as_str() };
+        write!(f, "{method} {}", self.path)
+    }
+}
+
+/// When a client dies relative to the write that kills it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Death {
+    /// The write is not made.
+    Before,
+    /// The write is made, its answer never seen.
+    After,
+}
+
+#[derive(Debug)]
+struct Script {
+    rules: Vec<Rule>,
+    log: VecDeque<Call>,
+    calls: usize,
+    writes: usize,
+    death: Option<(usize, Death)>,
+    seed: u64,
+}
+
+/// The log keeps the last so many requests.
+const LOG_CALLS_MAX: usize = 100_000;
+
+/// Faults by a script; clones share it.
+#[derive(Debug, Clone)]
+pub struct Faults {
+    script: Arc<Mutex<Script>>,
+    dead: Arc<watch::Sender<bool>>,
+}
+
+/// What happens to one request.
+enum Fate {
+    Pass(Option<Fault>),
+    DieBefore,
+    DieAfter,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self::seeded(1)
+    }
+}
+
+impl Faults {
+    /// No faults yet; the seed decides for rules with a percentage.
+    pub fn seeded(seed: u64) -> Self {
+        Self {
+            script: Arc::new(Mutex::new(Script {
+                rules: Vec::new(),
+                log: VecDeque::new(),
+                calls: 0,
+                writes: 0,
+                death: None,
+                seed,
+            })),
+            dead: Arc::new(watch::channel(false).0),
+        }
+    }
+
+    /// Adds a rule behind the others.
+    pub fn add(&self, rule: Rule) {
+        self.script().rules.push(rule);
+    }
+
+    /// Takes all rules away.
+    pub fn clear(&self) {
+        self.script().rules.clear();
+    }
+
+    /// The client dies at its n-th write from now on, counted from one: neither that write
+    /// nor any request after it is ever answered.
+    pub fn die_at_write(&self, n: usize, death: Death) {
+        let mut script = self.script();
+        let at = script.writes.saturating_add(n);
+        script.death = Some((at, death));
+    }
+
+    /// Waits until the client died.
+    pub async fn died(&self) {
+        let mut dead = self.dead.subscribe();
+        // the sender is held here: the wait cannot fail
+        let _alive = dead.wait_for(|dead| *dead).await;
+    }
+
+    /// Whether the client died.
+    pub fn is_dead(&self) -> bool {
+        *self.dead.borrow()
+    }
+
+    /// The requests so far, the last 100,000 of them.
+    pub fn log(&self) -> Vec<Call> {
+        self.script().log.iter().cloned().collect()
+    }
+
+    /// Forgets the log.
+    pub fn clear_log(&self) {
+        self.script().log.clear();
+    }
+
+    /// How many requests there were.
+    pub fn calls(&self) -> usize {
+        self.script().calls
+    }
+
+    /// How many of them were writes.
+    pub fn writes(&self) -> usize {
+        self.script().writes
+    }
+
+    /// A client whose requests pass here before they reach the one given.
+    pub fn wrap(&self, client: &Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let faults = self.clone();
+        let client = client.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let faults = faults.clone();
+            let client = client.clone();
+            async move { faults.answer(client, request).await }
+        });
+        Client::new(service, namespace)
+    }
+
+    async fn answer(&self, client: Client, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
+        let fault = match self.fate(Call::of(&request)) {
+            Fate::Pass(fault) => fault,
+            Fate::DieBefore => return std::future::pending().await,
+            Fate::DieAfter => {
+                let answer = client.send(request).await;
+                drop(answer);
+                self.dead.send_replace(true);
+                return std::future::pending().await;
+            }
+        };
+        match fault {
+            Some(Fault::Status {
+                code,
+                retry_after_seconds,
+            }) => return refusal(code, retry_after_seconds),
+            Some(Fault::Unreachable) => {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into());
+            }
+            Some(Fault::ErrorEvent(code)) => return error_event(code),
+            Some(Fault::Slow(delay)) => tokio::time::sleep(delay).await,
+            None | Some(_) => {}
+        }
+        let answer = client.send(request).await;
+        if self.is_dead() {
+            return std::future::pending().await;
+        }
+        let answer = answer?;
+        if fault == Some(Fault::LostAnswer) {
+            return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
+        }
+        Ok(answer.map(|body| self.body(body, fault)))
+    }
+
+    /// Logs the request and decides what happens to it.
+    fn fate(&self, mut call: Call) -> Fate {
+        let mut script = self.script();
+        if self.is_dead() {
+            return Fate::DieBefore;
+        }
+        script.calls += 1;
+        if call.is_write() {
+            script.writes += 1;
+        }
+        let died = script
+            .death
+            .filter(|(at, _)| call.is_write() && script.writes >= *at);
+        if died.is_none() {
+            call.fault = script.fault(&call);
+        }
+        let fault = call.fault;
+        if script.log.len() == LOG_CALLS_MAX {
+            script.log.pop_front();
+        }
+        if !matches!(died, Some((_, Death::Before))) {
+            script.log.push_back(call);
+        }
+        drop(script);
+        match died {
+            Some((_, Death::Before)) => {
+                self.dead.send_replace(true);
+                Fate::DieBefore
+            }
+            Some((_, Death::After)) => Fate::DieAfter,
+            None => Fate::Pass(fault),
+        }
+    }
+
+    /// The answer's body, with what goes wrong in it; a dead client sees none of it.
+    fn body(&self, body: Body, fault: Option<Fault>) -> AnyBody {
+        let state = Passage {
+            body,
+            fault,
+            lines: 0,
+            bytes: 0,
+            ended: false,
+            dead: self.dead.subscribe(),
+        };
+        AnyBody::from_stream(stream::unfold(state, |mut state| async move {
+            let next = state.next().await?;
+            Some((next, state))
+        }))
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Script {
+    fn fault(&mut self, call: &Call) -> Option<Fault> {
+        let matching = self
+            .rules
+            .iter_mut()
+            .filter(|rule| rule.times > 0 && rule.verb.matches(call) && call.path.contains(&rule.path));
+        for rule in matching {
+            if rule.skip > 0 {
+                rule.skip -= 1;
+                continue;
+            }
+            if rule.percent < 100 && roll(&mut self.seed) >= rule.percent {
+                continue;
+            }
+            rule.times -= 1;
+            return Some(rule.fault);
+        }
+        None
+    }
+}
+
+/// The next of a hundred, by a linear congruential generator.
+fn roll(seed: &mut u64) -> u8 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    u8::try_from((*seed >> 33) % 100).unwrap_or(0)
+}
+
+/// A body on its way to the client.
+struct Passage {
+    body: Body,
+    fault: Option<Fault>,
+    lines: usize,
+    bytes: usize,
+    ended: bool,
+    dead: watch::Receiver<bool>,
+}
+
+impl Passage {
+    async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
+        if self.ended {
+            return None;
+        }
+        loop {
+            if self.exhausted() {
+                return self.stop().await;
+            }
+            let dead = &mut self.dead;
+            let died = async { drop(dead.wait_for(|dead| *dead).await) };
+            let frame = tokio::select! {
+                frame = self.body.frame() => frame,
+                () = died => return std::future::pending().await,
+            };
+            match frame? {
+                Err(error) => return Some(Err(error.into())),
+                // trailers say nothing here
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) if data.is_empty() => {}
+                    Ok(data) => return Some(Ok(self.let_through(data))),
+                    Err(_) => {}
+                },
+            }
+        }
+    }
+
+    fn exhausted(&self) -> bool {
+        match self.fault {
+            Some(
+                Fault::EndAfterLines(lines) | Fault::SilentAfterLines(lines) | Fault::CutAfterLines(lines),
+            ) => self.lines >= lines,
+            Some(Fault::CutAfterBytes(bytes)) => self.bytes >= bytes,
+            _ => false,
+        }
+    }
+
+    async fn stop(&mut self) -> Option<Result<Bytes, BoxError>> {
+        self.ended = true;
+        match self.fault {
+            Some(Fault::SilentAfterLines(_)) => std::future::pending().await,
+            Some(Fault::CutAfterLines(_) | Fault::CutAfterBytes(_)) => Some(Err(std::io::Error::from(
+                std::io::ErrorKind::ConnectionReset,
+            )
+            .into())),
+            _ => None,
+        }
+    }
+
+    /// What of the data still comes through.
+    fn let_through(&mut self, data: Bytes) -> Bytes {
+        let data = match self.fault {
+            Some(Fault::EndAfterLines(lines) | Fault::SilentAfterLines(lines)) => {
+                self.first_lines(&data, lines, 0)
+            }
+            // half a line more than is allowed, if it is there
+            Some(Fault::CutAfterLines(lines)) => self.first_lines(&data, lines, 40),
+            Some(Fault::CutAfterBytes(bytes)) => {
+                data.slice(..data.len().min(bytes.saturating_sub(self.bytes)))
+            }
+            Some(Fault::RepeatLines) => repeat_lines(&data),
+            _ => data,
+        };
+        self.bytes += data.len();
+        data
+    }
+
+    fn first_lines(&mut self, data: &Bytes, lines: usize, more: usize) -> Bytes {
+        for (place, byte) in data.iter().enumerate() {
+            if *byte == b'\n' {
+                self.lines += 1;
+                if self.lines == lines {
+                    let rest = &data[place + 1..];
+                    let line = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+                    return data.slice(..place + 1 + line.min(more));
+                }
+            }
+        }
+        data.clone()
+    }
+}
+
+/// Whole lines twice; what is not a whole line goes through once.
+fn repeat_lines(data: &Bytes) -> Bytes {
+    let mut twice = Vec::with_capacity(2 * data.len());
+    for line in data.split_inclusive(|byte| *byte == b'\n') {
+        twice.extend_from_slice(line);
+        if line.ends_with(b"\n") {
+            twice.extend_from_slice(line);
+        }
+    }
+    twice.into()
+}
+
+fn status_object(code: u16, retry_after_seconds: Option<u32>) -> serde_json::Value {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "",
+    };
+    let mut status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("injected {code}"), "reason": reason, "code": code,
+    });
+    if let Some(seconds) = retry_after_seconds {
+        status["details"] = serde_json::json!({ "retryAfterSeconds": seconds });
+    }
+    status
+}
+
+fn refusal(code: u16, retry_after_seconds: Option<u32>) -> Result<Response<AnyBody>, BoxError> {
+    let body = serde_json::to_vec(&status_object(code, retry_after_seconds))?;
+    let mut response = Response::new(AnyBody::from(body));
+    *response.status_mut() = StatusCode::from_u16(code)?;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(seconds) = retry_after_seconds {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    Ok(response)
+}
+
+fn error_event(code: u16) -> Result<Response<AnyBody>, BoxError> {
+    let event = serde_json::json!({ "type": "ERROR", "object": status_object(code, None) });
+    let mut line = serde_json::to_vec(&event)?;
+    line.push(b'\n');
+    let mut response = Response::new(AnyBody::from(line));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
