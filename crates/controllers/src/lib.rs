@@ -4,6 +4,7 @@
 //! everything that waits, watches or retries is in [`runtime`].
 
 mod key;
+pub mod kustomization;
 pub mod runtime;
 
 pub use key::Key;

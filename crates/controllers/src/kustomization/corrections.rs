@@ -1,0 +1,119 @@
+//! How often drift is corrected: at once, and later each time when it comes back and back.
+//!
+//! Whoever changes an object by hand sees it corrected at once. A controller that writes the same
+//! field would be fought for ever, at the speed of two watches; so an object that drifts again soon
+//! after its correction waits, longer each time, and its Kustomization says who writes it. Pure:
+//! the time is an argument.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use equate_apply::id::ObjectId;
+use tokio::time::Instant;
+
+/// So many corrections of one object follow drift at once before the first has to wait.
+const FREE: u32 = 3;
+/// The first wait; the next are twice as long each.
+const FIRST: Duration = Duration::from_secs(1);
+/// No wait is longer.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// An object that stays as it is for so long after a correction's own wait starts afresh.
+const CALM: Duration = Duration::from_secs(60);
+
+/// The corrections of one Kustomization's objects.
+#[derive(Debug, Default)]
+pub struct Corrections {
+    objects: HashMap<ObjectId, Correction>,
+}
+
+#[derive(Debug)]
+struct Correction {
+    /// How many there were without calm between them.
+    streak: u32,
+    /// When the last one was.
+    last: Instant,
+    /// Who else wrote the object last, when it was corrected.
+    writer: Option<String>,
+}
+
+impl Correction {
+    fn wait(&self) -> Duration {
+        match self.streak.checked_sub(FREE) {
+            None => Duration::ZERO,
+            Some(over) => FIRST.saturating_mul(1 << over.min(20)).min(LONGEST),
+        }
+    }
+
+    fn calm(&self, now: Instant) -> bool {
+        now >= self.last + self.wait() + CALM
+    }
+}
+
+impl Corrections {
+    /// When an object that has drifted may be corrected: now or in the past if at once.
+    pub fn due(&self, id: &ObjectId, now: Instant) -> Instant {
+        match self.objects.get(id) {
+            Some(correction) if !correction.calm(now) => correction.last + correction.wait(),
+            _ => now,
+        }
+    }
+
+    /// Notes a correction.
+    pub fn corrected(&mut self, id: &ObjectId, writer: Option<String>, now: Instant) {
+        let correction = self.objects.entry(id.clone()).or_insert(Correction {
+            streak: 0,
+            last: now,
+            writer: None,
+        });
+        if correction.calm(now) {
+            correction.streak = 0;
+        }
+        correction.streak = correction.streak.saturating_add(1);
+        correction.last = now;
+        correction.writer = writer.or(correction.writer.take());
+    }
+
+    /// Objects that are not to be corrected yet, with whoever writes them.
+    pub fn backing_off(&self, now: Instant) -> BTreeMap<ObjectId, Option<String>> {
+        let waiting = self.objects.iter().filter(|(id, _)| self.due(id, now) > now);
+        waiting
+            .map(|(id, correction)| (id.clone(), correction.writer.clone()))
+            .collect()
+    }
+
+    /// What to say of the objects that keep drifting; none when all is calm.
+    pub fn said(&self, now: Instant) -> Option<String> {
+        let mut repeating: Vec<(&ObjectId, &Correction)> = self
+            .objects
+            .iter()
+            .filter(|(_, correction)| correction.streak > FREE && !correction.calm(now))
+            .collect();
+        repeating.sort_by_key(|(id, _)| *id);
+        let lines: Vec<String> = repeating
+            .into_iter()
+            .map(|(id, correction)| match &correction.writer {
+                Some(writer) => format!("{id} is changed again and again by field manager \"{writer}\""),
+                None => format!("{id} is changed or deleted again and again"),
+            })
+            .collect();
+        (!lines.is_empty()).then(|| {
+            format!(
+                "{}; corrections wait longer each time. Leave the field to one of the two: remove it from git, \
+                 or stop the other writer",
+                lines.join(", ")
+            )
+        })
+    }
+
+    /// When [`Corrections::said`] may change without anything happening: when the last object becomes calm.
+    pub fn calm_at(&self, now: Instant) -> Option<Instant> {
+        let restless = self.objects.values().filter(|c| c.streak > FREE && !c.calm(now));
+        restless.map(|c| c.last + c.wait() + CALM).max()
+    }
+
+    /// Forgets what is calm, and objects that do not pass.
+    pub fn retain(&mut self, now: Instant, mut passes: impl FnMut(&ObjectId) -> bool) {
+        self.objects
+            .retain(|id, correction| !correction.calm(now) && passes(id));
+    }
+}

@@ -1,0 +1,344 @@
+//! What to do, from what was seen: values in, a decision out. No client, no tree, no clock.
+//!
+//! A run is decided in pieces, because building and applying stand between them: [`admit`] says
+//! whether anything is to be built, `equate_apply::plan` what happens to each object, [`verdict`]
+//! whether it works.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use equate_api::kustomize::{DeletionPolicy, SourceKind};
+use equate_apply::health::{Health, Status};
+use equate_apply::id::ObjectId;
+use tokio::time::Instant;
+
+use super::declared::Declared;
+use super::reasons::{Stall, Wait};
+use crate::Key;
+
+/// What was seen before anything is built.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// When it was seen.
+    pub now: Instant,
+    /// The source and its artifact.
+    pub source: SourceSeen,
+    /// The Kustomizations this one depends on, as they are declared.
+    pub dependencies: Vec<(Key, DependencySeen)>,
+    /// The way from this Kustomization back to itself through `dependsOn`, if there is one.
+    pub cycle: Option<Vec<Key>>,
+    /// The token of the last request that was answered, as the status says.
+    pub handled_at: Option<String>,
+    /// What this process did last; nothing after a start.
+    pub last: Option<Last>,
+}
+
+/// A source, as far as a Kustomization needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceSeen {
+    /// Sources of this kind have no controller yet.
+    Unserved,
+    /// It does not exist.
+    Absent,
+    /// It has made nothing available yet.
+    NoArtifact,
+    /// Its status names an artifact whose content is not in the store (any more, or yet).
+    NotStored,
+    /// There is an artifact.
+    Stored {
+        /// Its revision.
+        revision: String,
+    },
+}
+
+/// A dependency, as the one who depends on it sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DependencySeen {
+    /// It is ready, at our source's revision if it has the same source.
+    Ready,
+    /// It does not exist.
+    Absent,
+    /// It is not ready, or its status speaks of an older spec.
+    NotReady,
+    /// It is ready, but at another revision of the source it shares with us.
+    Behind,
+}
+
+/// What this process did last for a Kustomization.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Last {
+    /// The generation of the spec that was carried out.
+    pub generation: i64,
+    /// The revision.
+    pub revision: String,
+    /// The token of the request that was taken up.
+    pub token: Option<String>,
+    /// Whether the present artifact holds what was built from, unchanged.
+    pub inputs_hold: bool,
+    /// Whether the cluster differs from what was applied and the time to correct it has come.
+    pub drifted: bool,
+    /// Whether an object that another Kustomization held is free now.
+    pub freed: bool,
+    /// Whether the objects that have to be healthy are.
+    pub health: Verdict,
+    /// How far it came.
+    pub phase: Phase,
+}
+
+/// How far a Kustomization came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// A stage is applied, and the next waits for it until then.
+    Staged {
+        /// When waiting becomes failing.
+        until: Instant,
+    },
+    /// All is applied; what has to be healthy is waited for until then.
+    Checking {
+        /// When waiting becomes failing.
+        until: Instant,
+    },
+    /// All is as it should be.
+    Ready {
+        /// Something has stopped being healthy, and has this long to become so again.
+        until: Option<Instant>,
+    },
+    /// All is applied, but something is not healthy.
+    Unhealthy {
+        /// When it is applied again.
+        retry: Instant,
+    },
+    /// Something failed.
+    Failed {
+        /// When to try again; never where only other inputs can help.
+        retry: Option<Instant>,
+    },
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It is being deleted and is not ours to hold: nothing.
+    Gone,
+    /// It is being deleted.
+    Finalize(Finalize),
+    /// It has no finalizer yet: set it, then decide again.
+    Adopt,
+    /// It is suspended: nothing.
+    Rest,
+    /// Nothing happens until somebody changes something.
+    Stall(Stall),
+    /// Something is missing, and its coming wakes us.
+    Wait(Wait),
+    /// Build and apply.
+    Build(Cause),
+    /// Go on with what was built: a stage may be ready, or its time over.
+    Resume,
+    /// Nothing to apply; say how healthy it is.
+    Health,
+    /// A new revision with the same inputs: say so.
+    Carry,
+    /// Nothing to do, nothing to say.
+    Settled,
+}
+
+/// Why something is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// This process has not built it yet.
+    First,
+    /// The spec changed.
+    Spec,
+    /// The artifact's content changed where it matters.
+    Inputs,
+    /// Somebody asked.
+    Requested,
+    /// The cluster differs.
+    Drift,
+    /// What failed is tried again.
+    Retry,
+}
+
+/// What becomes of the objects of a Kustomization that is being deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finalize {
+    /// They stay; only the finalizer goes.
+    Release,
+    /// They are deleted.
+    Delete,
+    /// They are deleted, and the finalizer stays until they are gone.
+    DeleteAndWait,
+}
+
+/// Decides what a Kustomization needs, before anything is built.
+pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
+    if ks.deleting {
+        return deletion(ks);
+    }
+    if !ks.finalizer {
+        return Decision::Adopt;
+    }
+    if ks.suspend {
+        return Decision::Rest;
+    }
+    if let Some(field) = ks.unsupported {
+        return Decision::Stall(Stall::Unsupported(field));
+    }
+    if let Some(way) = &seen.cycle {
+        return Decision::Stall(Stall::Cycle(way.clone()));
+    }
+    let source =
+        |missing: fn(SourceKind, Key) -> Wait| Decision::Wait(missing(ks.source_kind, ks.source.clone()));
+    let revision = match &seen.source {
+        SourceSeen::Unserved => return source(Wait::SourceUnserved),
+        SourceSeen::Absent => return source(Wait::SourceAbsent),
+        SourceSeen::NoArtifact => return source(Wait::NoArtifact),
+        SourceSeen::NotStored => return source(Wait::NotStored),
+        SourceSeen::Stored { revision } => revision,
+    };
+    let missing = seen.dependencies.iter().find_map(|(key, seen)| match seen {
+        DependencySeen::Ready => None,
+        DependencySeen::Absent => Some(Wait::DependencyAbsent(key.clone())),
+        DependencySeen::NotReady => Some(Wait::DependencyNotReady(key.clone())),
+        DependencySeen::Behind => Some(Wait::DependencyBehind(key.clone())),
+    });
+    match missing {
+        Some(wait) => Decision::Wait(wait),
+        None => proceed(ks, seen, revision),
+    }
+}
+
+fn deletion(ks: &Declared) -> Decision {
+    if !ks.finalizer {
+        return Decision::Gone;
+    }
+    let finalize = match ks.deletion {
+        _ if ks.suspend || ks.inventory.is_empty() => Finalize::Release,
+        DeletionPolicy::Orphan => Finalize::Release,
+        DeletionPolicy::MirrorPrune if ks.prune => Finalize::Delete,
+        DeletionPolicy::MirrorPrune => Finalize::Release,
+        DeletionPolicy::Delete => Finalize::Delete,
+        DeletionPolicy::WaitForTermination => Finalize::DeleteAndWait,
+    };
+    match ks.unsupported {
+        // what it holds may be in another cluster, or another's to delete: here nothing is guessed
+        Some(field @ ("spec.kubeConfig" | "spec.serviceAccountName")) if finalize != Finalize::Release => {
+            Decision::Stall(Stall::Unsupported(field))
+        }
+        _ => Decision::Finalize(finalize),
+    }
+}
+
+/// Nothing stands in the way; what is left to do?
+fn proceed(ks: &Declared, seen: &Seen, revision: &str) -> Decision {
+    let Some(last) = &seen.last else {
+        return Decision::Build(Cause::First);
+    };
+    let asked =
+        ks.requested_at.is_some() && ks.requested_at != seen.handled_at && ks.requested_at != last.token;
+    let due = |at: Instant| at <= seen.now;
+    if last.generation != ks.generation {
+        Decision::Build(Cause::Spec)
+    } else if !last.inputs_hold {
+        Decision::Build(Cause::Inputs)
+    } else if asked {
+        Decision::Build(Cause::Requested)
+    } else {
+        match last.phase {
+            Phase::Failed { retry: Some(at) } if due(at) || last.freed => Decision::Build(Cause::Retry),
+            Phase::Failed { .. } => Decision::Settled,
+            Phase::Staged { .. } => Decision::Resume,
+            _ if last.drifted => Decision::Build(Cause::Drift),
+            Phase::Unhealthy { retry } if due(retry) => Decision::Build(Cause::Retry),
+            Phase::Unhealthy { .. } if last.health == Verdict::Healthy => Decision::Health,
+            Phase::Checking { until } if due(until) || !last.health.pending() => Decision::Health,
+            Phase::Ready { until } if !degrading(last, until, seen.now) => Decision::Health,
+            _ if last.revision != revision => Decision::Carry,
+            Phase::Unhealthy { .. } | Phase::Checking { .. } | Phase::Ready { .. } => Decision::Settled,
+        }
+    }
+}
+
+/// Whether a ready Kustomization's health needs no word: it is well, or has time left.
+fn degrading(last: &Last, until: Option<Instant>, now: Instant) -> bool {
+    match (&last.health, until) {
+        (Verdict::Healthy, until) => until.is_none(),
+        (Verdict::Pending(_), Some(until)) => until > now,
+        (Verdict::Pending(_), None) | (Verdict::Failed(_), _) => false,
+    }
+}
+
+/// Whether what has to be healthy is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is, or nothing has to be.
+    Healthy,
+    /// Not yet; the sentence says what is waited for.
+    Pending(String),
+    /// Something is not and will not be.
+    Failed(String),
+}
+
+impl Verdict {
+    /// Whether time may change it.
+    pub fn pending(&self) -> bool {
+        matches!(self, Verdict::Pending(_))
+    }
+}
+
+/// Judges what has to be healthy. One object that has failed is enough to fail, as in Flux: what
+/// has failed does not become current while one waits.
+pub fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Health)>) -> Verdict {
+    let (mut failed, mut pending) = (Vec::new(), Vec::new());
+    for (id, health) in checked {
+        let list = match health.status {
+            Status::Current => continue,
+            Status::Failed => &mut failed,
+            Status::InProgress | Status::Terminating | Status::NotFound | Status::Unknown => &mut pending,
+        };
+        let mut line = format!("{id} status: '{}'", health.status);
+        if !health.message.is_empty() {
+            line.push_str(": ");
+            line.push_str(&health.message);
+        }
+        list.push(line);
+    }
+    if !failed.is_empty() {
+        let failed = failed.join(", ");
+        Verdict::Failed(format!("failed early due to stalled resources: [{failed}]"))
+    } else if !pending.is_empty() {
+        Verdict::Pending(format!("timeout waiting for: [{}]", pending.join(", ")))
+    } else {
+        Verdict::Healthy
+    }
+}
+
+/// A way from `start` back to itself, by what each Kustomization depends on.
+pub fn cycle<'a, F, D>(start: &Key, depends_on: F) -> Option<Vec<Key>>
+where
+    F: Fn(&Key) -> D,
+    D: IntoIterator<Item = &'a Key>,
+{
+    let mut seen = BTreeSet::from([start.clone()]);
+    // each entry: a Kustomization and the way to it; breadth first, so that the way is the shortest
+    let mut ways = std::collections::VecDeque::from([vec![start.clone()]]);
+    while let Some(way) = ways.pop_front() {
+        let here = way.last().unwrap_or(start);
+        for next in depends_on(here) {
+            let mut longer = way.clone();
+            longer.push(next.clone());
+            if next == start {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                ways.push_back(longer);
+            }
+        }
+    }
+    None
+}
+
+/// When a run that takes this long is given up.
+pub fn deadline(now: Instant, timeout: Duration) -> Instant {
+    now.checked_add(timeout).unwrap_or(now)
+}

@@ -1,0 +1,221 @@
+//! A Kustomization as this controller reads it: parsed once, with defaults filled in.
+//!
+//! Below this file nobody looks at the custom resource again. A field that Equate does not carry
+//! out yet is found here, so that it can be named; none is passed over.
+
+use std::time::Duration;
+
+use equate_api::kustomize::{DeletionPolicy, Kustomization, SourceKind, SubstituteStrategy};
+use equate_api::meta::{ALLOW_EMPTY, FINALIZER, REQUESTED_AT, Selector};
+use equate_apply::id::{ObjectId, ParseIdError};
+use equate_apply::inventory::Inventory;
+use equate_kustomize as kustomize;
+
+use crate::Key;
+
+/// What a Kustomization asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    /// Its namespace and name.
+    pub key: Key,
+    /// The generation of its spec.
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it has our finalizer.
+    pub finalizer: bool,
+    /// The token of a run that somebody asked for.
+    pub requested_at: Option<String>,
+    /// The revision that may render nothing.
+    pub allow_empty: Option<String>,
+    /// The kind of its source.
+    pub source_kind: SourceKind,
+    /// Its source.
+    pub source: Key,
+    /// How often it is looked at without being told.
+    pub interval: Duration,
+    /// How long to wait after a failure.
+    pub retry_interval: Duration,
+    /// How long applying and becoming healthy may take.
+    pub timeout: Duration,
+    /// Whether it rests.
+    pub suspend: bool,
+    /// Whether objects that are no longer declared are deleted.
+    pub prune: bool,
+    /// Whether objects are recreated where a change is refused.
+    pub force: bool,
+    /// Whether everything applied has to be healthy.
+    pub wait: bool,
+    /// What becomes of the objects when it is deleted.
+    pub deletion: DeletionPolicy,
+    /// The Kustomizations that have to be ready first.
+    pub depends_on: Vec<Key>,
+    /// The objects that have to be healthy.
+    pub health_checks: Vec<HealthCheck>,
+    /// What to build.
+    pub build: kustomize::Spec,
+    /// The first field that Equate does not carry out yet.
+    pub unsupported: Option<&'static str>,
+    /// What it holds, as its status says.
+    pub inventory: Inventory,
+}
+
+/// An object that has to be healthy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The object.
+    pub id: ObjectId,
+    /// The version of its API.
+    pub version: String,
+}
+
+impl TryFrom<&Kustomization> for Declared {
+    type Error = ParseIdError;
+
+    /// Fails when the inventory in the status cannot be read: to go on without it would forget
+    /// what is to be pruned.
+    fn try_from(object: &Kustomization) -> Result<Self, ParseIdError> {
+        let (meta, spec) = (&object.metadata, &object.spec);
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let key = Key::new(namespace, meta.name.as_deref().unwrap_or_default());
+        let near =
+            |other: Option<&String>, name: &str| Key::new(other.map_or(namespace, String::as_str), name);
+        let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
+        Ok(Self {
+            generation: meta.generation.unwrap_or_default(),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizer: meta.finalizers.iter().flatten().any(|f| f == FINALIZER),
+            requested_at: annotation(REQUESTED_AT),
+            allow_empty: annotation(ALLOW_EMPTY),
+            source_kind: spec.source_ref.kind,
+            source: near(spec.source_ref.namespace.as_ref(), &spec.source_ref.name),
+            interval: spec.interval.get(),
+            retry_interval: spec.retry_interval(),
+            timeout: spec.timeout(),
+            suspend: spec.suspend,
+            prune: spec.prune,
+            force: spec.force,
+            wait: spec.wait,
+            deletion: spec.deletion_policy.unwrap_or_default(),
+            depends_on: spec
+                .depends_on
+                .iter()
+                .map(|dependency| near(dependency.namespace.as_ref(), &dependency.name))
+                .collect(),
+            health_checks: health_checks(object, namespace),
+            build: build_spec(object, &key),
+            unsupported: unsupported(object),
+            inventory: inventory(object)?,
+            key,
+        })
+    }
+}
+
+fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
+    let held = object
+        .status
+        .as_ref()
+        .and_then(|status| status.inventory.as_ref());
+    let entries = held.iter().flat_map(|inventory| &inventory.entries);
+    Inventory::parse(entries.map(|entry| (entry.id.as_str(), entry.v.as_str())))
+}
+
+/// The first field whose meaning Equate does not have yet, as a user writes it.
+fn unsupported(object: &Kustomization) -> Option<&'static str> {
+    let spec = &object.spec;
+    let from = spec
+        .post_build
+        .as_ref()
+        .map_or(0, |post| post.substitute_from.len());
+    let expressions = spec
+        .depends_on
+        .iter()
+        .any(|dependency| dependency.ready_expr.is_some());
+    [
+        (spec.kube_config.is_some(), "spec.kubeConfig"),
+        (spec.service_account_name.is_some(), "spec.serviceAccountName"),
+        (spec.decryption.is_some(), "spec.decryption"),
+        (from > 0, "spec.postBuild.substituteFrom"),
+        (expressions, "spec.dependsOn[].readyExpr"),
+        (!spec.health_check_exprs.is_empty(), "spec.healthCheckExprs"),
+        (!spec.ignore.is_empty(), "spec.ignore"),
+    ]
+    .into_iter()
+    .find_map(|(used, field)| used.then_some(field))
+}
+
+fn health_checks(object: &Kustomization, namespace: &str) -> Vec<HealthCheck> {
+    let checks = object.spec.health_checks.iter();
+    checks
+        .map(|check| {
+            let api_version = check.api_version.as_deref().unwrap_or("v1");
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            let namespace = check.namespace.as_deref().unwrap_or(namespace);
+            HealthCheck {
+                id: ObjectId::new(group, &check.kind, namespace, &check.name),
+                version: version.to_owned(),
+            }
+        })
+        .collect()
+}
+
+fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
+    let spec = &object.spec;
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let metadata = spec.common_metadata.clone().unwrap_or_default();
+    kustomize::Spec {
+        path: text(&spec.path),
+        target_namespace: text(&spec.target_namespace),
+        name_prefix: text(&spec.name_prefix),
+        name_suffix: text(&spec.name_suffix),
+        components: spec.components.clone(),
+        ignore_missing_components: spec.ignore_missing_components,
+        patches: spec
+            .patches
+            .iter()
+            .map(|patch| kustomize::SpecPatch {
+                patch: patch.patch.clone(),
+                target: patch.target.as_ref().map(target),
+            })
+            .collect(),
+        images: spec
+            .images
+            .iter()
+            .map(|image| kustomize::SpecImage {
+                name: image.name.clone(),
+                new_name: text(&image.new_name),
+                new_tag: text(&image.new_tag),
+                digest: text(&image.digest),
+            })
+            .collect(),
+        common_metadata: kustomize::CommonMetadata {
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+        },
+        build_metadata: spec
+            .build_metadata
+            .iter()
+            .map(|word| word.as_str().to_owned())
+            .collect(),
+        substitute: spec.post_build.as_ref().map(|post| kustomize::Substitution {
+            variables: post.substitute.clone(),
+            always: post.substitute_strategy == Some(SubstituteStrategy::Always),
+            strict: true,
+        }),
+        owner: key.to_string(),
+        limits: kustomize::Limits::default(),
+    }
+}
+
+fn target(selector: &Selector) -> kustomize::SpecTarget {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    kustomize::SpecTarget {
+        group: text(&selector.group),
+        version: text(&selector.version),
+        kind: text(&selector.kind),
+        name: text(&selector.name),
+        namespace: text(&selector.namespace),
+        label_selector: text(&selector.label_selector),
+        annotation_selector: text(&selector.annotation_selector),
+    }
+}

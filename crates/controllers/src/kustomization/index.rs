@@ -1,0 +1,251 @@
+//! Who has to run when a Kustomization or a source changes: pure, kept beside the mirrors.
+//!
+//! Four relations, each looked up from its other end: what reads a source, what depends on a
+//! Kustomization, what holds an object, and what would hold it if another did not. A change is
+//! answered with the keys to wake, so that one artifact wakes those that read it and nobody else.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::meta::{ConditionType, is_true};
+use equate_apply::id::ObjectId;
+
+use super::reasons::Contest;
+use crate::Key;
+use crate::runtime::mirror::Change;
+use crate::runtime::wake::Reason;
+
+/// A source by kind and name.
+pub type Source = (SourceKind, Key);
+
+/// The relations.
+#[derive(Debug, Default)]
+pub struct Index {
+    references: HashMap<Key, References>,
+    readers: HashMap<Source, BTreeSet<Key>>,
+    dependents: HashMap<Key, BTreeSet<Key>>,
+    holders: HashMap<ObjectId, BTreeSet<Key>>,
+    /// What each Kustomization wants and another holds.
+    contests: BTreeMap<Key, Vec<Contest>>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct References {
+    source: Option<Source>,
+    depends_on: BTreeSet<Key>,
+    holds: BTreeSet<ObjectId>,
+}
+
+/// What a dependent sees of a Kustomization.
+#[derive(Debug, PartialEq)]
+struct Standing<'a> {
+    ready: bool,
+    current: bool,
+    applied: Option<&'a str>,
+    source: Source,
+}
+
+impl Index {
+    /// Takes in a change of a Kustomization: who has to run, itself included.
+    pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
+        let key = &change.key;
+        let mut wakes: Vec<(Key, Reason)> = change
+            .what
+            .reason()
+            .map(|why| (key.clone(), why))
+            .into_iter()
+            .collect();
+        let before = change.before.as_deref().map(standing);
+        let after = change.after.as_deref().map(standing);
+        if before != after {
+            let dependents = self.dependents.get(key).into_iter().flatten();
+            wakes.extend(dependents.map(|dependent| (dependent.clone(), Reason::Dependency)));
+        }
+        let inventory = |object: &Kustomization| object.status.as_ref().and_then(|s| s.inventory.clone());
+        let now = match change.after.as_deref() {
+            Some(object) => {
+                let known = self.references.get(key);
+                let same = change
+                    .before
+                    .as_deref()
+                    .is_some_and(|b| inventory(b) == inventory(object));
+                let holds = match known {
+                    // an inventory is long and seldom changes with its status
+                    Some(known) if same => known.holds.clone(),
+                    _ => holds(object),
+                };
+                References {
+                    source: Some(source(object)),
+                    depends_on: depends_on(object),
+                    holds,
+                }
+            }
+            None => References::default(),
+        };
+        let freed = self.replace(key, now);
+        for contender in self.contenders(&freed) {
+            wakes.push((contender, Reason::Object));
+        }
+        if change.after.is_none() {
+            wakes.extend(self.contest(key, Vec::new()));
+        }
+        wakes
+    }
+
+    /// Who reads a source.
+    pub fn readers(&self, kind: SourceKind, key: &Key) -> Vec<Key> {
+        let readers = self.readers.get(&(kind, key.clone()));
+        readers.into_iter().flatten().cloned().collect()
+    }
+
+    /// Who else holds an object, or wants to.
+    pub fn other(&self, id: &ObjectId, but: &Key) -> Option<&Key> {
+        let holder = self.holders.get(id).into_iter().flatten().find(|key| *key != but);
+        let wants = || {
+            let mut contests = self.contests.iter().filter(|(key, _)| *key != but);
+            contests.find_map(|(key, list)| list.iter().any(|contest| contest.id == *id).then_some(key))
+        };
+        holder.or_else(wants)
+    }
+
+    /// Whether a Kustomization holds an object.
+    pub fn holds(&self, key: &Key, id: &ObjectId) -> bool {
+        self.holders.get(id).is_some_and(|holders| holders.contains(key))
+    }
+
+    /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
+    pub fn contest(&mut self, key: &Key, contests: Vec<Contest>) -> Vec<(Key, Reason)> {
+        let others = |list: &[Contest]| {
+            list.iter()
+                .map(|contest| contest.other.clone())
+                .collect::<BTreeSet<_>>()
+        };
+        let before = match contests.is_empty() {
+            true => self.contests.remove(key),
+            false => self.contests.insert(key.clone(), contests.clone()),
+        };
+        let before = before.unwrap_or_default();
+        if before == contests {
+            return Vec::new();
+        }
+        let told = &others(&before) | &others(&contests);
+        told.into_iter().map(|other| (other, Reason::Object)).collect()
+    }
+
+    /// What a Kustomization holds and others want.
+    pub fn contested(&self, key: &Key) -> Vec<Contest> {
+        let mut contested: Vec<Contest> = self
+            .contests
+            .iter()
+            .flat_map(|(other, list)| {
+                let ours = list.iter().filter(|contest| contest.other == *key);
+                ours.map(|contest| Contest {
+                    id: contest.id.clone(),
+                    other: other.clone(),
+                })
+            })
+            .collect();
+        contested.sort();
+        contested
+    }
+
+    /// What a Kustomization depends on.
+    pub fn depends_on(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        self.references
+            .get(key)
+            .into_iter()
+            .flat_map(|references| &references.depends_on)
+    }
+
+    /// Puts a Kustomization's references in place of the old ones; the objects it let go of.
+    fn replace(&mut self, key: &Key, now: References) -> Vec<ObjectId> {
+        let before = self.references.remove(key).unwrap_or_default();
+        if before == now {
+            self.references.insert(key.clone(), before);
+            return Vec::new();
+        }
+        let freed: Vec<ObjectId> = before.holds.difference(&now.holds).cloned().collect();
+        unlink(&mut self.readers, before.source.iter(), key);
+        link(&mut self.readers, now.source.iter(), key);
+        unlink(&mut self.dependents, before.depends_on.iter(), key);
+        link(&mut self.dependents, now.depends_on.iter(), key);
+        unlink(&mut self.holders, freed.iter(), key);
+        link(&mut self.holders, now.holds.iter(), key);
+        if now != References::default() {
+            self.references.insert(key.clone(), now);
+        }
+        freed
+    }
+
+    fn contenders(&self, freed: &[ObjectId]) -> BTreeSet<Key> {
+        if freed.is_empty() || self.contests.is_empty() {
+            return BTreeSet::new();
+        }
+        let freed: BTreeSet<&ObjectId> = freed.iter().collect();
+        let wanting = self
+            .contests
+            .iter()
+            .filter(|(_, list)| list.iter().any(|c| freed.contains(&c.id)));
+        wanting.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+fn link<'a, T>(relation: &mut HashMap<T, BTreeSet<Key>>, ends: impl Iterator<Item = &'a T>, key: &Key)
+where
+    T: Clone + Eq + std::hash::Hash + 'a,
+{
+    for end in ends {
+        relation.entry(end.clone()).or_default().insert(key.clone());
+    }
+}
+
+fn unlink<'a, T>(relation: &mut HashMap<T, BTreeSet<Key>>, ends: impl Iterator<Item = &'a T>, key: &Key)
+where
+    T: Clone + Eq + std::hash::Hash + 'a,
+{
+    for end in ends {
+        if let Some(keys) = relation.get_mut(end) {
+            keys.remove(key);
+            if keys.is_empty() {
+                relation.remove(end);
+            }
+        }
+    }
+}
+
+fn source(object: &Kustomization) -> Source {
+    let reference = &object.spec.source_ref;
+    let own = object.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = reference.namespace.as_deref().unwrap_or(own);
+    (reference.kind, Key::new(namespace, &reference.name))
+}
+
+fn depends_on(object: &Kustomization) -> BTreeSet<Key> {
+    let own = object.metadata.namespace.as_deref().unwrap_or_default();
+    let keys = object.spec.depends_on.iter();
+    keys.map(|on| Key::new(on.namespace.as_deref().unwrap_or(own), &on.name))
+        .collect()
+}
+
+/// What its inventory names. One that is being deleted holds on until it is gone; entries that
+/// name nothing are reported by the Kustomization itself.
+fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
+    let inventory = object
+        .status
+        .as_ref()
+        .and_then(|status| status.inventory.as_ref());
+    let entries = inventory.into_iter().flat_map(|inventory| &inventory.entries);
+    entries
+        .filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
+        .collect()
+}
+
+fn standing(object: &Kustomization) -> Standing<'_> {
+    let status = object.status.as_ref();
+    Standing {
+        ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
+        current: status.and_then(|status| status.observed_generation) == object.metadata.generation,
+        applied: status.and_then(|status| status.last_applied_revision.as_deref()),
+        source: source(object),
+    }
+}

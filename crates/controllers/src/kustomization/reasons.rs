@@ -1,0 +1,272 @@
+//! Why a Kustomization is not ready, as values that answer for themselves: the condition's reason,
+//! the sentence, and when it is worth trying again.
+//!
+//! Where Flux has a sentence for the same thing, it begins the same: people match on it.
+
+use std::fmt;
+use std::time::Duration;
+
+use equate_api::kustomize::SourceKind;
+use equate_api::meta::{ALLOW_EMPTY, Reason};
+use equate_apply::id::ObjectId;
+
+use crate::Key;
+
+/// Something is missing that wakes the Kustomization when it comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// Sources of this kind have no controller here.
+    SourceUnserved(SourceKind, Key),
+    /// The source does not exist.
+    SourceAbsent(SourceKind, Key),
+    /// The source has no artifact.
+    NoArtifact(SourceKind, Key),
+    /// The source's artifact is not in the store.
+    NotStored(SourceKind, Key),
+    /// A dependency does not exist.
+    DependencyAbsent(Key),
+    /// A dependency is not ready.
+    DependencyNotReady(Key),
+    /// A dependency is ready at another revision of the common source.
+    DependencyBehind(Key),
+}
+
+impl Wait {
+    /// The reason of `Ready`.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Wait::SourceUnserved(..)
+            | Wait::SourceAbsent(..)
+            | Wait::NoArtifact(..)
+            | Wait::NotStored(..) => Reason::ArtifactFailed,
+            Wait::DependencyAbsent(_) | Wait::DependencyNotReady(_) | Wait::DependencyBehind(_) => {
+                Reason::DependencyNotReady
+            }
+        }
+    }
+
+    /// When to look again if nothing wakes us: a safety net, as every interval here.
+    pub fn look_again(&self) -> Duration {
+        match self {
+            // the store is filled by a controller of this process that may not write a status for it
+            Wait::NotStored(..) => Duration::from_secs(1),
+            _ => Duration::from_secs(30),
+        }
+    }
+
+    /// Whether it usually is over so soon that a word about it is noise.
+    pub fn passing(&self) -> bool {
+        matches!(
+            self,
+            Wait::NotStored(..) | Wait::DependencyNotReady(_) | Wait::DependencyBehind(_)
+        )
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::SourceUnserved(kind, key) => write!(
+                f,
+                "source {kind}/{key} is not served: Equate has no controller for {kind} yet; \
+                 this Kustomization waits and applies nothing"
+            ),
+            Wait::SourceAbsent(kind, key) => {
+                write!(
+                    f,
+                    "{}.source.toolkit.fluxcd.io \"{}\" not found",
+                    plural(*kind),
+                    key.name
+                )
+            }
+            Wait::NoArtifact(kind, key) => write!(f, "Source artifact not found, waiting for {kind}/{key}"),
+            Wait::NotStored(kind, key) => {
+                write!(
+                    f,
+                    "Source is not ready, artifact not found, waiting for {kind}/{key}"
+                )
+            }
+            Wait::DependencyAbsent(key) => write!(
+                f,
+                "dependency '{key}' not found: kustomizations.kustomize.toolkit.fluxcd.io \"{}\" not found",
+                key.name
+            ),
+            Wait::DependencyNotReady(key) => write!(f, "dependency '{key}' is not ready"),
+            Wait::DependencyBehind(key) => write!(f, "dependency '{key}' revision is not up to date"),
+        }
+    }
+}
+
+fn plural(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::GitRepository => "gitrepositories",
+        SourceKind::OciRepository => "ocirepositories",
+        SourceKind::Bucket => "buckets",
+        SourceKind::ExternalArtifact => "externalartifacts",
+    }
+}
+
+/// Nothing happens until somebody changes something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stall {
+    /// A field whose meaning Equate does not have yet.
+    Unsupported(&'static str),
+    /// It depends on itself; the way there and back.
+    Cycle(Vec<Key>),
+    /// The revision declares nothing, and everything held would be deleted.
+    EmptyRender {
+        /// The Kustomization.
+        key: Key,
+        /// The revision.
+        revision: String,
+        /// How many objects it holds.
+        held: usize,
+    },
+    /// The inventory in the status cannot be read.
+    Inventory(String),
+}
+
+impl Stall {
+    /// The reason of `Ready` and `Stalled`.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Stall::Unsupported(_) => Reason::Unsupported,
+            Stall::Cycle(_) => Reason::DependencyNotReady,
+            Stall::EmptyRender { .. } => Reason::EmptyRender,
+            Stall::Inventory(_) => Reason::ReconciliationFailed,
+        }
+    }
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stall::Unsupported(field) => write!(
+                f,
+                "{field} is not supported yet: nothing is applied or deleted until the field is removed"
+            ),
+            Stall::Cycle(way) => {
+                f.write_str("dependency cycle: ")?;
+                for (place, key) in way.iter().enumerate() {
+                    write!(f, "{}{key}", if place > 0 { " -> " } else { "" })?;
+                }
+                f.write_str("; remove one of these from spec.dependsOn")
+            }
+            Stall::EmptyRender { key, revision, held } => write!(
+                f,
+                "revision {revision} declares no objects, and pruning would delete all {held} that are held; \
+                 nothing was changed. If this is meant, confirm with: kubectl -n {} annotate --overwrite \
+                 kustomization.kustomize.toolkit.fluxcd.io/{} {ALLOW_EMPTY}={revision}",
+                key.namespace, key.name
+            ),
+            Stall::Inventory(why) => write!(f, "status.inventory cannot be read: {why}"),
+        }
+    }
+}
+
+/// An object that two Kustomizations declare.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Contest {
+    /// The object.
+    pub id: ObjectId,
+    /// The other Kustomization.
+    pub other: Key,
+}
+
+impl fmt::Display for Contest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (also declared by Kustomization/{})", self.id, self.other)
+    }
+}
+
+/// When a failure is worth another try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Not before the inputs or the spec are others.
+    Never,
+    /// After `spec.retryInterval`.
+    Interval,
+    /// Soon, and later each time: the API server was busy or away.
+    Backoff,
+}
+
+/// A run that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The directory is not in the artifact.
+    PathAbsent(String),
+    /// The manifests cannot be built.
+    Build(String),
+    /// The artifact's content cannot be read.
+    Artifact(String),
+    /// Objects were refused, or cannot be applied at all.
+    Apply(String),
+    /// The API server could not be reached, or was busy.
+    Unreachable(String),
+    /// Objects that are no longer declared could not be deleted.
+    Prune(String),
+    /// A stage did not become healthy in time, and what comes after it was not applied.
+    Stage(String),
+    /// What was applied is not healthy; for how long it was waited, and for what.
+    Health(Duration, String),
+    /// Others hold objects that this one declares.
+    Contested(Vec<Contest>),
+}
+
+impl Failure {
+    /// The reason of `Ready`.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
+            Failure::Build(_) => Reason::BuildFailed,
+            Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
+            Failure::Prune(_) => Reason::PruneFailed,
+            Failure::Health(..) => Reason::HealthCheckFailed,
+            Failure::Contested(_) => Reason::Contested,
+        }
+    }
+
+    /// When it is worth another try.
+    pub fn retry(&self) -> Retry {
+        match self {
+            // pure functions of inputs that have not changed
+            Failure::PathAbsent(_) | Failure::Build(_) => Retry::Never,
+            Failure::Unreachable(_) => Retry::Backoff,
+            Failure::Artifact(_)
+            | Failure::Apply(_)
+            | Failure::Prune(_)
+            | Failure::Stage(_)
+            | Failure::Health(..)
+            | Failure::Contested(_) => Retry::Interval,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::PathAbsent(path) => write!(
+                f,
+                "kustomization path not found: {path} is not in the artifact; check spec.path and the revision"
+            ),
+            Failure::Build(why) => write!(f, "kustomize build failed: {why}"),
+            Failure::Artifact(why)
+            | Failure::Apply(why)
+            | Failure::Unreachable(why)
+            | Failure::Prune(why)
+            | Failure::Stage(why) => f.write_str(why),
+            Failure::Health(waited, why) => write!(
+                f,
+                "health check failed after {}: {why}",
+                super::report::go(*waited)
+            ),
+            Failure::Contested(contests) => {
+                f.write_str("held by another Kustomization and not taken: ")?;
+                for (place, contest) in contests.iter().enumerate() {
+                    write!(f, "{}{contest}", if place > 0 { ", " } else { "" })?;
+                }
+                f.write_str("; declare each object in one place only")
+            }
+        }
+    }
+}

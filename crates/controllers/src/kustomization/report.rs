@@ -1,0 +1,371 @@
+//! What a run came to, as a status: pure, and the same state always gives the same status.
+//!
+//! Each function takes the status as it stands and answers it as it should stand; the caller
+//! writes the difference, and nothing when there is none. Reasons, and the sentences people match
+//! on, are those of Flux's kustomize-controller.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use equate_api::kustomize::{
+    HISTORY_RECORDS_MAX, HistoryRecord, Inventory as StatusInventory, InventoryEntry, KustomizationStatus,
+};
+use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, remove_condition, set_condition};
+use equate_apply::inventory::Inventory;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::declared::Declared;
+use super::reasons::{Failure, Stall, Wait};
+
+const IN_PROGRESS: &str = "Reconciliation in progress";
+
+/// The revision a run is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// The artifact's revision.
+    pub revision: String,
+    /// The revision it was made from, where the source says so.
+    pub origin: Option<String>,
+}
+
+/// What goes into the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The digest of what was built, `sha256:<hex>`.
+    pub digest: String,
+    /// How long the run took.
+    pub took: Duration,
+}
+
+/// What a status says beside how the last run ended: true or not, however that was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Aspects {
+    /// The objects that another Kustomization declares as well.
+    pub contested: Option<String>,
+    /// The objects that somebody keeps changing.
+    pub drifting: Option<String>,
+}
+
+/// What became of the health of what was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Healthy {
+    /// Nothing has to be healthy.
+    Unasked,
+    /// It is, after this time.
+    Passed(Duration),
+    /// It is, as before: nothing new to say.
+    Still,
+}
+
+/// Writes a status: one Kustomization at one moment.
+#[derive(Debug)]
+pub struct Report<'a> {
+    ks: &'a Declared,
+    now: Timestamp,
+    status: KustomizationStatus,
+}
+
+impl<'a> Report<'a> {
+    /// Begins with the status as it stands.
+    pub fn new(ks: &'a Declared, before: &KustomizationStatus, now: Timestamp) -> Self {
+        let mut status = before.clone();
+        // with a first word of ours the definition's default goes: it says that nothing was seen
+        if status.observed_generation.is_none() {
+            status.observed_generation = Some(-1);
+        }
+        Self { ks, now, status }
+    }
+
+    /// The status, with the aspects that hold whatever the run came to.
+    pub fn finish(mut self, aspects: &Aspects) -> KustomizationStatus {
+        self.aspect(
+            ConditionType::Contested,
+            Reason::Contested,
+            aspects.contested.as_deref(),
+        );
+        self.aspect(
+            ConditionType::Drifted,
+            Reason::DriftRepeats,
+            aspects.drifting.as_deref(),
+        );
+        self.status
+    }
+
+    /// New objects are about to be made: their ids are written down before.
+    #[must_use]
+    pub fn started(mut self, revision: &Revision, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        let message = format!(
+            "Applying manifests for revision {} with a timeout of {}",
+            revision.revision,
+            go(self.ks.timeout)
+        );
+        self.progressing(&message);
+        self
+    }
+
+    /// All is applied, and what has to be healthy is waited for.
+    #[must_use]
+    pub fn checking(mut self, revision: &Revision, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        let message = checking(&revision.revision, self.ks.timeout);
+        self.progressing(&message);
+        self.set(
+            ConditionType::Healthy,
+            ConditionStatus::Unknown,
+            Reason::Progressing,
+            &message,
+        );
+        self
+    }
+
+    /// All is as declared.
+    #[must_use]
+    pub fn ready(
+        mut self,
+        revision: &Revision,
+        inventory: &Inventory,
+        attempt: &Attempt,
+        healthy: &Healthy,
+    ) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        self.remember(revision, attempt, Reason::ReconciliationSucceeded);
+        self.status.last_applied_revision = Some(revision.revision.clone());
+        self.status.last_applied_origin_revision = revision.origin.clone();
+        self.clear(ConditionType::Reconciling);
+        self.clear(ConditionType::Stalled);
+        let message = format!("Applied revision: {}", revision.revision);
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::True,
+            Reason::ReconciliationSucceeded,
+            &message,
+        );
+        match healthy {
+            Healthy::Unasked => self.clear(ConditionType::Healthy),
+            Healthy::Still => {}
+            Healthy::Passed(after) => {
+                let message = format!("Health check passed in {}", go(*after));
+                self.set(
+                    ConditionType::Healthy,
+                    ConditionStatus::True,
+                    Reason::Succeeded,
+                    &message,
+                );
+            }
+        }
+        self.status.observed_generation = Some(self.ks.generation);
+        self.answered();
+        self
+    }
+
+    /// The run failed.
+    #[must_use]
+    pub fn failed(
+        mut self,
+        failure: &Failure,
+        revision: &Revision,
+        inventory: &Inventory,
+        attempt: Option<&Attempt>,
+    ) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        if let Some(attempt) = attempt {
+            self.remember(revision, attempt, failure.reason());
+        }
+        let (at, timeout) = (&revision.revision, self.ks.timeout);
+        let doing = match failure {
+            Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
+            Failure::Build(_) => format!(
+                "Building manifests for revision {at} with a timeout of {}",
+                go(timeout)
+            ),
+            Failure::Health(..) => checking(at, timeout),
+            Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) | Failure::Contested(_) => {
+                format!(
+                    "Applying manifests for revision {at} with a timeout of {}",
+                    go(timeout)
+                )
+            }
+            Failure::Prune(_) => format!("Pruning for revision {at} with a timeout of {}", go(timeout)),
+        };
+        self.clear(ConditionType::Stalled);
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            Reason::ProgressingWithRetry,
+            &doing,
+        );
+        let (reason, message) = (failure.reason(), failure.to_string());
+        self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
+        match failure {
+            Failure::Health(_, why) => self.set(ConditionType::Healthy, ConditionStatus::False, reason, why),
+            // of something that is not applied nobody can say that it is healthy
+            _ => self.clear(ConditionType::Healthy),
+        }
+        self.answered();
+        self
+    }
+
+    /// Something is missing.
+    #[must_use]
+    pub fn waiting(mut self, wait: &Wait) -> Self {
+        self.clear(ConditionType::Stalled);
+        if let Some(doing) = condition(&self.status.conditions, ConditionType::Reconciling) {
+            let doing = doing.message.clone();
+            self.set(
+                ConditionType::Reconciling,
+                ConditionStatus::True,
+                Reason::ProgressingWithRetry,
+                &doing,
+            );
+        }
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            wait.reason(),
+            &wait.to_string(),
+        );
+        self.answered();
+        self
+    }
+
+    /// Nothing more happens until somebody changes something.
+    #[must_use]
+    pub fn stalled(mut self, stall: &Stall) -> Self {
+        let (reason, message) = (stall.reason(), stall.to_string());
+        self.clear(ConditionType::Reconciling);
+        self.set(ConditionType::Stalled, ConditionStatus::True, reason, &message);
+        self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
+        self.status.observed_generation = Some(self.ks.generation);
+        self.answered();
+        self
+    }
+
+    /// A suspended Kustomization was asked to run: the request is answered, nothing else changes.
+    #[must_use]
+    pub fn rested(mut self) -> Self {
+        self.answered();
+        self
+    }
+
+    fn progressing(&mut self, doing: &str) {
+        self.clear(ConditionType::Stalled);
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            Reason::Progressing,
+            doing,
+        );
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::Unknown,
+            Reason::Progressing,
+            IN_PROGRESS,
+        );
+    }
+
+    fn attempted(&mut self, revision: &Revision) {
+        self.status.last_attempted_revision = Some(revision.revision.clone());
+    }
+
+    fn hold(&mut self, inventory: &Inventory) {
+        let entries = inventory
+            .entries()
+            .into_iter()
+            .map(|(id, v)| InventoryEntry { id, v });
+        self.status.inventory = Some(StatusInventory {
+            entries: entries.collect(),
+        });
+    }
+
+    /// Whoever asked for a run waits for this: it is said only with an end, good or bad.
+    fn answered(&mut self) {
+        if self.ks.requested_at.is_some() {
+            self.status.last_handled_reconcile_at = self.ks.requested_at.clone();
+        }
+    }
+
+    fn remember(&mut self, revision: &Revision, attempt: &Attempt, reason: Reason) {
+        let mut metadata = BTreeMap::from([("revision".to_owned(), revision.revision.clone())]);
+        if let Some(origin) = &revision.origin {
+            metadata.insert("originRevision".to_owned(), origin.clone());
+        }
+        remember(&mut self.status.history, attempt, reason, metadata, self.now);
+    }
+
+    fn set(&mut self, of: ConditionType, status: ConditionStatus, reason: Reason, message: &str) {
+        set_condition(
+            &mut self.status.conditions,
+            of,
+            status,
+            reason,
+            message,
+            self.ks.generation,
+            self.now,
+        );
+    }
+
+    fn clear(&mut self, of: ConditionType) {
+        remove_condition(&mut self.status.conditions, of);
+    }
+
+    fn aspect(&mut self, of: ConditionType, reason: Reason, message: Option<&str>) {
+        match message {
+            Some(message) => self.set(of, ConditionStatus::True, reason, message),
+            None => self.clear(of),
+        }
+    }
+}
+
+/// Adds a result to the history: the same digest with the same end is one record, the newest first.
+fn remember(
+    history: &mut Vec<HistoryRecord>,
+    attempt: &Attempt,
+    reason: Reason,
+    metadata: BTreeMap<String, String>,
+    now: Timestamp,
+) {
+    let now = Time(now);
+    let same = history.iter().position(|record| {
+        record.digest == attempt.digest && record.last_reconciled_status == reason.as_str()
+    });
+    let before = same.map(|place| history.remove(place));
+    let record = HistoryRecord {
+        digest: attempt.digest.clone(),
+        first_reconciled: before
+            .as_ref()
+            .map_or_else(|| now.clone(), |b| b.first_reconciled.clone()),
+        last_reconciled: now,
+        last_reconciled_duration: attempt.took.into(),
+        last_reconciled_status: reason.as_str().to_owned(),
+        metadata,
+        total_reconciliations: before.map_or(0, |b| b.total_reconciliations) + 1,
+    };
+    history.insert(0, record);
+    history.truncate(HISTORY_RECORDS_MAX);
+}
+
+fn fetching(revision: &str, timeout: Duration) -> String {
+    format!(
+        "Fetching manifests for revision {revision} with a timeout of {}",
+        go(timeout)
+    )
+}
+
+fn checking(revision: &str, timeout: Duration) -> String {
+    format!(
+        "Running health checks for revision {revision} with a timeout of {}",
+        go(timeout)
+    )
+}
+
+/// A length of time as Flux writes it, without more digits than anybody reads.
+pub fn go(time: Duration) -> equate_api::meta::Duration {
+    let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    whole.into()
+}
