@@ -1,1 +1,187 @@
 //! Doing what a plan says: the only place that writes managed objects.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`apply`](self) | stages: objects of one rank at a time, several at once |
+//! | `request` | one request, and what its answer means |
+//! | `discovery` | which kinds the cluster serves |
+//! | `preview` | the plan as the API server would carry it out, without doing so |
+//!
+//! An object that fails stops neither its stage nor the objects beside it, so that one bad manifest
+//! costs one object; the caller does not go on to the next stage. Only this module can make an
+//! [`Applied`]: what was intended cannot be reported as done.
+
+mod applied;
+mod apply;
+mod discovery;
+mod error;
+mod namespaces;
+mod preview;
+mod prune;
+mod request;
+
+pub use applied::{Action, Applied, Done, Outcome};
+pub use discovery::Kind;
+pub use error::{ApplyError, Failure, FieldCause, ResolveError, Retry};
+pub use namespaces::NamespaceError;
+pub use preview::Preview;
+
+use crate::id::ObjectId;
+use crate::plan::Options;
+use discovery::Cache;
+use equate_manifest::object::{GroupVersionKind, Object};
+use kube::Client;
+use request::Endpoint;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A cluster that objects are applied to. Cheap to clone; clones share what is known of its kinds.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    kinds: Arc<Cache>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+/// How steps are carried out.
+#[derive(Debug, Clone)]
+pub struct Execution<'a> {
+    /// What the plan was made with: what was not seen then is judged by it when it is seen.
+    pub options: &'a Options<'a>,
+    /// Whether any object may be recreated when a change to it is refused, not only those that say so.
+    pub force: bool,
+    /// How many objects are written at once.
+    pub concurrency: usize,
+    /// How long one answer is waited for.
+    pub timeout: Duration,
+    /// How long failures that pass (conflicts, 429, 5xx, no answer) are tried again for one object.
+    pub patience: Duration,
+    /// How long an object that is recreated may take to go.
+    pub deletion: Duration,
+}
+
+impl<'a> Execution<'a> {
+    /// Eight objects at once, 30 seconds for an answer, 3 seconds of patience, a minute to go.
+    pub fn new(options: &'a Options<'a>) -> Self {
+        Self {
+            options,
+            force: false,
+            concurrency: 8,
+            timeout: Duration::from_secs(30),
+            patience: Duration::from_secs(3),
+            deletion: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Cluster {
+    /// A cluster by its client. Nothing is asked until something is needed.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            kinds: Arc::default(),
+        }
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A kind as it is served.
+    ///
+    /// # Errors
+    /// When the cluster does not serve it, or does not say.
+    pub async fn resolve(&self, gvk: &GroupVersionKind) -> Result<Kind, ResolveError> {
+        self.kinds.resolve(&self.client, gvk).await
+    }
+
+    /// A kind in the version an inventory names, or in another if that one is not served any more.
+    ///
+    /// # Errors
+    /// When the cluster serves it in no version, or does not say.
+    pub async fn resolve_any_version(&self, gvk: &GroupVersionKind) -> Result<Kind, ResolveError> {
+        self.kinds.resolve_any_version(&self.client, gvk).await
+    }
+
+    /// Says that the kinds of a group change (a CustomResourceDefinition was written or established):
+    /// the next kind that is missing is asked for at once.
+    pub async fn expect_change(&self, group: &str) {
+        self.kinds.expect_change(group).await;
+    }
+
+    /// One object as it is, in the version an inventory names; `None` if it or its kind is not there.
+    ///
+    /// # Errors
+    /// When the cluster does not say.
+    pub async fn get(
+        &self,
+        id: &ObjectId,
+        version: &str,
+        timeout: Duration,
+    ) -> Result<Option<Object>, ApplyError> {
+        let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
+        match self.resolve_any_version(&gvk).await {
+            Ok(kind) => Endpoint { id, kind, timeout }.get(&self.client).await,
+            Err(ResolveError::NoSuchKind { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Repeats what fails in passing until it succeeds or patience ends.
+async fn persist<T>(
+    patience: Duration,
+    mut attempt: impl AsyncFnMut() -> Result<T, ApplyError>,
+) -> Result<T, ApplyError> {
+    /// The first pause; each is twice the one before.
+    const PAUSE: Duration = Duration::from_millis(50);
+    let deadline = Instant::now() + patience;
+    let mut pause = PAUSE;
+    loop {
+        let error = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let wait = match &error {
+            ApplyError::Conflict { .. }
+            | ApplyError::Server { .. }
+            | ApplyError::Unreachable(_)
+            | ApplyError::Timeout { .. }
+            | ApplyError::Webhook { answered: false, .. } => pause,
+            ApplyError::TooManyRequests { retry_after, .. } => retry_after.unwrap_or(pause),
+            _ => return Err(error),
+        };
+        if Instant::now() + wait > deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        pause *= 2;
+    }
+}
+
+/// Whether the API server answers at all; shared by the objects that are written together.
+#[derive(Debug, Default)]
+struct Silence(AtomicBool);
+
+impl Silence {
+    /// Tries one object, unless another has just had no answer.
+    async fn guard<T>(&self, attempt: impl Future<Output = Result<T, ApplyError>>) -> Result<T, ApplyError> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(ApplyError::NotTried);
+        }
+        let result = attempt.await;
+        if result.as_ref().is_err_and(ApplyError::is_silence) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}

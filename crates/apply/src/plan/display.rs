@@ -19,7 +19,9 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create(id) => write!(f, "create {id}"),
-            Self::Patch { id, reason, changes } => {
+            Self::Patch {
+                id, reason, changes, ..
+            } => {
                 write!(f, "patch {id} ({reason})")?;
                 changes.iter().try_for_each(|change| write!(f, "\n    {change}"))
             }

@@ -55,6 +55,8 @@ pub enum Step {
         id: ObjectId,
         /// Why it is not left alone.
         reason: PatchReason,
+        /// The resource version it had when this was planned; `None` if it was not seen.
+        from: Option<String>,
         /// The fields that would change; empty where only digests were compared.
         changes: Vec<Difference>,
     },
@@ -229,7 +231,13 @@ pub fn plan(
     Plan { stages, prune, guard }
 }
 
-fn apply_step(desired: &Desired, presence: &Presence, memory: &Memory, options: &Options<'_>) -> Step {
+/// The step of one desired object. The executor asks again what it sees itself.
+pub(crate) fn apply_step(
+    desired: &Desired,
+    presence: &Presence,
+    memory: &Memory,
+    options: &Options<'_>,
+) -> Step {
     let id = desired.id.clone();
     if desired.own_loop {
         return Step::Keep(id, KeepReason::OwnLoop);
@@ -249,6 +257,7 @@ fn apply_step(desired: &Desired, presence: &Presence, memory: &Memory, options: 
         Presence::Unknown => Step::Patch {
             id,
             reason: PatchReason::NotSeen,
+            from: None,
             changes: Vec::new(),
         },
         Presence::Absent => match backing_off() {
@@ -267,6 +276,7 @@ fn apply_step(desired: &Desired, presence: &Presence, memory: &Memory, options: 
                 _ => Step::Patch {
                     id,
                     reason,
+                    from: Some(observed.resource_version.clone()),
                     changes: Vec::new(),
                 },
             }

@@ -1,0 +1,334 @@
+//! Applying a stage.
+
+use super::applied::{Action, Applied, Done, Outcome};
+use super::error::{ApplyError, Failure};
+use super::request::{Ask, Endpoint};
+use super::{Cluster, Execution, Silence, persist};
+use crate::desired::Desired;
+use crate::id::ObjectId;
+use crate::normal;
+use crate::observed::Observed;
+use crate::order;
+use crate::owned;
+use crate::plan::{self, KeepReason, Memory, PatchReason, Presence, Remembered, Stage, Step};
+use crate::policy::Mode;
+use crate::takeover;
+use equate_manifest::object::Object;
+use futures::StreamExt as _;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// As often are kubectl's leftovers read again when somebody changes the object meanwhile.
+const TAKEOVER_ATTEMPTS: usize = 5;
+
+impl Cluster {
+    /// Carries out the steps of a stage: rank after rank, the objects of one rank several at a time.
+    ///
+    /// Every step has an outcome. When one fails the others are still tried, unless the API server
+    /// does not answer; the caller then leaves out the later stages.
+    pub async fn apply_stage(
+        &self,
+        stage: &Stage,
+        desired: &[Desired],
+        execution: &Execution<'_>,
+    ) -> Applied {
+        let mut given: HashMap<&ObjectId, &Desired> = HashMap::with_capacity(desired.len());
+        for desired in desired {
+            given.entry(&desired.id).or_insert(desired);
+        }
+        let silence = Silence::default();
+        let mut applied = Applied::default();
+        for rank in stage
+            .steps
+            .chunk_by(|a, b| order::rank(&a.id().kind) == order::rank(&b.id().kind))
+        {
+            let steps = futures::stream::iter(rank).map(|step| {
+                let desired = given.get(step.id()).copied();
+                self.apply_outcome(step, desired, execution, &silence)
+            });
+            let mut outcomes = steps.buffered(execution.concurrency.max(1));
+            while let Some(outcome) = outcomes.next().await {
+                applied.outcomes.push(outcome);
+            }
+        }
+        applied
+    }
+
+    async fn apply_outcome(
+        &self,
+        step: &Step,
+        desired: Option<&Desired>,
+        execution: &Execution<'_>,
+        silence: &Silence,
+    ) -> Outcome {
+        let result = match (step, desired) {
+            (Step::Keep(_, reason), _) => Ok(Done::kept(reason.clone(), None)),
+            (_, None) => Err(ApplyError::NotGiven),
+            (_, Some(desired)) => silence.guard(self.apply_one(step, desired, execution)).await,
+        };
+        Outcome {
+            id: step.id().clone(),
+            result: result.map_err(|error| Failure {
+                id: step.id().clone(),
+                origin: desired.and_then(|desired| desired.origin.clone()),
+                error,
+            }),
+        }
+    }
+
+    async fn apply_one(
+        &self,
+        step: &Step,
+        desired: &Desired,
+        execution: &Execution<'_>,
+    ) -> Result<Done, ApplyError> {
+        let endpoint = self.endpoint(desired, execution.timeout).await?;
+        let cx = Writing {
+            cluster: self,
+            endpoint,
+            desired,
+            execution,
+        };
+        let done = match step {
+            Step::Recreate { .. } => cx.recreate().await,
+            Step::Patch {
+                reason: PatchReason::NotSeen,
+                ..
+            } => cx.look_and_apply().await,
+            Step::Create(_) if desired.policy.mode == Mode::IfNotPresent => cx.look_and_apply().await,
+            Step::Patch { from, .. } => cx.apply(from.as_deref()).await,
+            Step::Create(_) | Step::Prune { .. } | Step::Keep(..) => cx.apply(None).await,
+        };
+        match done {
+            Err(ApplyError::NoSuchKind { gvk }) => {
+                self.kinds.forget(&gvk);
+                Err(ApplyError::NoSuchKind { gvk })
+            }
+            Ok(done) => {
+                if &*desired.id.kind == "CustomResourceDefinition" {
+                    self.expect_change(group_of(&desired.object)).await;
+                }
+                Ok(done)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn endpoint<'d>(
+        &self,
+        desired: &'d Desired,
+        timeout: Duration,
+    ) -> Result<Endpoint<'d>, ApplyError> {
+        let gvk = desired.object.gvk().ok_or_else(|| ApplyError::ApiVersion {
+            api_version: desired.object.api_version().to_owned(),
+        })?;
+        Ok(Endpoint {
+            id: &desired.id,
+            kind: self.resolve(&gvk).await?,
+            timeout,
+        })
+    }
+}
+
+/// The group that a CustomResourceDefinition defines kinds in.
+fn group_of(definition: &Object) -> &str {
+    let spec = definition.0.get("spec");
+    spec.and_then(|spec| spec.get("group")?.as_str())
+        .unwrap_or_default()
+}
+
+/// Writing one object.
+struct Writing<'a> {
+    cluster: &'a Cluster,
+    endpoint: Endpoint<'a>,
+    desired: &'a Desired,
+    execution: &'a Execution<'a>,
+}
+
+impl Writing<'_> {
+    async fn ask(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
+        let client = &self.cluster.client;
+        persist(self.execution.patience, async || {
+            self.endpoint.ask(client, ask).await
+        })
+        .await
+    }
+
+    async fn get(&self) -> Result<Option<Object>, ApplyError> {
+        let client = &self.cluster.client;
+        persist(self.execution.patience, async || self.endpoint.get(client).await).await
+    }
+
+    /// Decides again with the object at hand: when it was planned, nobody had seen it.
+    async fn look_and_apply(&self) -> Result<Done, ApplyError> {
+        let Some(live) = self.get().await? else {
+            return self.apply(None).await;
+        };
+        let observed = Arc::new(Observed::of(&live));
+        let presence = Presence::Present(Arc::clone(&observed));
+        match plan::apply_step(
+            self.desired,
+            &presence,
+            &Memory::default(),
+            self.execution.options,
+        ) {
+            Step::Keep(_, reason) => {
+                let unchanged = reason == KeepReason::Unchanged;
+                let remembered = self.remembered(&observed);
+                let mut done = Done::kept(reason, Some(Arc::unwrap_or_clone(observed)));
+                done.remembered = unchanged.then_some(remembered);
+                Ok(done)
+            }
+            _ => self.apply(Some(&observed.resource_version)).await,
+        }
+    }
+
+    /// Applies; recreates if the change is refused and that is allowed.
+    async fn apply(&self, from: Option<&str>) -> Result<Done, ApplyError> {
+        let (object, warnings) = (&self.desired.object, Vec::new());
+        let refused = match self.apply_object(object, from, warnings).await {
+            Err(ApplyError::Invalid { message, fields }) => (message, fields),
+            other => return other,
+        };
+        let (message, fields) = refused;
+        if fields.is_empty() && message.contains("field not declared in schema") {
+            return self.apply_without_unknown_fields(from, message).await;
+        }
+        // An object that could be created as it is wanted is valid: what is refused is the change.
+        // Flux would delete before it knows (`pkg/ssa/errors/immutable.go`).
+        if !self.could_be_created().await {
+            return Err(ApplyError::Invalid { message, fields });
+        }
+        if self.execution.force || self.desired.policy.force {
+            return self.recreate().await;
+        }
+        Err(ApplyError::Immutable { message, fields })
+    }
+
+    async fn apply_object(
+        &self,
+        object: &Object,
+        from: Option<&str>,
+        warnings: Vec<String>,
+    ) -> Result<Done, ApplyError> {
+        let dry_run = false;
+        let mut answer = self.ask(Ask::Apply { object, dry_run }).await?;
+        let created = answer.created;
+        if self.desired.policy.mode != Mode::Merge && takeover::needed(&answer.object) {
+            self.take_over(answer.object).await?;
+            answer = self.ask(Ask::Apply { object, dry_run }).await?;
+        }
+        let observed = Observed::of(&answer.object);
+        let action = match from {
+            _ if created => Action::Created,
+            Some(from) if from == observed.resource_version => Action::Unchanged,
+            _ => Action::Configured,
+        };
+        Ok(Done {
+            action,
+            remembered: Some(self.remembered(&observed)),
+            observed: Some(observed),
+            warnings,
+        })
+    }
+
+    /// The digest of the object as planned, also if less was sent: it is what the next plan compares.
+    fn remembered(&self, observed: &Observed) -> Remembered {
+        Remembered {
+            desired: self.desired.digest,
+            owned: observed.owned,
+        }
+    }
+
+    /// As Flux, which drops fields that its types do not have without a word. Here they are named.
+    async fn apply_without_unknown_fields(
+        &self,
+        from: Option<&str>,
+        message: String,
+    ) -> Result<Done, ApplyError> {
+        let mut object = self.desired.object.clone();
+        let unknown = normal::normalise(&mut object, normal::Unknown::Drop);
+        if unknown.is_empty() || owned::desired(&object) == self.desired.digest {
+            return Err(ApplyError::Invalid {
+                message,
+                fields: Vec::new(),
+            });
+        }
+        let warnings = unknown
+            .iter()
+            .map(|field| format!("unknown field {field} was left out"))
+            .collect();
+        self.apply_object(&object, from, warnings).await
+    }
+
+    async fn take_over(&self, mut live: Object) -> Result<(), ApplyError> {
+        let client = &self.cluster.client;
+        for _ in 0..TAKEOVER_ATTEMPTS {
+            let Some(patch) = takeover::patch(&live) else {
+                return Ok(());
+            };
+            match self.endpoint.ask(client, Ask::JsonPatch(&patch)).await {
+                Ok(_) => return Ok(()),
+                Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
+                    Some(newer) => live = newer,
+                    None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ApplyError::Conflict {
+            message: format!("its managers changed {TAKEOVER_ATTEMPTS} times while they were taken over"),
+        })
+    }
+
+    /// A dry run of a creation validates before it finds that the name is taken.
+    async fn could_be_created(&self) -> bool {
+        let asked = self.ask_once(Ask::CreateDryRun(&self.desired.object)).await;
+        matches!(asked, Err(ApplyError::Conflict { .. }))
+    }
+
+    async fn ask_once(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
+        self.endpoint.ask(&self.cluster.client, ask).await
+    }
+
+    async fn recreate(&self) -> Result<Done, ApplyError> {
+        /// How often it is looked whether the object is gone, at first and at last.
+        const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+        let Some(live) = self.get().await? else {
+            return self.apply_object(&self.desired.object, None, Vec::new()).await;
+        };
+        let uid = Observed::of(&live).uid;
+        match self.ask(Ask::Delete { uid: &uid }).await {
+            Ok(_) | Err(ApplyError::Refused { code: 404, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let deadline = Instant::now() + self.execution.deletion;
+        let mut pause = LOOK.0;
+        while let Some(live) = self.get().await?
+            && Observed::of(&live).uid == uid
+        {
+            if Instant::now() + pause > deadline {
+                return Err(ApplyError::StillThere {
+                    after: self.execution.deletion,
+                    finalizers: finalizers(&live),
+                });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK.1);
+        }
+        let mut done = self.apply_object(&self.desired.object, None, Vec::new()).await?;
+        done.action = Action::Recreated;
+        Ok(done)
+    }
+}
+
+fn finalizers(live: &Object) -> Vec<String> {
+    let found = live.metadata().and_then(|m| m.get("finalizers")?.as_array());
+    found
+        .into_iter()
+        .flatten()
+        .filter_map(|f| f.as_str().map(str::to_owned))
+        .collect()
+}

@@ -1,0 +1,199 @@
+//! Which kinds the cluster serves, where, and whether they live in namespaces.
+//!
+//! All of it is read once, with the two requests of aggregated discovery. A kind that is missing is
+//! asked for again by its group and version alone, at most once a second however many ask: kinds
+//! appear when their CustomResourceDefinition is established, often one that was just applied.
+
+use super::error::ResolveError;
+use equate_manifest::object::GroupVersionKind;
+use kube::core::discovery::ApiResource;
+use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
+use kube::{Client, Error};
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// A group and version that lacks a kind is asked again only after this.
+const REFRESH_AFTER: Duration = Duration::from_secs(1);
+
+/// A kind as the cluster serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kind {
+    /// Where it is served.
+    pub resource: ApiResource,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// The served kinds of a group version, by name.
+type Kinds = HashMap<String, Kind>;
+
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    /// By group and version. Readers never wait for a request.
+    known: RwLock<HashMap<(String, String), Arc<Kinds>>>,
+    /// Held while asking: whoever waits for it finds the answer of who was first.
+    asking: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// Whether all was read once.
+    all: bool,
+    /// When a group version was asked for last.
+    last: HashMap<(String, String), Instant>,
+}
+
+impl Cache {
+    pub(super) async fn resolve(
+        &self,
+        client: &Client,
+        gvk: &GroupVersionKind,
+    ) -> Result<Kind, ResolveError> {
+        if let Some(kind) = self.get(gvk) {
+            return Ok(kind);
+        }
+        let missing = || ResolveError::NoSuchKind { gvk: gvk.clone() };
+        let mut asked = self.asking.lock().await;
+        if !asked.all {
+            self.read_all(client).await?;
+            asked.all = true;
+        }
+        if let Some(kind) = self.get(gvk) {
+            return Ok(kind);
+        }
+        let key = (gvk.group.clone(), gvk.version.clone());
+        if asked
+            .last
+            .get(&key)
+            .is_some_and(|at| at.elapsed() < REFRESH_AFTER)
+        {
+            return Err(missing());
+        }
+        let kinds = read_one(client, gvk).await?;
+        asked.last.insert(key, Instant::now());
+        self.put(&gvk.group, &gvk.version, kinds);
+        self.get(gvk).ok_or_else(missing)
+    }
+
+    /// The kind in whatever version the cluster serves, the one asked for first.
+    pub(super) async fn resolve_any_version(
+        &self,
+        client: &Client,
+        gvk: &GroupVersionKind,
+    ) -> Result<Kind, ResolveError> {
+        let missing = match self.resolve(client, gvk).await {
+            Err(missing @ ResolveError::NoSuchKind { .. }) => missing,
+            other => return other,
+        };
+        let known = self
+            .known
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut versions: Vec<_> = known
+            .iter()
+            .filter(|((group, _), _)| *group == gvk.group)
+            .collect();
+        versions.sort_by_key(|((_, version), _)| version.as_str());
+        versions
+            .into_iter()
+            .find_map(|(_, kinds)| kinds.get(&gvk.kind).cloned())
+            .ok_or(missing)
+    }
+
+    /// Lets the next one who misses a kind of the group ask at once: its kinds are known to change.
+    pub(super) async fn expect_change(&self, group: &str) {
+        self.asking.lock().await.last.retain(|(g, _), _| g != group);
+    }
+
+    /// Forgets a kind that turned out not to be served any more.
+    pub(super) fn forget(&self, gvk: &GroupVersionKind) {
+        let key = (gvk.group.clone(), gvk.version.clone());
+        self.known
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .remove(&key);
+    }
+
+    fn get(&self, gvk: &GroupVersionKind) -> Option<Kind> {
+        let known = self
+            .known
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // borrowing a pair of strings needs a pair of strings; resolving is once per object and apply
+        let kinds = known.get(&(gvk.group.clone(), gvk.version.clone()))?;
+        kinds.get(&gvk.kind).cloned()
+    }
+
+    fn put(&self, group: &str, version: &str, kinds: Kinds) {
+        self.known
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert((group.to_owned(), version.to_owned()), Arc::new(kinds));
+    }
+
+    async fn read_all(&self, client: &Client) -> Result<(), ResolveError> {
+        let discovery = Discovery::new(client.clone())
+            .run_aggregated()
+            .await
+            .map_err(ResolveError::Unreachable)?;
+        for group in discovery.groups() {
+            for version in group.versions() {
+                let kinds = group
+                    .versioned_resources(version)
+                    .into_iter()
+                    .filter_map(applicable)
+                    .collect();
+                self.put(group.name(), version, kinds);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn applicable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Option<(String, Kind)> {
+    let kind = Kind {
+        namespaced: capabilities.scope == Scope::Namespaced,
+        resource,
+    };
+    let can = capabilities.supports_operation(verbs::GET) || capabilities.supports_operation(verbs::CREATE);
+    can.then(|| (kind.resource.kind.clone(), kind))
+}
+
+/// The kinds of one group version; none if it is not served.
+async fn read_one(client: &Client, gvk: &GroupVersionKind) -> Result<Kinds, ResolveError> {
+    let answer = if gvk.group.is_empty() {
+        client.list_core_api_resources(&gvk.version).await
+    } else {
+        let group_version = format!("{}/{}", gvk.group, gvk.version);
+        client.list_api_group_resources(&group_version).await
+    };
+    let list = match answer {
+        Ok(list) => list,
+        Err(Error::Api(status)) if status.code == 404 => return Ok(Kinds::new()),
+        Err(error) => return Err(ResolveError::Unreachable(error)),
+    };
+    let group_version = gvk.group_version();
+    let kinds = list
+        .resources
+        .into_iter()
+        .filter(|resource| !resource.name.contains('/'));
+    Ok(kinds
+        .map(|found| {
+            let resource = ApiResource {
+                group: gvk.group.clone(),
+                version: gvk.version.clone(),
+                api_version: group_version.to_string(),
+                kind: found.kind.clone(),
+                plural: found.name,
+            };
+            let kind = Kind {
+                resource,
+                namespaced: found.namespaced,
+            };
+            (found.kind, kind)
+        })
+        .collect())
+}

@@ -1,0 +1,97 @@
+//! Where objects live: decided before they are planned, because it is part of what they are called.
+
+use super::Cluster;
+use super::error::ResolveError;
+use crate::id::ObjectId;
+use equate_manifest::object::{GroupVersionKind, Object};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Why it is not known where an object lives.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// It lives in a namespace, and none is named.
+    #[error("{id} namespace not specified")]
+    NotSpecified {
+        /// The object.
+        id: ObjectId,
+        /// Its place among those given.
+        index: usize,
+    },
+    /// The cluster does not say which kinds it has.
+    #[error("it is not known which kinds live in namespaces")]
+    Resolve(#[source] ResolveError),
+}
+
+impl Cluster {
+    /// Gives objects without a namespace the default one, and takes it from those whose kind has none.
+    ///
+    /// Kinds that the same objects define count as served. A kind nobody knows is left as it is: it
+    /// fails by name when it is applied.
+    ///
+    /// # Errors
+    /// When an object needs a namespace and there is no default, as in Flux; when the cluster does not answer.
+    pub async fn settle_namespaces<'o>(
+        &self,
+        objects: impl IntoIterator<Item = &'o mut Object>,
+        default: Option<&str>,
+    ) -> Result<(), NamespaceError> {
+        let mut objects: Vec<_> = objects.into_iter().collect();
+        let defined = definitions(&objects);
+        for (index, object) in objects.iter_mut().enumerate() {
+            let Some(gvk) = object.gvk() else {
+                continue;
+            };
+            let namespaced = match defined.get(&(gvk.group.clone(), gvk.kind.clone())) {
+                Some(namespaced) => *namespaced,
+                None => match self.namespaced(&gvk).await? {
+                    Some(namespaced) => namespaced,
+                    None => continue,
+                },
+            };
+            match (namespaced, object.namespace().is_empty(), default) {
+                (true, false, _) | (false, true, _) => {}
+                (false, false, _) => set_namespace(object, None),
+                (true, true, Some(default)) => set_namespace(object, Some(default)),
+                (true, true, None) => {
+                    let id = ObjectId::of(object);
+                    return Err(NamespaceError::NotSpecified { id, index });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn namespaced(&self, gvk: &GroupVersionKind) -> Result<Option<bool>, NamespaceError> {
+        match self.resolve(gvk).await {
+            Ok(kind) => Ok(Some(kind.namespaced)),
+            Err(ResolveError::NoSuchKind { .. }) => Ok(None),
+            Err(error) => Err(NamespaceError::Resolve(error)),
+        }
+    }
+}
+
+fn set_namespace(object: &mut Object, namespace: Option<&str>) {
+    if let Some(Value::Object(metadata)) = object.0.get_mut("metadata") {
+        match namespace {
+            Some(namespace) => metadata.insert("namespace".to_owned(), Value::String(namespace.to_owned())),
+            None => metadata.remove("namespace"),
+        };
+    }
+}
+
+/// Whether the kinds that the objects define live in namespaces, by group and kind.
+fn definitions(objects: &[&mut Object]) -> HashMap<(String, String), bool> {
+    let definitions = objects
+        .iter()
+        .filter(|object| object.kind() == "CustomResourceDefinition");
+    definitions
+        .filter_map(|object| {
+            let spec = object.0.get("spec")?;
+            let group = spec.get("group")?.as_str()?;
+            let kind = spec.get("names")?.get("kind")?.as_str()?;
+            let namespaced = spec.get("scope")?.as_str()? == "Namespaced";
+            Some(((group.to_owned(), kind.to_owned()), namespaced))
+        })
+        .collect()
+}

@@ -1,0 +1,192 @@
+//! A plan as the API server would carry it out, without doing so: what `equate diff` shows.
+
+use super::error::{ApplyError, Failure};
+use super::request::Ask;
+use super::{Cluster, Execution};
+use crate::desired::Desired;
+use crate::difference;
+use crate::id::ObjectId;
+use crate::observed::Observed;
+use crate::plan::{self, KeepReason, Memory, PatchReason, Plan, Presence, Stage, Step};
+use futures::StreamExt as _;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A plan with every field that would change, and what would fail.
+#[derive(Debug, Default)]
+pub struct Preview {
+    /// The plan. Objects that would fail have the step they had.
+    pub plan: Plan,
+    /// What would fail.
+    pub failures: Vec<Failure>,
+}
+
+/// What an apply would do to one object.
+enum Foreseen {
+    Step(Step),
+    Fails(Step, Failure),
+}
+
+impl Cluster {
+    /// Holds a plan against the API server: reads every object, and applies it as a dry run.
+    ///
+    /// Objects whose namespace or kind the plan itself creates cannot be tried; they are foreseen to
+    /// be created.
+    pub async fn preview(&self, plan: &Plan, desired: &[Desired], execution: &Execution<'_>) -> Preview {
+        let given: HashMap<&ObjectId, &Desired> = desired.iter().map(|d| (&d.id, d)).collect();
+        let mut preview = Preview {
+            plan: Plan {
+                stages: Vec::new(),
+                prune: plan.prune.clone(),
+                guard: plan.guard.clone(),
+            },
+            failures: Vec::new(),
+        };
+        let coming = Coming::of(desired);
+        for stage in &plan.stages {
+            let steps = futures::stream::iter(&stage.steps).map(|step| {
+                let desired = given.get(step.id()).copied();
+                self.foresee(step, desired, &coming, execution)
+            });
+            let mut foreseen = steps.buffered(execution.concurrency.max(1));
+            let mut steps = Vec::with_capacity(stage.steps.len());
+            while let Some(foreseen) = foreseen.next().await {
+                match foreseen {
+                    Foreseen::Step(step) => steps.push(step),
+                    Foreseen::Fails(step, failure) => {
+                        steps.push(step);
+                        preview.failures.push(failure);
+                    }
+                }
+            }
+            preview.plan.stages.push(Stage {
+                kind: stage.kind,
+                steps,
+            });
+        }
+        preview
+    }
+
+    async fn foresee(
+        &self,
+        step: &Step,
+        desired: Option<&Desired>,
+        coming: &Coming<'_>,
+        execution: &Execution<'_>,
+    ) -> Foreseen {
+        let Some(desired) = desired.filter(|_| step.acts()) else {
+            return Foreseen::Step(step.clone());
+        };
+        match self.try_step(desired, execution).await {
+            Ok(step) => Foreseen::Step(step),
+            Err(ApplyError::NamespaceMissing { namespace }) if coming.namespaces.contains(&*namespace) => {
+                Foreseen::Step(Step::Create(desired.id.clone()))
+            }
+            Err(ApplyError::NoSuchKind { gvk })
+                if coming.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str())) =>
+            {
+                Foreseen::Step(Step::Create(desired.id.clone()))
+            }
+            Err(error) => Foreseen::Fails(
+                step.clone(),
+                Failure {
+                    id: desired.id.clone(),
+                    origin: desired.origin.clone(),
+                    error,
+                },
+            ),
+        }
+    }
+
+    async fn try_step(&self, desired: &Desired, execution: &Execution<'_>) -> Result<Step, ApplyError> {
+        let endpoint = self.endpoint(desired, execution.timeout).await?;
+        let id = desired.id.clone();
+        let live = endpoint.get(&self.client).await?;
+        let (presence, from) = match &live {
+            None => (Presence::Absent, None),
+            Some(live) => {
+                let observed = Observed::of(live);
+                let from = observed.resource_version.clone();
+                (Presence::Present(Arc::new(observed)), Some(from))
+            }
+        };
+        let planned = plan::apply_step(desired, &presence, &Memory::default(), execution.options);
+        let Step::Patch { reason, .. } = planned else {
+            // also a creation is tried, so that what the API server refuses is seen
+            if let Step::Create(_) = planned {
+                let object = &desired.object;
+                endpoint
+                    .ask(
+                        &self.client,
+                        Ask::Apply {
+                            object,
+                            dry_run: true,
+                        },
+                    )
+                    .await?;
+            }
+            return Ok(planned);
+        };
+        let object = &desired.object;
+        let tried = endpoint
+            .ask(
+                &self.client,
+                Ask::Apply {
+                    object,
+                    dry_run: true,
+                },
+            )
+            .await;
+        let answer = match tried {
+            Err(ApplyError::Invalid { message, fields }) => {
+                let creatable = endpoint.ask(&self.client, Ask::CreateDryRun(object)).await;
+                let creatable = matches!(creatable, Err(ApplyError::Conflict { .. }));
+                return match (creatable, execution.force || desired.policy.force) {
+                    (true, true) => Ok(Step::Recreate { id, why: message }),
+                    (true, false) => Err(ApplyError::Immutable { message, fields }),
+                    (false, _) => Err(ApplyError::Invalid { message, fields }),
+                };
+            }
+            other => other?,
+        };
+        let changes = live.map_or_else(Vec::new, |live| difference::differences(&live, &answer.object));
+        if changes.is_empty() && reason != PatchReason::Takeover {
+            return Ok(Step::Keep(id, KeepReason::Unchanged));
+        }
+        Ok(Step::Patch {
+            id,
+            reason,
+            from,
+            changes,
+        })
+    }
+}
+
+/// What the plan's own objects bring into being.
+struct Coming<'a> {
+    namespaces: HashSet<&'a str>,
+    kinds: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Coming<'a> {
+    fn of(desired: &'a [Desired]) -> Self {
+        let namespaces = desired
+            .iter()
+            .filter(|d| &*d.id.kind == "Namespace" && d.id.group.is_empty())
+            .map(|d| &*d.id.name);
+        let kinds = desired
+            .iter()
+            .filter(|d| &*d.id.kind == "CustomResourceDefinition")
+            .filter_map(|d| {
+                let spec = d.object.0.get("spec")?;
+                Some((
+                    spec.get("group")?.as_str()?,
+                    spec.get("names")?.get("kind")?.as_str()?,
+                ))
+            });
+        Self {
+            namespaces: namespaces.collect(),
+            kinds: kinds.collect(),
+        }
+    }
+}

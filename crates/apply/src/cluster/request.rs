@@ -1,0 +1,214 @@
+//! One request to the API server, and what its answer means.
+//!
+//! Requests are built here rather than through `kube::Api`, because two things it hides decide what
+//! happens next: whether an apply created the object (201), and the `Retry-After` header.
+
+use super::discovery::Kind;
+use super::error::{ApplyError, FieldCause};
+use crate::id::ObjectId;
+use crate::owner::FIELD_MANAGER;
+use equate_manifest::object::{GroupVersionKind, Object};
+use http::{Method, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use kube::Client;
+use kube::client::Body;
+use kube::core::{DynamicObject, Resource as _, Status};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// As much of an answer is read; etcd holds objects of 1.5 MiB, managed fields included.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ask<'a> {
+    Get,
+    Apply {
+        object: &'a Object,
+        dry_run: bool,
+    },
+    /// Creates nothing: says whether the object could be created.
+    CreateDryRun(&'a Object),
+    JsonPatch(&'a [Value]),
+    /// In the background, if it still has this uid.
+    Delete {
+        uid: &'a str,
+    },
+}
+
+/// The object that was answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) object: Object,
+    pub(super) created: bool,
+}
+
+/// Talks to the API server about one object.
+#[derive(Debug)]
+pub(super) struct Endpoint<'a> {
+    pub(super) id: &'a ObjectId,
+    pub(super) kind: Kind,
+    pub(super) timeout: Duration,
+}
+
+impl Endpoint<'_> {
+    /// The object as it is; `None` if it is not there, which it also is not when its kind is not served.
+    pub(super) async fn get(&self, client: &Client) -> Result<Option<Object>, ApplyError> {
+        match self.ask(client, Ask::Get).await {
+            Ok(answer) => Ok(Some(answer.object)),
+            Err(ApplyError::NoSuchKind { .. } | ApplyError::Refused { code: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn ask(&self, client: &Client, ask: Ask<'_>) -> Result<Answer, ApplyError> {
+        let request = self.request(ask)?;
+        let exchange = async {
+            let response = client.send(request).await.map_err(ApplyError::Unreachable)?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+            let bytes = body.map_err(unreadable)?.to_bytes();
+            Ok::<_, ApplyError>((head, bytes))
+        };
+        let (head, bytes) = tokio::time::timeout(self.timeout, exchange)
+            .await
+            .map_err(|_| ApplyError::Timeout { after: self.timeout })??;
+        if head.status.is_success() {
+            return Ok(Answer {
+                object: serde_json::from_slice(&bytes).map_err(ApplyError::Answer)?,
+                created: head.status == StatusCode::CREATED,
+            });
+        }
+        let retry_after = head.headers.get(header::RETRY_AFTER);
+        let retry_after = retry_after.and_then(|v| v.to_str().ok()?.parse().ok().map(Duration::from_secs));
+        let status = serde_json::from_slice(&bytes).unwrap_or_else(|_| Status {
+            message: String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).into_owned(),
+            ..Status::default()
+        });
+        Err(self.refusal(head.status.as_u16(), &status, retry_after))
+    }
+
+    fn request(&self, ask: Ask<'_>) -> Result<http::Request<Body>, ApplyError> {
+        let namespace = self.kind.namespaced.then_some(&*self.id.namespace);
+        let collection = DynamicObject::url_path(&self.kind.resource, namespace);
+        let item = format!("{collection}/{}", self.id.name);
+        let dry = |dry_run: bool| if dry_run { "&dryRun=All" } else { "" };
+        let (method, uri, content_type, body) = match ask {
+            Ask::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
+            Ask::Apply { object, dry_run } => (
+                Method::PATCH,
+                format!("{item}?fieldManager={FIELD_MANAGER}&force=true{}", dry(dry_run)),
+                "application/apply-patch+yaml",
+                serde_json::to_vec(object),
+            ),
+            Ask::CreateDryRun(object) => (
+                Method::POST,
+                format!("{collection}?fieldManager={FIELD_MANAGER}&dryRun=All"),
+                "application/json",
+                serde_json::to_vec(object),
+            ),
+            Ask::JsonPatch(patch) => (
+                Method::PATCH,
+                format!("{item}?fieldManager={FIELD_MANAGER}"),
+                "application/json-patch+json",
+                serde_json::to_vec(patch),
+            ),
+            Ask::Delete { uid } => (
+                Method::DELETE,
+                item,
+                "application/json",
+                serde_json::to_vec(&json!({
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "propagationPolicy": "Background",
+                    "preconditions": { "uid": uid },
+                })),
+            ),
+        };
+        http::Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::ACCEPT, "application/json")
+            .body(Body::from(body.map_err(ApplyError::Answer)?))
+            .map_err(|error| ApplyError::Unreachable(kube::Error::HttpError(error)))
+    }
+
+    /// What a refusal is about. Texts are looked at only where the API server gives nothing else.
+    fn refusal(&self, code: u16, status: &Status, retry_after: Option<Duration>) -> ApplyError {
+        let message = status.message.clone();
+        let details = status.details.as_ref();
+        let causes = details.map_or(&[][..], |details| &details.causes);
+        let namespace = self.id.namespace.to_string();
+        if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
+            return ApplyError::NamespaceTerminating { namespace };
+        }
+        if message.contains("admission webhook") && message.contains("denied the request") {
+            return ApplyError::Webhook {
+                message,
+                answered: true,
+            };
+        }
+        if message.contains("failed calling webhook") {
+            return ApplyError::Webhook {
+                message,
+                answered: false,
+            };
+        }
+        match code {
+            400 | 422 => ApplyError::Invalid {
+                fields: causes
+                    .iter()
+                    .filter(|cause| !cause.field.is_empty())
+                    .map(|cause| FieldCause {
+                        field: cause.field.clone(),
+                        message: cause.message.clone(),
+                    })
+                    .collect(),
+                message,
+            },
+            401 => ApplyError::Unauthorized { message },
+            403 if message.contains("exceeded quota") => ApplyError::Quota { message },
+            403 => ApplyError::Forbidden { message },
+            404 if details.is_none_or(|d| d.name.is_empty()) => ApplyError::NoSuchKind {
+                gvk: GroupVersionKind::new(
+                    &self.kind.resource.group,
+                    &self.kind.resource.version,
+                    &self.kind.resource.kind,
+                ),
+            },
+            404 if details.is_some_and(|d| d.kind == "namespaces" && &*self.id.kind != "Namespace") => {
+                ApplyError::NamespaceMissing { namespace }
+            }
+            409 => ApplyError::Conflict { message },
+            429 => {
+                let told = details.map_or(0, |d| d.retry_after_seconds);
+                let told = (told > 0).then(|| Duration::from_secs(told.into()));
+                ApplyError::TooManyRequests {
+                    message,
+                    retry_after: retry_after.or(told),
+                }
+            }
+            // structured merge's errors come as 500s
+            500 if message.contains("field not declared in schema")
+                || message.contains("failed to create typed patch object") =>
+            {
+                ApplyError::Invalid {
+                    message,
+                    fields: Vec::new(),
+                }
+            }
+            500.. => ApplyError::Server { code, message },
+            _ => ApplyError::Refused { code, message },
+        }
+    }
+}
+
+fn unreadable(error: Box<dyn std::error::Error + Send + Sync>) -> ApplyError {
+    if error.is::<LengthLimitError>() {
+        return ApplyError::AnswerSize {
+            limit: ANSWER_BYTES_MAX,
+        };
+    }
+    ApplyError::Unreachable(kube::Error::Service(error))
+}
