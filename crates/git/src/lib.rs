@@ -1,1 +1,41 @@
-//! Bare mirrors, incremental fetch, trees without checkout.
+//! Git as Equate reads it: what a remote's refs say, the objects of one commit, a tree without a checkout.
+//!
+//! Everything here blocks; callers run it on threads made for that. The one subprocess is `ssh`.
+//! Nothing here reads a user's or the system's git configuration, asks a person, runs a hook or
+//! a filter, or writes to a repository it was pointed at.
+//!
+//! * [`Mirrors`] resolves and fetches: one bare mirror per URL and credential, or a local
+//!   directory that stands in for a URL and is read in place.
+//! * [`Commit`] and [`Tree`] are what was fetched.
+//! * [`watch()`] tells when a local repository's refs moved, [`LocalRepository`] what it is.
+
+mod commit;
+mod fetch;
+mod kind;
+mod limits;
+mod local;
+mod mirror;
+mod mirrors;
+mod reference;
+mod remote;
+mod resolve;
+mod secret;
+mod store;
+mod transport;
+mod tree;
+mod versions;
+mod watch;
+
+pub use commit::{Commit, Signature};
+pub use fetch::FetchError;
+pub use kind::Kind;
+pub use limits::Limits;
+pub use local::{Head, LocalRepository, OpenError};
+pub use mirrors::Mirrors;
+pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
+pub use remote::{Credentials, Remote, TIMEOUT, UrlError};
+pub use resolve::ResolveError;
+pub use secret::Secret;
+pub use transport::RemoteError;
+pub use tree::{BlobId, Entry, Mode, Tree, TreeError, TreeId};
+pub use watch::{Watch, WatchError, watch};

@@ -1,0 +1,357 @@
+//! One commit into a mirror: shallow, incremental, whole.
+//!
+//! A commit counts as fetched once everything its tree names is there; a ref in the mirror marks
+//! it. What was marked is offered as the base of the next fetch, so that only what is new
+//! travels.
+
+use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Instant};
+
+use gix::ObjectId;
+
+use crate::{
+    commit::Commit,
+    kind::Kind,
+    limits::Limits,
+    mirror::{Generation, Held, Mirror, MirrorError},
+    reference::Revision,
+    remote::{Credentials, Endpoint, Remote, UrlError},
+    store::OpenStoreError,
+    transport::{Clients, RemoteError, Session, SessionError},
+    tree::{Mode, TreeError},
+};
+
+/// Where fetched commits are marked.
+const MARKS: &str = "refs/fetched/";
+
+/// Why a revision's commit is not at hand.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The URL or the credentials can never work.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The remote could not be asked, or did not give it.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// The remote no longer has the commit: it was rewritten or deleted since it was resolved.
+    #[error("commit {commit} is not in {place}{}", moved(reference.as_deref(), tip.as_deref()))]
+    Gone {
+        /// The commit.
+        commit: String,
+        /// The remote.
+        place: String,
+        /// The ref it was found at.
+        reference: Option<String>,
+        /// Where that ref leads now.
+        tip: Option<String>,
+    },
+    /// A local repository has no such commit.
+    #[error("commit {commit} is not in {place}")]
+    Absent {
+        /// The commit.
+        commit: String,
+        /// The directory.
+        place: String,
+        /// What gix said.
+        source: gix::Error,
+    },
+    /// The remote sent a commit without all that belongs to it, or one beyond a limit.
+    #[error("commit {commit} of {place} came incomplete")]
+    Incomplete {
+        /// The commit.
+        commit: String,
+        /// The remote.
+        place: String,
+        /// What is missing or too large.
+        source: TreeError,
+    },
+    /// Another call worked in the same mirror for the whole time.
+    #[error("the mirror of {place} was busy for {seconds}s")]
+    Busy {
+        /// The remote.
+        place: String,
+        /// The remote's timeout.
+        seconds: f64,
+    },
+    /// A local directory could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenStoreError),
+    /// The directory of all mirrors cannot be used.
+    #[error("the directory of mirrors {} cannot be used", root.display())]
+    Root {
+        /// The directory.
+        root: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The mirror cannot be read or written.
+    #[error("the mirror of {place} cannot be {doing}")]
+    Mirror {
+        /// The remote.
+        place: String,
+        /// `opened`, `read` or `written`.
+        doing: &'static str,
+        /// What the system or gix said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl FetchError {
+    /// What it was about.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Url(_) => Kind::UrlInvalid,
+            Self::Remote(error) => error.kind(),
+            Self::Gone { .. } | Self::Absent { .. } => Kind::ReferenceNotFound,
+            Self::Incomplete {
+                source: TreeError::Object { .. } | TreeError::Name { .. },
+                ..
+            } => Kind::Protocol,
+            Self::Incomplete { .. } => Kind::Limit,
+            Self::Busy { .. } => Kind::Timeout,
+            Self::Open(_) | Self::Root { .. } | Self::Mirror { .. } => Kind::Storage,
+        }
+    }
+}
+
+impl From<SessionError> for FetchError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Url(error) => Self::Url(error),
+            SessionError::Remote(error) => Self::Remote(error),
+        }
+    }
+}
+
+fn moved(reference: Option<&str>, tip: Option<&str>) -> String {
+    match (reference, tip) {
+        (Some(reference), Some(tip)) => format!(": {reference} is at {tip} now"),
+        (Some(reference), None) => format!(": {reference} is gone"),
+        (None, _) => ": no branch leads to it".to_owned(),
+    }
+}
+
+/// What one fetch is about.
+struct Job<'a> {
+    clients: &'a Clients,
+    limits: &'a Arc<Limits>,
+    remote: &'a Remote,
+    endpoint: &'a Endpoint,
+    credentials: &'a Credentials,
+    revision: &'a Revision,
+    place: String,
+}
+
+pub(crate) fn fetch(
+    mirror: &Mirror,
+    clients: &Clients,
+    limits: &Arc<Limits>,
+    remote: &Remote,
+    endpoint: &Endpoint,
+    credentials: &Credentials,
+    revision: &Revision,
+) -> Result<Commit, FetchError> {
+    let place = endpoint.to_string();
+    let job = Job {
+        clients,
+        limits,
+        remote,
+        endpoint,
+        credentials,
+        revision,
+        place,
+    };
+    let held = mirror
+        .hold(Instant::now() + remote.timeout)
+        .map_err(|error| job.mirror("opened", error))?;
+    let Some(held) = held else {
+        return Err(FetchError::Busy {
+            place: job.place,
+            seconds: remote.timeout.as_secs_f64(),
+        });
+    };
+    let generation = held.generation().map_err(|error| job.opened(error))?;
+    if job.marked(&generation)? {
+        match job.read(&generation) {
+            Ok(commit) => return Ok(commit),
+            // Marked and unreadable: the disk lost something. What is there cannot be trusted as
+            // a base either.
+            Err(error) => tracing::warn!(place = %job.place, %error, "a damaged mirror is fetched afresh"),
+        }
+        return job.afresh(&held);
+    }
+    if generation.packs() >= limits.packs_max {
+        return job.afresh(&held);
+    }
+    match job.bring(&generation) {
+        // An object that should have been the base of others is not there after all.
+        Err(FetchError::Incomplete {
+            source: TreeError::Object { .. },
+            ..
+        }) if generation.packs() > 1 => job.afresh(&held),
+        result => result,
+    }
+}
+
+impl Job<'_> {
+    fn mirror(
+        &self,
+        doing: &'static str,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> FetchError {
+        FetchError::Mirror {
+            place: self.place.clone(),
+            doing,
+            source: error.into(),
+        }
+    }
+
+    fn opened(&self, error: MirrorError) -> FetchError {
+        self.mirror("opened", error)
+    }
+
+    fn afresh(&self, held: &Held<'_>) -> Result<Commit, FetchError> {
+        let generation = held.renew().map_err(|error| self.opened(error))?;
+        self.bring(&generation)
+    }
+
+    fn marked(&self, generation: &Generation) -> Result<bool, FetchError> {
+        let name = format!("{MARKS}{}", self.revision.id);
+        let found = generation.store.with(|repository| {
+            repository
+                .try_find_reference(name.as_str())
+                .map(|found| found.is_some())
+        });
+        found.map_err(|error| self.mirror("read", error))
+    }
+
+    fn read(&self, generation: &Generation) -> Result<Commit, FetchError> {
+        Commit::read(&generation.store, self.revision, self.limits)
+            .map_err(|error| self.mirror("read", error))
+    }
+
+    /// Fetches, checks and marks.
+    fn bring(&self, generation: &Generation) -> Result<Commit, FetchError> {
+        self.receive(generation)?;
+        let commit = self.read(generation)?;
+        self.complete(generation, &commit)?;
+        let marked = generation.store.with(|repository| {
+            let name = format!("{MARKS}{}", self.revision.id);
+            let any = gix::refs::transaction::PreviousValue::Any;
+            repository
+                .reference(name, self.revision.id, any, "fetched")
+                .map(|_| ())
+        });
+        marked.map_err(|error| self.mirror("written", error))?;
+        Ok(commit)
+    }
+
+    fn receive(&self, generation: &Generation) -> Result<(), FetchError> {
+        let wanted = self.revision.id;
+        let haves = self.haves(generation)?;
+        let one = NonZeroU32::MIN;
+        let refused = generation.store.with(|repository| -> Result<_, FetchError> {
+            let mut session = self.session()?;
+            match session.fetch(repository, &[wanted], &haves, Some(one)) {
+                Ok(objects) => {
+                    tracing::debug!(place = %self.place, objects, "fetched");
+                    Ok(None)
+                }
+                // Servers refuse a commit that is no ref's tip with words of their own.
+                Err(error) if matches!(error.kind(), Kind::Protocol | Kind::RemoteFailure) => Ok(Some(error)),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        match refused {
+            None => Ok(()),
+            Some(refused) => self.by_ref(generation, refused),
+        }
+    }
+
+    /// The commit by way of the ref it was found at, or of all branches where none is known.
+    /// Tips come with their history, for the commit is somewhere in it.
+    fn by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
+        let reference = self.revision.reference();
+        let mut session = self.session()?;
+        let prefix = reference.unwrap_or("refs/heads/");
+        let mut tips = session.refs(prefix)?;
+        tips.retain(|listed| reference.is_none_or(|reference| listed.name == reference));
+        let gone = |tip: Option<ObjectId>| FetchError::Gone {
+            commit: self.revision.commit(),
+            place: self.place.clone(),
+            reference: reference.map(str::to_owned),
+            tip: tip.map(|tip| tip.to_string()),
+        };
+        if tips.is_empty() {
+            return Err(gone(None));
+        }
+        if tips.iter().any(|listed| listed.id == self.revision.id) {
+            // It is a tip, so this was no refusal of an exact commit.
+            return Err(refused.into());
+        }
+        let mut wants: Vec<ObjectId> = tips.iter().map(|listed| listed.id).collect();
+        wants.sort_unstable();
+        wants.dedup();
+        let haves: [ObjectId; 0] = [];
+        generation
+            .store
+            .with(|repository| session.fetch(repository, &wants, &haves, None))?;
+        let found = generation
+            .store
+            .with(|repository| repository.find_commit(self.revision.id).is_ok());
+        match found {
+            true => Ok(()),
+            false => Err(gone(
+                tips.first()
+                    .map(|listed| listed.id)
+                    .filter(|_| reference.is_some()),
+            )),
+        }
+    }
+
+    fn session(&self) -> Result<Session, SessionError> {
+        Session::open(
+            self.clients,
+            self.remote,
+            self.endpoint,
+            self.credentials,
+            self.limits,
+        )
+    }
+
+    fn haves(&self, generation: &Generation) -> Result<Vec<ObjectId>, FetchError> {
+        let haves = generation
+            .store
+            .with(|repository| -> Result<Vec<ObjectId>, gix::Error> {
+                let mut haves = Vec::new();
+                for mark in repository.references()?.prefixed(MARKS)? {
+                    haves.extend(mark.ok().and_then(|mark| mark.try_id().map(gix::Id::detach)));
+                }
+                Ok(haves)
+            });
+        haves.map_err(|error| self.mirror("read", error))
+    }
+
+    /// Everything the tree names is there: a mirror that says "fetched" never fails later for
+    /// want of an object.
+    fn complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
+        let incomplete = |source| FetchError::Incomplete {
+            commit: self.revision.commit(),
+            place: self.place.clone(),
+            source,
+        };
+        let entries = commit.tree().entries().map_err(incomplete)?;
+        let missing = generation.store.with(|repository| {
+            let content = entries.iter().filter(|entry| entry.mode != Mode::Submodule);
+            content
+                .map(|entry| entry.id)
+                .find(|id| !repository.has_object(id.0))
+        });
+        match missing {
+            None => Ok(()),
+            Some(id) => match commit.tree().size(&id) {
+                Err(error) => Err(incomplete(error)),
+                Ok(_) => Ok(()),
+            },
+        }
+    }
+}

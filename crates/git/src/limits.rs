@@ -1,0 +1,42 @@
+//! What a repository may cost: everything a remote sends is counted against these.
+
+/// Ceilings for one mirror and for one tree read from it. Reaching one is an error that states it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Refs a remote may list in one answer.
+    pub refs_max: usize,
+    /// Bytes of one answer to a listing of refs.
+    pub listing_bytes_max: u64,
+    /// Bytes of one fetched pack.
+    pub pack_bytes_max: u64,
+    /// Files, links and submodules in one tree.
+    pub entries_max: usize,
+    /// Bytes of one blob that is read.
+    pub blob_bytes_max: u64,
+    /// Bytes of all blobs of one tree together.
+    pub tree_bytes_max: u64,
+    /// Bytes of one path.
+    pub path_bytes_max: usize,
+    /// Directories above a file.
+    pub depth_max: usize,
+    /// Packs a mirror may gather before it is fetched afresh: each fetch adds one, and every
+    /// lookup asks all of them.
+    pub packs_max: usize,
+}
+
+impl Default for Limits {
+    /// Room for a large monorepo of manifests, not for a repository of binaries.
+    fn default() -> Self {
+        Self {
+            refs_max: 200_000,
+            listing_bytes_max: 64 << 20,
+            pack_bytes_max: 1 << 30,
+            entries_max: 200_000,
+            blob_bytes_max: 64 << 20,
+            tree_bytes_max: 2 << 30,
+            path_bytes_max: 4096,
+            depth_max: 128,
+            packs_max: 64,
+        }
+    }
+}

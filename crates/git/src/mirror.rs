@@ -1,0 +1,264 @@
+//! One bare mirror on disk, in generations.
+//!
+//! Each fetch adds a pack and none is ever rewritten; after [`crate::Limits::packs_max`] of them
+//! the mirror is fetched afresh beside the old one, which goes when its last reader is done. The
+//! same happens to a mirror that turns out to be damaged. A file lock keeps other processes out,
+//! so whatever lock or temporary file is found under it was left by one that was killed.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::store::{OpenStoreError, Store};
+
+/// How often another process's lock is tried again.
+const LOCK_POLL: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    directory: PathBuf,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    busy: bool,
+    current: Option<Generation>,
+}
+
+/// One bare repository and its directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Generation {
+    pub(crate) store: Arc<Store>,
+    guard: Arc<Guard>,
+}
+
+/// Removes a replaced generation from disk once the last commit, tree and store let it go.
+#[derive(Debug)]
+struct Guard {
+    directory: PathBuf,
+    retired: AtomicBool,
+}
+
+/// The right to change a mirror, for one call at a time.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    mirror: &'a Mirror,
+    _lock: fs::File,
+}
+
+impl Mirror {
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits for the mirror; `None` when the deadline came first.
+    pub(crate) fn hold(&self, deadline: Instant) -> io::Result<Option<Held<'_>>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.busy {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            state = self
+                .freed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        state.busy = true;
+        drop(state);
+        match self.file_lock(deadline) {
+            Ok(Some(lock)) => Ok(Some(Held {
+                mirror: self,
+                _lock: lock,
+            })),
+            other => {
+                self.free();
+                other.map(|_| None)
+            }
+        }
+    }
+
+    fn file_lock(&self, deadline: Instant) -> io::Result<Option<fs::File>> {
+        fs::create_dir_all(&self.directory)?;
+        let path = self.directory.join("lock");
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(fs::TryLockError::Error(error)) => return Err(error),
+                Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
+                Err(fs::TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_POLL),
+            }
+        }
+    }
+
+    fn free(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).busy = false;
+        self.freed.notify_one();
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.mirror.free();
+    }
+}
+
+impl Held<'_> {
+    /// The mirror as it is, or a new empty one.
+    pub(crate) fn generation(&self) -> Result<Generation, MirrorError> {
+        let known = self
+            .mirror
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .current
+            .clone();
+        if let Some(generation) = known {
+            return Ok(generation);
+        }
+        let mut found: Vec<PathBuf> = fs::read_dir(&self.mirror.directory)?
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        found.sort();
+        let newest = found.pop();
+        for older in found {
+            fs::remove_dir_all(older)?;
+        }
+        match newest.filter(|path| path.join("HEAD").is_file()) {
+            Some(path) => {
+                sweep(&path)?;
+                self.set(path)
+            }
+            None => self.renew(),
+        }
+    }
+
+    /// A new empty mirror; the old one goes with its readers.
+    pub(crate) fn renew(&self) -> Result<Generation, MirrorError> {
+        let newest = fs::read_dir(&self.mirror.directory)?
+            .flatten()
+            .filter_map(|entry| {
+                entry
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".git")?
+                    .parse::<u64>()
+                    .ok()
+            })
+            .max();
+        let number = newest.map_or(0, |newest| newest + 1);
+        let path = self.mirror.directory.join(format!("{number:08}.git"));
+        init_bare(&path)?;
+        self.set(path)
+    }
+
+    fn set(&self, directory: PathBuf) -> Result<Generation, MirrorError> {
+        let guard = Arc::new(Guard {
+            directory,
+            retired: AtomicBool::new(false),
+        });
+        let keep: Arc<dyn Send + Sync> = Arc::clone(&guard) as _;
+        let store = Arc::new(Store::open(&guard.directory, Some(keep))?);
+        let generation = Generation { store, guard };
+        let mut state = self.mirror.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = state.current.replace(generation.clone()) {
+            old.guard.retired.store(true, Ordering::Release);
+        }
+        Ok(generation)
+    }
+}
+
+/// Why a mirror cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MirrorError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Open(#[from] OpenStoreError),
+}
+
+impl Generation {
+    pub(crate) fn directory(&self) -> &Path {
+        &self.guard.directory
+    }
+
+    /// How many packs lookups have to ask.
+    pub(crate) fn packs(&self) -> usize {
+        let packs = fs::read_dir(self.directory().join("objects/pack"));
+        packs.map_or(0, |packs| {
+            packs
+                .flatten()
+                .filter(|entry| entry.path().extension().is_some_and(|kind| kind == "idx"))
+                .count()
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if *self.retired.get_mut() {
+            // A leftover is removed by the next process that opens the mirror.
+            if let Err(error) = fs::remove_dir_all(&self.directory) {
+                tracing::warn!(%error, "a replaced mirror could not be removed");
+            }
+        }
+    }
+}
+
+/// The few files that make a directory a repository. No hooks, no description, no alternates.
+fn init_bare(path: &Path) -> io::Result<()> {
+    for directory in ["objects/pack", "objects/info", "refs/heads", "refs/tags"] {
+        fs::create_dir_all(path.join(directory))?;
+    }
+    fs::write(
+        path.join("config"),
+        "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    )?;
+    // Last: a directory without it counts as none.
+    fs::write(path.join("HEAD"), "ref: refs/heads/main\n")
+}
+
+/// Removes what a killed process left behind.
+fn sweep(path: &Path) -> io::Result<()> {
+    let leftover = |path: &Path| {
+        let lock = path.extension().is_some_and(|extension| extension == "lock");
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        lock || name.starts_with(".tmp") || name.starts_with("tmp_")
+    };
+    for directory in [
+        path.to_owned(),
+        path.join("objects/pack"),
+        path.join("refs/fetched"),
+    ] {
+        let Ok(entries) = fs::read_dir(directory) else {
+            continue;
+        };
+        for entry in entries.flatten().filter(|entry| leftover(&entry.path())) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! Where repositories are kept: one bare mirror per URL and credential, or a local directory in
+//! place of a URL.
+//!
+//! A mirror belongs to what opened it: content that was fetched with one credential is never
+//! handed to whoever presents another, or none. The directory's name is a keyed hash of URL and
+//! credential; neither is written down anywhere.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    commit::Commit,
+    fetch::{self, FetchError},
+    limits::Limits,
+    mirror::Mirror,
+    reference::{Reference, Revision, Target},
+    remote::{self, Credentials, Endpoint, Remote},
+    resolve::{self, LocalRefs, ResolveError},
+    store::Store,
+    transport::{Clients, Session},
+};
+
+/// All repositories of one process. Cheap to clone; clones share everything.
+///
+/// Its calls block: on the network, on a mirror another call works in, on disks. They must not
+/// be made from an asynchronous task.
+#[derive(Debug, Clone)]
+pub struct Mirrors {
+    shared: Arc<Shared>,
+    substitutes: Arc<HashMap<String, PathBuf>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    root: PathBuf,
+    limits: Arc<Limits>,
+    clients: Clients,
+    mirrors: Mutex<HashMap<PathBuf, Arc<Mirror>>>,
+}
+
+impl Mirrors {
+    /// Mirrors below `root`, which is made when the first one is needed.
+    pub fn new(root: impl Into<PathBuf>, limits: Limits) -> Self {
+        let shared = Shared {
+            root: root.into(),
+            limits: Arc::new(limits),
+            clients: Clients::default(),
+            mirrors: Mutex::new(HashMap::new()),
+        };
+        Self {
+            shared: Arc::new(shared),
+            substitutes: Arc::default(),
+        }
+    }
+
+    /// The same, with the repository in a local directory standing in for a URL. It is opened in
+    /// place and only read. URLs are compared without regard to the host's case, a default port,
+    /// a trailing slash or `.git`.
+    #[must_use]
+    pub fn instead_of(mut self, url: &str, path: &Path) -> Self {
+        Arc::make_mut(&mut self.substitutes).insert(remote::normal(url), path.to_owned());
+        self
+    }
+
+    /// The directory that stands in for a URL.
+    pub fn substitute(&self, url: &str) -> Option<&Path> {
+        self.substitutes.get(&remote::normal(url)).map(PathBuf::as_path)
+    }
+
+    /// What a reference is at this moment. Asks the remote for its refs and fetches nothing; an
+    /// exact commit is not even asked for.
+    pub fn resolve(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
+        let target = reference.target()?;
+        if let Some(path) = self.substitute(&remote.url) {
+            let store = Store::open(path, None)?;
+            return resolve::choose(
+                &mut LocalRefs {
+                    store: &store,
+                    place: path.display().to_string(),
+                },
+                &target,
+            );
+        }
+        let endpoint = Endpoint::parse(&remote.url)?;
+        let credentials = endpoint.credentials(&remote.credentials)?;
+        if let Target::Commit { id, branch } = target {
+            return Ok(Revision {
+                reference: branch,
+                absolute: false,
+                id,
+            });
+        }
+        let mut session = Session::open(
+            &self.shared.clients,
+            remote,
+            &endpoint,
+            &credentials,
+            &self.shared.limits,
+        )?;
+        resolve::choose(&mut session, &target)
+    }
+
+    /// The commit of a revision. Shallow and incremental; asks nobody when its objects are there.
+    pub fn fetch(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
+        let limits = &self.shared.limits;
+        if let Some(path) = self.substitute(&remote.url) {
+            let store = Arc::new(Store::open(path, None)?);
+            let place = path.display().to_string();
+            return Commit::read(&store, revision, limits).map_err(|source| FetchError::Absent {
+                commit: revision.commit(),
+                place,
+                source,
+            });
+        }
+        let endpoint = Endpoint::parse(&remote.url)?;
+        let credentials = endpoint.credentials(&remote.credentials)?;
+        let mirror = self.mirror(&endpoint, &credentials, remote)?;
+        fetch::fetch(
+            &mirror,
+            &self.shared.clients,
+            limits,
+            remote,
+            &endpoint,
+            &credentials,
+            revision,
+        )
+    }
+
+    fn mirror(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+        remote: &Remote,
+    ) -> Result<Arc<Mirror>, FetchError> {
+        let root = &self.shared.root;
+        let prepared = prepare(root).and_then(|()| key(root));
+        let key = prepared.map_err(|source| FetchError::Root {
+            root: root.clone(),
+            source,
+        })?;
+        let directory = root.join(name(&key, endpoint, credentials, remote));
+        let mut mirrors = self.shared.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mirror = mirrors
+            .entry(directory.clone())
+            .or_insert_with(|| Arc::new(Mirror::new(directory)));
+        Ok(Arc::clone(mirror))
+    }
+}
+
+/// Only we may read what credentials opened.
+fn prepare(root: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(root)
+}
+
+/// A random key beside the mirrors: without it their names would let anyone who sees a listing
+/// try passwords.
+fn key(root: &Path) -> io::Result<[u8; 32]> {
+    let path = root.join("key");
+    let mut key = [0; 32];
+    match fs::File::open(&path) {
+        Ok(mut file) => {
+            file.read_exact(&mut key)?;
+            return Ok(key);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    key[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    key[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    // A temporary file is 0600, and taking its place never overwrites another process's key.
+    let mut file = tempfile::NamedTempFile::new_in(root)?;
+    io::Write::write_all(&mut file, &key)?;
+    match file.persist_noclobber(&path) {
+        Ok(_) => Ok(key),
+        Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::File::open(&path)?.read_exact(&mut key)?;
+            Ok(key)
+        }
+        Err(refused) => Err(refused.error),
+    }
+}
+
+/// Each field with its length in front, so that no two lists of fields read the same.
+fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: &Remote) -> String {
+    let url = endpoint.normal();
+    let mut fields: Vec<&[u8]> = vec![url.as_bytes()];
+    match credentials {
+        Credentials::None => fields.push(b"none"),
+        Credentials::Basic { username, password } => {
+            fields.extend([b"basic".as_slice(), username.as_bytes(), password.expose()]);
+        }
+        Credentials::Bearer(token) => fields.extend([b"bearer".as_slice(), token.expose()]),
+        Credentials::Ssh {
+            identity,
+            known_hosts,
+            passphrase: _,
+        } => {
+            fields.extend([b"ssh".as_slice(), identity.expose(), known_hosts]);
+        }
+    }
+    fields.extend([
+        remote.ca.as_deref().unwrap_or_default(),
+        remote
+            .client_certificate
+            .as_ref()
+            .map(crate::secret::Secret::expose)
+            .unwrap_or_default(),
+    ]);
+    let mut hash = Sha256::new_with_prefix(key);
+    for field in fields {
+        hash.update((field.len() as u64).to_be_bytes());
+        hash.update(field);
+    }
+    // The key stands on both sides: with it in front alone the hash could be extended.
+    hash.update(key);
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, Mirrors, key, name, prepare};
+    use crate::remote::{Credentials, Endpoint, Remote};
+
+    #[test]
+    fn urls_are_substituted_in_any_spelling() {
+        let directory = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::new(directory.path().join("m"), Limits::default())
+            .instead_of("https://Example.org/fleet.git", directory.path());
+        for url in [
+            "https://example.org/fleet",
+            "https://example.org:443/fleet/",
+            "https://EXAMPLE.org/fleet.git",
+        ] {
+            assert_eq!(mirrors.substitute(url), Some(directory.path()), "{url}");
+        }
+        for url in [
+            "http://example.org/fleet",
+            "ssh://git@example.org/fleet",
+            "https://example.org/Fleet",
+        ] {
+            assert_eq!(mirrors.substitute(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_belongs_to_url_and_credential() {
+        let directory = tempfile::tempdir().unwrap();
+        prepare(&directory.path().join("m")).unwrap();
+        let key = key(&directory.path().join("m")).unwrap();
+        let named = |url: &str, credentials: &Credentials| {
+            name(
+                &key,
+                &Endpoint::parse(url).unwrap(),
+                credentials,
+                &Remote::new(url),
+            )
+        };
+        let basic = |username: &str, password: &str| Credentials::Basic {
+            username: username.to_owned(),
+            password: password.into(),
+        };
+        let all = [
+            named("https://h/x", &Credentials::None),
+            named("https://h/y", &Credentials::None),
+            named("https://h/x", &basic("ab", "c")),
+            named("https://h/x", &basic("a", "bc")),
+            named("https://h/x", &Credentials::Bearer("c".into())),
+        ];
+        let distinct: std::collections::HashSet<&String> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(all[0], named("https://H/x.git/", &Credentials::None));
+        let again = super::key(&directory.path().join("m")).unwrap();
+        assert_eq!(key, again, "the key outlives the process");
+    }
+}

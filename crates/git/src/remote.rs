@@ -1,0 +1,410 @@
+//! Where a repository is, and what opens it.
+//!
+//! Only `http`, `https` and `ssh` are spoken: no `git://` (nobody is authenticated), no `ext::`
+//! (a command line), no `file://` (a local directory stands in by substitution instead, see
+//! [`crate::Mirrors::instead_of`]). A URL never shows its password again.
+
+use std::{fmt, time::Duration};
+
+use reqwest::Url;
+
+use crate::secret::Secret;
+
+/// How long one operation may take when nothing else is said, as in the API.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A remote repository: URL, what opens it, and how long one operation may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// `https://host/path`, `http://host/path` or `ssh://user@host:port/path`.
+    pub url: String,
+    /// What is presented to the host.
+    pub credentials: Credentials,
+    /// The whole of one `resolve` or `fetch` ends by then, whatever the remote does.
+    pub timeout: Duration,
+    /// PEM certificates that are trusted for this remote beside the built-in ones.
+    pub ca: Option<Vec<u8>>,
+    /// A client certificate and its key, both PEM, in one text.
+    pub client_certificate: Option<Secret>,
+}
+
+impl Remote {
+    /// A remote that needs no credentials, with the default timeout.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            credentials: Credentials::None,
+            timeout: TIMEOUT,
+            ca: None,
+            client_certificate: None,
+        }
+    }
+
+    /// The same with credentials.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Credentials) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// The same with another timeout.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// The same, trusting these PEM certificates as well.
+    #[must_use]
+    pub fn with_ca(self, pem: impl Into<Vec<u8>>) -> Self {
+        Self {
+            ca: Some(pem.into()),
+            ..self
+        }
+    }
+}
+
+/// What is presented to a host. `Debug` shows no content.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Credentials {
+    /// Nothing.
+    #[default]
+    None,
+    /// HTTP basic authentication.
+    Basic {
+        /// Sent as it is.
+        username: String,
+        /// Password or token.
+        password: Secret,
+    },
+    /// `Authorization: Bearer`.
+    Bearer(Secret),
+    /// A key for `ssh`.
+    Ssh {
+        /// The private key, in any format `ssh` reads.
+        identity: Secret,
+        /// Lines of a `known_hosts` file. A host that is not in it is refused.
+        known_hosts: Vec<u8>,
+        /// What decrypts the private key.
+        passphrase: Option<Secret>,
+    },
+}
+
+/// The protocol of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+    Ssh,
+}
+
+impl Scheme {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Ssh => "ssh",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+            Self::Ssh => 22,
+        }
+    }
+}
+
+/// A URL taken apart. `Display` shows it without a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) scheme: Scheme,
+    /// Lower case; an IPv6 address is in brackets.
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    pub(crate) user: Option<String>,
+    /// A password written into the URL.
+    pub(crate) password: Option<Secret>,
+    /// Percent-encoded, with its leading slash.
+    pub(crate) path: String,
+}
+
+/// A URL nothing can be fetched from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// Not a URL at all. It is not shown: a password may be anywhere in it.
+    #[error("the url is malformed ({problem}): write https://HOST/PATH or ssh://git@HOST/PATH")]
+    Malformed {
+        /// What the parser stumbled over.
+        problem: String,
+    },
+    /// A URL of a protocol that is not spoken.
+    #[error("the url's scheme {scheme:?} is not supported: use https, http or ssh")]
+    Scheme {
+        /// What stands before `://`.
+        scheme: String,
+    },
+    /// No host in it.
+    #[error("the url has no host: write https://HOST/PATH")]
+    Host,
+    /// A host or user that `ssh` would take for an option, or a path with a line break in it.
+    #[error("the url's {part} is not usable")]
+    Part {
+        /// Which part.
+        part: &'static str,
+    },
+    /// Credentials of the wrong kind.
+    #[error("{credentials} credentials cannot open a url of scheme {scheme:?}")]
+    Credentials {
+        /// The kind that was given.
+        credentials: &'static str,
+        /// The URL's.
+        scheme: &'static str,
+    },
+    /// `ssh` never runs without these.
+    #[error("a url of scheme \"ssh\" needs credentials with identity and known_hosts")]
+    SshCredentials,
+}
+
+impl Endpoint {
+    pub(crate) fn parse(url: &str) -> Result<Self, UrlError> {
+        let url = Url::parse(url.trim()).map_err(|error| UrlError::Malformed {
+            problem: error.to_string(),
+        })?;
+        let scheme = match url.scheme() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            "ssh" => Scheme::Ssh,
+            other => {
+                return Err(UrlError::Scheme {
+                    scheme: other.to_owned(),
+                });
+            }
+        };
+        let host = url
+            .host_str()
+            .filter(|host| !host.is_empty())
+            .ok_or(UrlError::Host)?
+            .to_ascii_lowercase();
+        let decoded = |text: &str| percent_decoded(text);
+        let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded);
+        let password = url.password().map(|password| Secret::new(decoded(password)));
+        let endpoint = Self {
+            scheme,
+            host,
+            port: url.port(),
+            user,
+            password,
+            path: url.path().to_owned(),
+        };
+        endpoint.safe()?;
+        Ok(endpoint)
+    }
+
+    /// What reaches a command line must not look like an option or hold control characters.
+    fn safe(&self) -> Result<(), UrlError> {
+        let bad = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
+        let part = |part| Err(UrlError::Part { part });
+        if bad(&self.host) || self.host.contains(['%', ' ']) {
+            return part("host");
+        }
+        if self
+            .user
+            .as_deref()
+            .is_some_and(|user| bad(user) || user.contains(['@', ' ']))
+        {
+            return part("user");
+        }
+        let path = percent_decoded(&self.path);
+        if bad(&path) || path.trim_matches('/').is_empty() {
+            return part("path");
+        }
+        Ok(())
+    }
+
+    /// `host` or `host:port`, for errors.
+    pub(crate) fn authority(&self) -> String {
+        match self.port {
+            Some(port) => format!("{}:{port}", self.host),
+            None => self.host.clone(),
+        }
+    }
+
+    /// The path as the other side's file system knows it.
+    pub(crate) fn decoded_path(&self) -> String {
+        percent_decoded(&self.path)
+    }
+
+    /// The same text for URLs that name the same repository: case of the host, a default port,
+    /// a trailing slash and `.git` do not count; scheme and ssh user do.
+    pub(crate) fn normal(&self) -> String {
+        let port = self.port.unwrap_or_else(|| self.scheme.port());
+        let user = match self.scheme {
+            Scheme::Ssh => self.user.as_deref().unwrap_or_default(),
+            Scheme::Http | Scheme::Https => "",
+        };
+        let path = self.path.trim_end_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path);
+        format!("{}://{user}@{}:{port}{path}", self.scheme.text(), self.host)
+    }
+
+    /// The credentials that count: those given, else those written into the URL.
+    pub(crate) fn credentials(&self, given: &Credentials) -> Result<Credentials, UrlError> {
+        let kind = match given {
+            Credentials::None => None,
+            Credentials::Basic { .. } => Some(("basic", false)),
+            Credentials::Bearer(_) => Some(("bearer", false)),
+            Credentials::Ssh { .. } => Some(("ssh", true)),
+        };
+        match (self.scheme, kind) {
+            (Scheme::Ssh, None) => Err(UrlError::SshCredentials),
+            (Scheme::Ssh, Some((_, true))) | (Scheme::Http | Scheme::Https, Some((_, false))) => {
+                Ok(given.clone())
+            }
+            (scheme, Some((credentials, _))) => Err(UrlError::Credentials {
+                credentials,
+                scheme: scheme.text(),
+            }),
+            (Scheme::Http | Scheme::Https, None) => Ok(match (&self.user, &self.password) {
+                (None, None) => Credentials::None,
+                (user, password) => Credentials::Basic {
+                    username: user.clone().unwrap_or_default(),
+                    password: password.clone().unwrap_or_else(|| Secret::new("")),
+                },
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.scheme.text())?;
+        if let (Scheme::Ssh, Some(user)) = (self.scheme, &self.user) {
+            write!(f, "{user}@")?;
+        }
+        write!(f, "{}{}", self.authority(), self.path)
+    }
+}
+
+/// Compares URLs for substitution; a text that is no URL is only equal to itself.
+pub(crate) fn normal(url: &str) -> String {
+    match Endpoint::parse(url) {
+        Ok(endpoint) => endpoint.normal(),
+        Err(_) => url.trim().trim_end_matches('/').to_owned(),
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Credentials, Endpoint, Secret, normal};
+
+    #[test]
+    fn urls_that_name_the_same_repository() {
+        fn check(url: &str, want: &str) {
+            assert_eq!(normal(url), want, "{url}");
+        }
+        check("https://Example.org/fleet.git", "https://@example.org:443/fleet");
+        check("https://example.org:443/fleet/", "https://@example.org:443/fleet");
+        check(
+            "https://me:secret@example.org/fleet",
+            "https://@example.org:443/fleet",
+        );
+        check("http://example.org/Fleet", "http://@example.org:80/Fleet");
+        check(
+            "ssh://git@Example.org/fleet.git",
+            "ssh://git@example.org:22/fleet",
+        );
+        check(
+            "ssh://git@example.org:2222/fleet",
+            "ssh://git@example.org:2222/fleet",
+        );
+        check("not a url/", "not a url");
+    }
+
+    #[test]
+    fn what_is_shown_and_what_is_refused() {
+        fn check(url: &str, want: &str) {
+            let got = match Endpoint::parse(url) {
+                Ok(endpoint) => endpoint.to_string(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(got, want, "{url}");
+        }
+        check("https://me:hunter2@h/x", "https://h/x");
+        check("ssh://git:hunter2@h:22/x", "ssh://git@h:22/x");
+        check(
+            "git://h/x",
+            "the url's scheme \"git\" is not supported: use https, http or ssh",
+        );
+        check(
+            "file:///etc",
+            "the url's scheme \"file\" is not supported: use https, http or ssh",
+        );
+        check(
+            "ext::sh -c id",
+            "the url's scheme \"ext\" is not supported: use https, http or ssh",
+        );
+        check("ssh://-oProxyCommand=id/x", "the url's host is not usable");
+        check("ssh://-l@h/x", "the url's user is not usable");
+        check("ssh://h/x%0ay", "the url's path is not usable");
+        check("https://h/", "the url's path is not usable");
+        check(
+            "git@github.com:org/repo",
+            "the url is malformed (relative URL without a base): write https://HOST/PATH or ssh://git@HOST/PATH",
+        );
+    }
+
+    #[test]
+    fn credentials_fit_the_scheme() {
+        fn check(url: &str, given: &Credentials, want: &str) {
+            let got = match Endpoint::parse(url).unwrap().credentials(given) {
+                Ok(credentials) => format!("{credentials:?}"),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(got, want, "{url}");
+        }
+        let basic = Credentials::Basic {
+            username: "me".to_owned(),
+            password: Secret::from("hunter2"),
+        };
+        check("https://h/x", &Credentials::None, "None");
+        check(
+            "https://h/x",
+            &basic,
+            "Basic { username: \"me\", password: [masked] }",
+        );
+        check(
+            "https://you:pa%24s@h/x",
+            &Credentials::None,
+            "Basic { username: \"you\", password: [masked] }",
+        );
+        check(
+            "ssh://h/x",
+            &basic,
+            "basic credentials cannot open a url of scheme \"ssh\"",
+        );
+        check(
+            "ssh://h/x",
+            &Credentials::None,
+            "a url of scheme \"ssh\" needs credentials with identity and known_hosts",
+        );
+    }
+}

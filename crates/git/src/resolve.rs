@@ -1,0 +1,297 @@
+//! From a reference to a revision: what a list of refs says, and what is told when it says nothing.
+//!
+//! Remote and local repositories answer the same questions here; how the list comes about is
+//! theirs. Nothing is fetched.
+
+use gix::ObjectId;
+
+use crate::{
+    kind::Kind,
+    reference::{InvalidReference, Revision, Target},
+    remote::UrlError,
+    store::{OpenStoreError, Store},
+    transport::RemoteError,
+    versions::Range,
+};
+
+/// How many near names an error suggests.
+const NEAR_MAX: usize = 3;
+
+/// Why a reference did not become a revision.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The URL or the credentials can never work.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The reference can never mean anything.
+    #[error(transparent)]
+    Reference(#[from] InvalidReference),
+    /// The repository has no such ref or commit.
+    #[error("{wanted} does not exist in {place}{}", nearby(near))]
+    Missing {
+        /// What was asked for, `branch "main"`.
+        wanted: String,
+        /// The repository.
+        place: String,
+        /// Names that are there and look alike.
+        near: Vec<String>,
+    },
+    /// No tag of the repository is in the range.
+    #[error("no tag in {place} matches semver {range:?}{}", highest_of(*tags, highest.as_deref()))]
+    NoVersion {
+        /// The range.
+        range: String,
+        /// The repository.
+        place: String,
+        /// How many tags it has.
+        tags: usize,
+        /// The highest version among them.
+        highest: Option<String>,
+    },
+    /// The remote could not be asked.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// A local directory could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenStoreError),
+    /// A local repository could not be read.
+    #[error("the refs of {place} cannot be read")]
+    Read {
+        /// The directory.
+        place: String,
+        /// What gix said.
+        source: gix::Error,
+    },
+}
+
+impl ResolveError {
+    /// What it was about.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Url(_) => Kind::UrlInvalid,
+            Self::Reference(_) => Kind::ReferenceInvalid,
+            Self::Missing { .. } | Self::NoVersion { .. } => Kind::ReferenceNotFound,
+            Self::Remote(error) => error.kind(),
+            Self::Open(_) | Self::Read { .. } => Kind::Storage,
+        }
+    }
+}
+
+fn nearby(near: &[String]) -> String {
+    match near {
+        [] => String::new(),
+        near => format!("; near it: {}", near.join(", ")),
+    }
+}
+
+fn highest_of(tags: usize, highest: Option<&str>) -> String {
+    match (tags, highest) {
+        (0, _) => ": it has no tags".to_owned(),
+        (tags, None) => format!(": none of its {tags} tags is a version"),
+        (tags, Some(highest)) => format!(": the highest of its {tags} tags is {highest}"),
+    }
+}
+
+/// One ref and the commit it leads to, annotated tags followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) id: ObjectId,
+}
+
+/// Something that can list refs: a remote that was connected to, or a local repository.
+pub(crate) trait Refs {
+    /// All refs whose full name begins with `prefix`; others may be among them.
+    fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ResolveError>;
+    /// Whether a commit is there, where that can be said.
+    fn has(&mut self, id: ObjectId) -> Result<bool, ResolveError>;
+    /// The repository, for errors.
+    fn place(&self) -> String;
+}
+
+/// Chooses among what `refs` lists.
+pub(crate) fn choose(refs: &mut dyn Refs, target: &Target) -> Result<Revision, ResolveError> {
+    match target {
+        Target::Commit { id, branch } => {
+            if refs.has(*id)? {
+                return Ok(Revision {
+                    reference: branch.clone(),
+                    absolute: false,
+                    id: *id,
+                });
+            }
+            Err(ResolveError::Missing {
+                wanted: format!("commit {id}"),
+                place: refs.place(),
+                near: Vec::new(),
+            })
+        }
+        Target::Name(name) => exact(refs, name, true, "ref"),
+        Target::Tag(name) => exact(refs, name, false, "tag"),
+        Target::Branch(name) => exact(refs, name, false, "branch"),
+        Target::Semver(range) => newest(refs, range),
+    }
+}
+
+fn exact(
+    refs: &mut dyn Refs,
+    name: &str,
+    absolute: bool,
+    noun: &'static str,
+) -> Result<Revision, ResolveError> {
+    let found = refs.list(name)?.into_iter().find(|listed| listed.name == name);
+    if let Some(Listed { id, .. }) = found {
+        return Ok(Revision {
+            reference: Some(name.to_owned()),
+            absolute,
+            id,
+        });
+    }
+    let short = |full: &str| match absolute {
+        true => full.to_owned(),
+        false => full.splitn(3, '/').nth(2).unwrap_or(full).to_owned(),
+    };
+    let space = if absolute {
+        "refs/"
+    } else {
+        &name[..name.len() - short(name).len()]
+    };
+    let all = refs.list(space)?;
+    let names = all.iter().filter_map(|listed| listed.name.strip_prefix(space));
+    let near = near(&name[space.len()..], names);
+    Err(ResolveError::Missing {
+        wanted: format!("{noun} {:?}", short(name)),
+        place: refs.place(),
+        near: near
+            .into_iter()
+            .map(|found| short(&format!("{space}{found}")))
+            .collect(),
+    })
+}
+
+fn newest(refs: &mut dyn Refs, text: &str) -> Result<Revision, ResolveError> {
+    const TAGS: &str = "refs/tags/";
+    let range = Range::parse(text).map_err(|problem| InvalidReference::Semver {
+        range: text.to_owned(),
+        problem,
+    })?;
+    let listed = refs.list(TAGS)?;
+    let tags: Vec<&str> = listed
+        .iter()
+        .filter_map(|listed| listed.name.strip_prefix(TAGS))
+        .collect();
+    if let Some(tag) = range.highest(tags.iter().copied()) {
+        let name = format!("{TAGS}{tag}");
+        if let Some(found) = listed.iter().find(|listed| listed.name == name) {
+            return Ok(Revision {
+                reference: Some(name),
+                absolute: false,
+                id: found.id,
+            });
+        }
+    }
+    let highest = tags
+        .iter()
+        .filter_map(|tag| Some((crate::versions::version(tag)?, *tag)))
+        .max();
+    Err(ResolveError::NoVersion {
+        range: text.to_owned(),
+        place: refs.place(),
+        tags: tags.len(),
+        highest: highest.map(|(_, tag)| tag.to_owned()),
+    })
+}
+
+/// The names that differ least from `name`. When nothing is alike and there are only a few,
+/// those few are the answer.
+fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    /// Names beyond this are not compared: the cost is quadratic in their length.
+    const COMPARED_MAX: usize = 2_000;
+    let mut ranked: Vec<(usize, &str)> = all
+        .take(COMPARED_MAX)
+        .map(|other| (distance(name, other), other))
+        .collect();
+    ranked.sort_unstable();
+    let few = ranked.len() <= NEAR_MAX;
+    let alike = |distance: usize| few || distance <= 2.max(name.len() / 3);
+    ranked
+        .into_iter()
+        .filter(|(distance, _)| alike(*distance))
+        .take(NEAR_MAX)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// Edits between two names, case aside.
+fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=left.len()).collect();
+    for (at, c) in right.to_lowercase().chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, l) in left.iter().enumerate() {
+            let replaced = diagonal + usize::from(*l != c);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[left.len()]
+}
+
+/// A local repository's refs.
+pub(crate) struct LocalRefs<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) place: String,
+}
+
+impl LocalRefs<'_> {
+    fn error(&self) -> impl Fn(gix::Error) -> ResolveError + use<> {
+        let place = self.place.clone();
+        move |source| ResolveError::Read {
+            place: place.clone(),
+            source,
+        }
+    }
+}
+
+impl Refs for LocalRefs<'_> {
+    fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ResolveError> {
+        let error = self.error();
+        self.store.with(|repository| {
+            if !prefix.ends_with('/') {
+                let found = repository.try_find_reference(prefix).map_err(&error)?;
+                return found
+                    .map(|found| peeled(found, &error))
+                    .transpose()
+                    .map(|found| found.into_iter().collect());
+            }
+            let references = repository.references().map_err(&error)?;
+            let mut listed = Vec::new();
+            for reference in references.prefixed(prefix).map_err(&error)? {
+                let reference = reference.map_err(&error)?;
+                // A ref that leads nowhere is no candidate, and no reason to fail for others.
+                listed.extend(peeled(reference, &error).ok());
+            }
+            Ok(listed)
+        })
+    }
+
+    fn has(&mut self, id: ObjectId) -> Result<bool, ResolveError> {
+        Ok(self.store.with(|repository| repository.find_commit(id).is_ok()))
+    }
+
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+}
+
+fn peeled(
+    mut reference: gix::Reference<'_>,
+    error: &impl Fn(gix::Error) -> ResolveError,
+) -> Result<Listed, ResolveError> {
+    let name = reference.name().as_bstr().to_string();
+    let id = reference.peel_to_id().map_err(error)?.detach();
+    Ok(Listed { name, id })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Objects behind commits and trees: a mirror or a local repository, readable from any thread.
+//!
+//! gix's handles hold caches and belong to one thread at a time, so idle ones wait here to be
+//! lent out; a reader never waits for another.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// A repository opened for reading.
+pub(crate) struct Store {
+    shared: gix::ThreadSafeRepository,
+    idle: Mutex<Vec<gix::Repository>>,
+    /// What must live while objects are read: the generation of a mirror.
+    _keep: Option<std::sync::Arc<dyn Send + Sync>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("path", &self.shared.git_dir())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A directory that cannot be opened as a repository.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be opened as a git repository", path.display())]
+pub struct OpenStoreError {
+    path: PathBuf,
+    source: gix::Error,
+}
+
+impl Store {
+    /// Opens a worktree, a bare repository, or anything whose `.git` is a file that points elsewhere.
+    ///
+    /// Isolated: of git's configuration only the repository's own is read. It is trusted, since
+    /// whoever names a directory means it, and nothing in it is run.
+    pub(crate) fn open(
+        path: &Path,
+        keep: Option<std::sync::Arc<dyn Send + Sync>>,
+    ) -> Result<Self, OpenStoreError> {
+        let options = gix::open::Options::isolated()
+            .with(gix::sec::Trust::Full)
+            .strict_config(false);
+        let shared =
+            gix::ThreadSafeRepository::open_opts(path, options).map_err(|source| OpenStoreError {
+                path: path.to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            shared,
+            idle: Mutex::new(Vec::new()),
+            _keep: keep,
+        })
+    }
+
+    /// Runs `read` with a handle of this thread's own.
+    pub(crate) fn with<R>(&self, read: impl FnOnce(&gix::Repository) -> R) -> R {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let repository = idle.unwrap_or_else(|| self.shared.to_thread_local());
+        let result = read(&repository);
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(repository);
+        result
+    }
+}

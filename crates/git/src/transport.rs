@@ -1,0 +1,483 @@
+//! One conversation with a remote: connect, list refs, receive a pack; never longer than allowed.
+//!
+//! gix speaks the protocol; the bytes travel over transports of our own ([`http`], [`ssh`]),
+//! because time, size, redirects, credentials and the reason of a failure are decided there.
+//! A failure is noted where it happens, with its kind, and taken from there when gix hands the
+//! conversation back: nothing is read out of error texts.
+
+use std::{
+    error::Error,
+    fmt, io,
+    num::NonZeroU32,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use gix::{
+    ObjectId,
+    protocol::{
+        Handshake, LsRefsCommand,
+        fetch::{Arguments, Negotiate, Response, Shallow, Tags, negotiate},
+        handshake::Ref,
+        ls_refs::RefPrefixes,
+        transport::{Protocol, Service, client::blocking_io::Transport},
+    },
+};
+
+use crate::{
+    kind::Kind,
+    limits::Limits,
+    remote::{Credentials, Endpoint, Remote, Scheme, UrlError},
+    resolve::{Listed, Refs, ResolveError},
+};
+
+mod http;
+mod pack;
+mod ssh;
+mod watchdog;
+
+pub(crate) use http::Clients;
+use watchdog::Watchdog;
+
+/// How we present ourselves to the other side.
+const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
+
+/// A conversation with a remote failed.
+#[derive(Debug)]
+pub struct RemoteError {
+    doing: &'static str,
+    url: String,
+    failure: Failure,
+}
+
+impl RemoteError {
+    /// What it was about.
+    pub fn kind(&self) -> Kind {
+        self.failure.kind
+    }
+
+    /// The remote's URL without credentials.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { doing, url, failure } = self;
+        write!(f, "cannot {doing} {url}: {}", failure.problem)?;
+        match failure.hint() {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for RemoteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.failure.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// What went wrong, noted by whoever saw it first.
+#[derive(Debug)]
+struct Failure {
+    kind: Kind,
+    problem: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Failure {
+    fn new(kind: Kind, problem: impl Into<String>) -> Self {
+        Self {
+            kind,
+            problem: problem.into(),
+            source: None,
+        }
+    }
+
+    fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            source: Some(source.into()),
+            ..self
+        }
+    }
+
+    /// What to check next.
+    fn hint(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Authentication => Some("check the credentials and what they are allowed to read"),
+            Kind::RepositoryNotFound => {
+                Some("check the path; hosts also say so when credentials are missing or may not read it")
+            }
+            Kind::Unreachable => Some("check the host's name and port, and that it is reachable from here"),
+            Kind::Tls => Some("check the host's certificate, and the ca that is given for it"),
+            Kind::Timeout => Some("check the host, or allow a longer timeout"),
+            Kind::Protocol => Some("check that the url is a git repository's"),
+            Kind::UrlInvalid
+            | Kind::ReferenceInvalid
+            | Kind::ReferenceNotFound
+            | Kind::RemoteFailure
+            | Kind::Limit
+            | Kind::Storage => None,
+        }
+    }
+}
+
+/// What the two sides of a conversation share: the clock and the first failure.
+#[derive(Debug, Clone)]
+struct Shared {
+    deadline: Instant,
+    timeout: std::time::Duration,
+    /// Set at the deadline: stops what computes instead of waiting.
+    interrupt: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<Failure>>>,
+    allowance: Arc<Mutex<Allowance>>,
+}
+
+/// How much the other side may still send of what it was asked for.
+#[derive(Debug)]
+struct Allowance {
+    left: u64,
+    max: u64,
+    what: &'static str,
+}
+
+impl Shared {
+    fn allow(&self, what: &'static str, max: u64) {
+        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left: max, max, what };
+    }
+
+    /// Counts what came in.
+    fn count(&self, bytes: usize) -> io::Result<()> {
+        let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        match allowance.left.checked_sub(bytes as u64) {
+            Some(left) => {
+                allowance.left = left;
+                Ok(())
+            }
+            None => {
+                let problem = format!("its {} is larger than {} bytes", allowance.what, allowance.max);
+                Err(self.fail(Failure::new(Kind::Limit, problem)))
+            }
+        }
+    }
+
+    /// Notes a failure unless there is one, and gives something to hand to gix.
+    fn fail(&self, failure: Failure) -> io::Error {
+        let error = io::Error::other(failure.problem.clone());
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(failure);
+        error
+    }
+
+    fn timed_out(&self) -> io::Error {
+        let seconds = self.timeout.as_secs_f64();
+        self.fail(Failure::new(
+            Kind::Timeout,
+            format!("it took longer than {seconds}s"),
+        ))
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+}
+
+/// A connected remote.
+pub(crate) struct Session {
+    transport: Box<dyn Transport + Send>,
+    handshake: Handshake,
+    shared: Shared,
+    url: String,
+    limits: Limits,
+    /// Ends waiting and computing at the deadline.
+    _watchdog: Watchdog,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`Session::open`] can fail by.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionError {
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}
+
+impl From<SessionError> for ResolveError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Url(error) => Self::Url(error),
+            SessionError::Remote(error) => Self::Remote(error),
+        }
+    }
+}
+
+impl Session {
+    /// Connects and shakes hands. The remote's timeout counts from here to the session's end.
+    pub(crate) fn open(
+        clients: &Clients,
+        remote: &Remote,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+        limits: &Limits,
+    ) -> Result<Self, SessionError> {
+        let shared = Shared {
+            deadline: Instant::now() + remote.timeout,
+            timeout: remote.timeout,
+            interrupt: Arc::default(),
+            failure: Arc::default(),
+            allowance: Arc::new(Mutex::new(Allowance {
+                left: limits.listing_bytes_max,
+                max: limits.listing_bytes_max,
+                what: "first answer",
+            })),
+        };
+        let url = endpoint.to_string();
+        let failed = |failure| RemoteError {
+            doing: "connect to",
+            url: url.clone(),
+            failure,
+        };
+        let interrupt = Arc::clone(&shared.interrupt);
+        let (transport, watchdog): (Box<dyn Transport + Send>, io::Result<Watchdog>) = match endpoint.scheme {
+            Scheme::Http | Scheme::Https => {
+                let transport =
+                    http::connect(clients, remote, endpoint, credentials, &shared).map_err(&failed)?;
+                let fire = move || interrupt.store(true, Ordering::Release);
+                (transport, Watchdog::start(shared.deadline, fire))
+            }
+            Scheme::Ssh => {
+                let (transport, child) = ssh::connect(endpoint, credentials, &shared).map_err(&failed)?;
+                let fire = move || {
+                    interrupt.store(true, Ordering::Release);
+                    child.kill();
+                };
+                (transport, Watchdog::start(shared.deadline, fire))
+            }
+        };
+        let watchdog = watchdog.map_err(|error| {
+            failed(Failure::new(Kind::Storage, "no thread to watch the time").because(error))
+        })?;
+        let mut transport = transport;
+        // Credentials travel in our transports; nobody is asked for any.
+        let nobody = |_| Ok(None);
+        let shaken = gix::protocol::handshake(
+            &mut transport,
+            Service::UploadPack,
+            nobody,
+            Vec::new(),
+            &mut gix::progress::Discard,
+        );
+        let handshake =
+            shaken.map_err(|error| failed(failure(&shared, "it does not answer as git does", error)))?;
+        Ok(Self {
+            transport,
+            handshake,
+            shared,
+            url,
+            limits: limits.clone(),
+            _watchdog: watchdog,
+        })
+    }
+
+    fn error(&self, doing: &'static str, failure: Failure) -> RemoteError {
+        RemoteError {
+            doing,
+            url: self.url.clone(),
+            failure,
+        }
+    }
+
+    /// Refs whose name begins with the prefix, as far as the remote can select.
+    pub(crate) fn refs(&mut self, prefix: &str) -> Result<Vec<Listed>, RemoteError> {
+        let refs = match (&self.handshake.refs, self.handshake.server_protocol_version) {
+            (Some(refs), _) => refs.clone(),
+            (None, Protocol::V2) => self.ls_refs(prefix)?,
+            (None, Protocol::V0 | Protocol::V1) => Vec::new(),
+        };
+        let max = self.limits.refs_max;
+        if refs.len() > max {
+            let problem = format!("it has more than {max} refs under {prefix}");
+            return Err(self.error("list the refs of", Failure::new(Kind::Limit, problem)));
+        }
+        Ok(refs
+            .iter()
+            .filter_map(listed)
+            .filter(|listed| listed.name.starts_with(prefix))
+            .collect())
+    }
+
+    fn ls_refs(&mut self, prefix: &str) -> Result<Vec<Ref>, RemoteError> {
+        self.shared.allow("list of refs", self.limits.listing_bytes_max);
+        let mut prefixes = RefPrefixes::new();
+        prefixes.extend([prefix.into()]);
+        let agent = ("agent", Some(AGENT.to_owned()));
+        let command = LsRefsCommand::new(Some(prefixes), &self.handshake.capabilities, agent);
+        let listed = command.invoke_blocking(&mut self.transport, &mut gix::progress::Discard, false);
+        listed.map_err(|error| {
+            self.error(
+                "list the refs of",
+                failure(&self.shared, "its list of refs is not git's", error),
+            )
+        })
+    }
+
+    /// Receives what `wants` need and `haves` lack, and adds it to the repository as one pack.
+    /// Gives the number of objects that came.
+    pub(crate) fn fetch(
+        &mut self,
+        repository: &gix::Repository,
+        wants: &[ObjectId],
+        haves: &[ObjectId],
+        depth: Option<NonZeroU32>,
+    ) -> Result<u32, RemoteError> {
+        self.shared.allow("pack", self.limits.pack_bytes_max);
+        let shallow = depth.map_or_else(Shallow::undo, Shallow::DepthAtRemote);
+        let shallow_file = repository.git_dir().join("shallow");
+        let options = gix::protocol::fetch::Options {
+            shallow_file,
+            shallow: &shallow,
+            tags: Tags::None,
+            reject_shallow_remote: false,
+        };
+        let context = gix::protocol::fetch::Context {
+            handshake: &mut self.handshake,
+            transport: &mut self.transport,
+            user_agent: ("agent", Some(AGENT.to_owned())),
+            trace_packetlines: false,
+        };
+        let mut objects = 0;
+        let fetched = gix::protocol::fetch(
+            &mut Exactly { wants, haves },
+            |pack, _progress, interrupt| {
+                objects = pack::receive(pack, repository, &self.limits, interrupt)?;
+                Ok(true)
+            },
+            gix::progress::Discard,
+            &self.shared.interrupt,
+            context,
+            options,
+        );
+        match fetched {
+            Ok(_) => Ok(objects),
+            Err(error) => {
+                let failure = failure(&self.shared, "it did not send the objects", error);
+                Err(self.error("fetch from", failure))
+            }
+        }
+    }
+}
+
+impl Refs for Session {
+    fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ResolveError> {
+        Ok(self.refs(prefix)?)
+    }
+
+    /// A remote is not asked for a commit before it is fetched.
+    fn has(&mut self, _: ObjectId) -> Result<bool, ResolveError> {
+        Ok(true)
+    }
+
+    fn place(&self) -> String {
+        self.url.clone()
+    }
+}
+
+/// The failure that was noted, or what gix makes of the conversation.
+fn failure(shared: &Shared, otherwise: &str, error: gix::Error) -> Failure {
+    if let Some(noted) = shared
+        .failure
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
+    {
+        return noted;
+    }
+    if shared.is_over() {
+        shared.timed_out();
+        if let Some(noted) = shared
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            return noted;
+        }
+    }
+    Failure::new(Kind::Protocol, otherwise).because(error)
+}
+
+fn listed(found: &Ref) -> Option<Listed> {
+    let (name, target, peeled) = found.unpack();
+    let id = peeled.or(target)?.to_owned();
+    Some(Listed {
+        name: std::str::from_utf8(name).ok()?.to_owned(),
+        id,
+    })
+}
+
+/// Asks for exactly these, in one round: what is at hand is known without walking history.
+struct Exactly<'a> {
+    wants: &'a [ObjectId],
+    haves: &'a [ObjectId],
+}
+
+impl Negotiate for Exactly<'_> {
+    fn mark_complete_and_common_ref(&mut self) -> gix::Result<negotiate::Action> {
+        Ok(negotiate::Action::MustNegotiate {
+            remote_ref_target_known: vec![false; self.wants.len()],
+        })
+    }
+
+    fn add_wants(&mut self, arguments: &mut Arguments, _known: &[bool]) -> bool {
+        for want in self.wants {
+            arguments.want(want);
+        }
+        !self.wants.is_empty()
+    }
+
+    fn one_round(
+        &mut self,
+        _state: &mut negotiate::one_round::State,
+        arguments: &mut Arguments,
+        _previous: Option<&Response>,
+    ) -> gix::Result<(negotiate::Round, bool)> {
+        for have in self.haves {
+            arguments.have(have);
+        }
+        let sent = self.haves.len();
+        let round = negotiate::Round {
+            haves_sent: sent,
+            in_vain: 0,
+            haves_to_send: sent,
+            previous_response_had_at_least_one_in_common: false,
+        };
+        Ok((round, true))
+    }
+}
+
+/// A directory for what one call has to write down: nobody else may look into it.
+fn private_directory() -> io::Result<tempfile::TempDir> {
+    // Memory rather than a disk, where there is such a place.
+    let memory = Path::new("/dev/shm");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("equate-git-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir_in(memory).or_else(|_| builder.tempdir())
+}

@@ -1,0 +1,592 @@
+//! Smart HTTP over reqwest.
+//!
+//! Credentials go to the host in the URL and to no other: a redirect is followed only on the
+//! first request, to the same host, never from https to http. No cookies, no compression, no
+//! netrc. Every wait ends at the session's deadline.
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    io::{self, BufRead, Cursor, Read, Write},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use gix::protocol::transport::{
+    Protocol,
+    client::blocking_io::{
+        Transport,
+        http::{self, GetResponse, Http, PostBodyDataKind, PostResponse},
+    },
+};
+use reqwest::{
+    Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
+};
+
+use super::{AGENT, Failure, Shared};
+use crate::{
+    kind::Kind,
+    remote::{Credentials, Endpoint, Remote},
+    secret::Secret,
+};
+
+mod classify;
+
+/// A host that does not even accept a connection is given up before the whole timeout is over.
+const CONNECT_MAX: Duration = Duration::from_secs(20);
+/// Redirects of one request; git hosts need one, for a renamed repository or a missing `.git`.
+const REDIRECTS_MAX: usize = 5;
+/// Idle connections are kept for the next poll.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// HTTP clients and what drives them, shared by all remotes of one [`crate::Mirrors`].
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    runtime: Option<Arc<Runtime>>,
+    clients: HashMap<Trust, reqwest::Client>,
+}
+
+/// What makes one client differ from another: certificates.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Trust {
+    ca: Option<Vec<u8>>,
+    client: Option<Vec<u8>>,
+}
+
+/// A runtime that may be dropped anywhere, also in an asynchronous task.
+#[derive(Debug)]
+struct Runtime(Option<tokio::runtime::Runtime>);
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Clients {
+    fn get(&self, remote: &Remote) -> Result<(Arc<Runtime>, reqwest::Client), Failure> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = match &inner.runtime {
+            Some(runtime) => Arc::clone(runtime),
+            None => {
+                let built = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(1)
+                    .thread_name("git-http")
+                    .enable_all()
+                    .build();
+                let built = built
+                    .map_err(|error| Failure::new(Kind::Storage, "no thread for http").because(error))?;
+                let runtime = Arc::new(Runtime(Some(built)));
+                inner.runtime = Some(Arc::clone(&runtime));
+                runtime
+            }
+        };
+        let trust = Trust {
+            ca: remote.ca.clone(),
+            client: remote
+                .client_certificate
+                .as_ref()
+                .map(|pem| pem.expose().to_vec()),
+        };
+        if let Some(client) = inner.clients.get(&trust) {
+            return Ok((runtime, client.clone()));
+        }
+        let client = client(remote)?;
+        inner.clients.insert(trust, client.clone());
+        Ok((runtime, client))
+    }
+}
+
+fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_MAX)
+        .pool_idle_timeout(IDLE)
+        .user_agent(AGENT);
+    if let Some(pem) = &remote.ca {
+        let certificates = reqwest::Certificate::from_pem_bundle(pem)
+            .map_err(|error| Failure::new(Kind::Tls, "the given ca is no PEM certificate").because(error))?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    if let Some(pem) = &remote.client_certificate {
+        let identity = reqwest::Identity::from_pem(pem.expose())
+            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not usable PEM"))?;
+        builder = builder.identity(identity);
+    }
+    builder
+        .build()
+        .map_err(|error| Failure::new(Kind::Tls, "no http client can be made").because(error))
+}
+
+/// A transport that has not sent anything yet.
+pub(super) fn connect(
+    clients: &Clients,
+    remote: &Remote,
+    endpoint: &Endpoint,
+    credentials: &Credentials,
+    shared: &Shared,
+) -> Result<Box<dyn Transport + Send>, Failure> {
+    let (runtime, client) = clients.get(remote)?;
+    let wire = Arc::new(Wire {
+        runtime,
+        client,
+        shared: shared.clone(),
+        authorization: authorization(credentials)?,
+    });
+    let url = gix::url::parse(endpoint.to_string().as_str())
+        .map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
+    let http = Smart {
+        wire,
+        redirected: None,
+    };
+    Ok(Box::new(http::Transport::new_http(
+        http,
+        url,
+        Protocol::V2,
+        false,
+    )))
+}
+
+fn authorization(credentials: &Credentials) -> Result<Option<HeaderValue>, Failure> {
+    let (scheme, secret) = match credentials {
+        Credentials::None | Credentials::Ssh { .. } => return Ok(None),
+        Credentials::Basic { username, password } => {
+            let pair = [username.as_bytes(), b":", password.expose()].concat();
+            ("Basic ", Secret::new(base64(&pair)))
+        }
+        Credentials::Bearer(token) => ("Bearer ", token.clone()),
+    };
+    let mut value = HeaderValue::from_bytes(&[scheme.as_bytes(), secret.expose()].concat())
+        .map_err(|_| Failure::new(Kind::Authentication, "the token holds bytes no header may have"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+/// RFC 4648, standard alphabet with padding.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for index in 0..4 {
+            match index <= chunk.len() {
+                true => text.push(char::from(ALPHABET[(bits >> (18 - 6 * index)) as usize & 63])),
+                false => text.push('='),
+            }
+        }
+    }
+    text
+}
+
+/// What a session's requests have in common.
+struct Wire {
+    runtime: Arc<Runtime>,
+    client: reqwest::Client,
+    shared: Shared,
+    authorization: Option<HeaderValue>,
+}
+
+impl Wire {
+    /// Waits for something of the network, at most until the deadline.
+    fn wait<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
+        let Some(runtime) = &self.runtime.0 else {
+            return Err(io::Error::other("the runtime is gone"));
+        };
+        let deadline = tokio::time::Instant::from_std(self.shared.deadline);
+        match runtime.block_on(async { tokio::time::timeout_at(deadline, what).await }) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.shared.fail(classify::transfer(error))),
+            Err(_) => Err(self.shared.timed_out()),
+        }
+    }
+
+    fn headers(&self, lines: &[String]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines.iter().filter_map(|line| line.split_once(':')) {
+            let name = HeaderName::try_from(name);
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value.trim())) {
+                headers.append(name, value);
+            }
+        }
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        headers
+    }
+
+    fn send(&self, url: &Url, headers: HeaderMap, body: Option<Vec<u8>>) -> io::Result<reqwest::Response> {
+        let request = match body {
+            None => self.client.get(url.clone()),
+            Some(body) => self.client.post(url.clone()).body(body),
+        };
+        self.wait(request.headers(headers).send())
+    }
+
+    fn checked(&self, response: reqwest::Response) -> io::Result<reqwest::Response> {
+        match response.status() {
+            status if status.is_success() => Ok(response),
+            status => Err(self
+                .shared
+                .fail(classify::status(status, self.authorization.is_some()))),
+        }
+    }
+
+    fn url(&self, text: &str) -> io::Result<Url> {
+        Url::parse(text).map_err(|error| {
+            self.shared
+                .fail(Failure::new(Kind::UrlInvalid, "the url is malformed").because(error))
+        })
+    }
+}
+
+/// gix's view of a host that speaks HTTP.
+struct Smart {
+    wire: Arc<Wire>,
+    redirected: Option<String>,
+}
+
+impl Smart {
+    /// The first request, which alone may be redirected: where it ends, the others go.
+    fn first(&mut self, url: &str, base: &str, headers: &HeaderMap) -> io::Result<reqwest::Response> {
+        let wire = Arc::clone(&self.wire);
+        let tail = url.strip_prefix(base).unwrap_or_default();
+        let mut at = wire.url(url)?;
+        for _ in 0..=REDIRECTS_MAX {
+            let response = wire.send(&at, headers.clone(), None)?;
+            let moved = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+            if !moved {
+                return wire.checked(response);
+            }
+            let next = response
+                .headers()
+                .get(LOCATION)
+                .and_then(|to| at.join(to.to_str().ok()?).ok());
+            let next = match next {
+                Some(next) => next,
+                None => return Err(wire.shared.fail(classify::status(response.status(), false))),
+            };
+            let accepted = redirect(&at, &next, tail).map_err(|failure| wire.shared.fail(failure))?;
+            self.redirected = Some(accepted);
+            at = next;
+        }
+        let problem = format!("it redirects more than {REDIRECTS_MAX} times");
+        Err(wire.shared.fail(Failure::new(Kind::Protocol, problem)))
+    }
+}
+
+/// The base URL after a redirect, or why it is not followed.
+fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
+    let refuse = |why: &str| {
+        let host = to.host_str().unwrap_or_default();
+        let scheme = to.scheme();
+        Err(Failure::new(
+            Kind::Protocol,
+            format!("it redirects to {scheme}://{host}, {why}"),
+        ))
+    };
+    if from.scheme() != to.scheme() && (from.scheme(), to.scheme()) != ("http", "https") {
+        return refuse("which is a less safe protocol: use the url it has now");
+    }
+    let upgraded = from.scheme() != to.scheme() && to.port().is_none();
+    let same_port = from.port_or_known_default() == to.port_or_known_default();
+    if from.host_str() != to.host_str() || !(same_port || upgraded) {
+        return refuse("another host, which is not followed: use the url it has now");
+    }
+    let mut base = to.clone();
+    // Nothing a host writes into its answer becomes a credential.
+    if base
+        .set_username("")
+        .and_then(|()| base.set_password(None))
+        .is_err()
+    {
+        return refuse("which is no place for git");
+    }
+    match base.as_str().strip_suffix(tail) {
+        Some(base) => Ok(base.to_owned()),
+        None => refuse("a page that is no git repository: check the path"),
+    }
+}
+
+impl Http for Smart {
+    type Headers = Headers;
+    type ResponseBody = Body;
+    type PostBody = Upload;
+
+    fn get(
+        &mut self,
+        url: &str,
+        base_url: &str,
+        headers: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> gix::Result<GetResponse<Self::Headers, Self::ResponseBody>> {
+        let lines: Vec<String> = headers.into_iter().map(|line| line.as_ref().to_owned()).collect();
+        let headers = self.wire.headers(&lines);
+        let response = self
+            .first(url, base_url, &headers)
+            .map_err(gix::Error::from_error)?;
+        let (headers, body) = readers(Exchange::share(&self.wire, State::Answered(response)));
+        Ok(GetResponse { headers, body })
+    }
+
+    fn post(
+        &mut self,
+        url: &str,
+        base_url: &str,
+        headers: impl IntoIterator<Item = impl AsRef<str>>,
+        _body: PostBodyDataKind,
+    ) -> gix::Result<PostResponse<Self::Headers, Self::ResponseBody, Self::PostBody>> {
+        let lines: Vec<String> = headers.into_iter().map(|line| line.as_ref().to_owned()).collect();
+        let headers = self.wire.headers(&lines);
+        let target = match &self.redirected {
+            Some(redirected) => format!("{redirected}{}", url.strip_prefix(base_url).unwrap_or_default()),
+            None => url.to_owned(),
+        };
+        let url = self.wire.url(&target).map_err(gix::Error::from_error)?;
+        let exchange = Exchange::share(
+            &self.wire,
+            State::Asked {
+                url,
+                headers,
+                body: Vec::new(),
+            },
+        );
+        let post_body = Upload(Arc::clone(&exchange));
+        let (headers, body) = readers(exchange);
+        Ok(PostResponse {
+            post_body,
+            headers,
+            body,
+        })
+    }
+
+    fn configure(&mut self, _: &dyn Any) -> gix::Result {
+        Ok(())
+    }
+
+    fn redirected_base_url(&self) -> Option<String> {
+        self.redirected.clone()
+    }
+}
+
+/// One request and its answer. gix holds the upload and two readers of it; the request is sent
+/// when the first of them reads, by which time the upload is complete.
+struct Exchange {
+    wire: Arc<Wire>,
+    state: State,
+}
+
+enum State {
+    Asked {
+        url: Url,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    },
+    Answered(reqwest::Response),
+    Failed,
+}
+
+type Shareable = Arc<Mutex<Exchange>>;
+
+impl Exchange {
+    fn share(wire: &Arc<Wire>, state: State) -> Shareable {
+        Arc::new(Mutex::new(Self {
+            wire: Arc::clone(wire),
+            state,
+        }))
+    }
+
+    fn response(&mut self) -> io::Result<&mut reqwest::Response> {
+        if let State::Asked { .. } = self.state
+            && let State::Asked { url, headers, body } = std::mem::replace(&mut self.state, State::Failed)
+        {
+            let response = self.wire.send(&url, headers, Some(body))?;
+            self.state = State::Answered(self.wire.checked(response)?);
+        }
+        match &mut self.state {
+            State::Answered(response) => Ok(response),
+            State::Asked { .. } | State::Failed => Err(io::Error::other("the request failed before")),
+        }
+    }
+
+    /// Header lines as gix reads them.
+    fn head(&mut self) -> io::Result<Vec<u8>> {
+        let mut lines = Vec::new();
+        for (name, value) in self.response()?.headers() {
+            lines.extend_from_slice(name.as_str().as_bytes());
+            lines.push(b':');
+            lines.extend_from_slice(value.as_bytes());
+            lines.push(b'\n');
+        }
+        Ok(lines)
+    }
+
+    /// The next piece of the body, empty at its end.
+    fn chunk(&mut self) -> io::Result<Bytes> {
+        let wire = Arc::clone(&self.wire);
+        let chunk = wire.wait(self.response()?.chunk())?.unwrap_or_default();
+        wire.shared.count(chunk.len())?;
+        Ok(chunk)
+    }
+}
+
+fn locked(exchange: &Shareable) -> std::sync::MutexGuard<'_, Exchange> {
+    exchange.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What gix writes before it reads.
+struct Upload(Shareable);
+
+impl Write for Upload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut locked(&self.0).state {
+            State::Asked { body, .. } => body.extend_from_slice(bytes),
+            State::Answered(_) | State::Failed => return Err(io::ErrorKind::BrokenPipe.into()),
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Headers {
+    exchange: Shareable,
+    lines: Option<Cursor<Vec<u8>>>,
+}
+
+impl Headers {
+    fn lines(&mut self) -> io::Result<&mut Cursor<Vec<u8>>> {
+        let lines = match self.lines.take() {
+            Some(lines) => lines,
+            None => Cursor::new(locked(&self.exchange).head()?),
+        };
+        Ok(self.lines.insert(lines))
+    }
+}
+
+impl Read for Headers {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.lines()?.read(buffer)
+    }
+}
+
+impl BufRead for Headers {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.lines()?.fill_buf()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        if let Some(lines) = &mut self.lines {
+            lines.consume(bytes);
+        }
+    }
+}
+
+struct Body {
+    exchange: Shareable,
+    chunk: Bytes,
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let available = self.fill_buf()?;
+        let read = available.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&available[..read]);
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Body {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.chunk.is_empty() {
+            self.chunk = locked(&self.exchange).chunk()?;
+        }
+        Ok(&self.chunk)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.chunk = self.chunk.split_off(bytes.min(self.chunk.len()));
+    }
+}
+
+fn readers(exchange: Shareable) -> (Headers, Body) {
+    let headers = Headers {
+        exchange: Arc::clone(&exchange),
+        lines: None,
+    };
+    (
+        headers,
+        Body {
+            exchange,
+            chunk: Bytes::new(),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::Url;
+
+    use super::{base64, redirect};
+
+    #[test]
+    fn base64_pads() {
+        for (text, want) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob\u{ff}", "Zm9vYsO/"),
+        ] {
+            assert_eq!(base64(text.as_bytes()), want);
+        }
+    }
+
+    #[test]
+    fn redirects() {
+        const TAIL: &str = "info/refs?service=git-upload-pack";
+        #[track_caller]
+        fn check(from: &str, to: &str, want: &str) {
+            let url = |text: &str| Url::parse(&text.replace("TAIL", TAIL)).unwrap();
+            let got = match redirect(&url(from), &url(to), TAIL) {
+                Ok(base) => base,
+                Err(failure) => failure.problem,
+            };
+            assert_eq!(got, want, "{from} to {to}");
+        }
+        check("https://h/x/TAIL", "https://h/x.git/TAIL", "https://h/x.git/");
+        check("http://h/x/TAIL", "https://h/x/TAIL", "https://h/x/");
+        check("https://h/x/TAIL", "https://me:pw@h/x/TAIL", "https://h/x/");
+        check(
+            "https://h/x/TAIL",
+            "http://h/x/TAIL",
+            "it redirects to http://h, which is a less safe protocol: use the url it has now",
+        );
+        check(
+            "https://h/x/TAIL",
+            "https://evil/x/TAIL",
+            "it redirects to https://evil, another host, which is not followed: use the url it has now",
+        );
+        check(
+            "https://h/x/TAIL",
+            "https://h:444/x/TAIL",
+            "it redirects to https://h, another host, which is not followed: use the url it has now",
+        );
+        check(
+            "https://h/x/TAIL",
+            "https://h/login",
+            "it redirects to https://h, a page that is no git repository: check the path",
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! What an HTTP status or a failed transfer was about.
+
+use std::error::Error;
+
+use reqwest::StatusCode;
+
+use crate::{kind::Kind, transport::Failure};
+
+pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
+    let code = status.as_u16();
+    match code {
+        401 if credentials => Failure::new(
+            Kind::Authentication,
+            "the host refused the credentials (HTTP 401)",
+        ),
+        401 => Failure::new(Kind::Authentication, "the host wants credentials (HTTP 401)"),
+        407 => Failure::new(Kind::Authentication, "the proxy wants credentials (HTTP 407)"),
+        403 => Failure::new(Kind::Authentication, "the host forbids it (HTTP 403)"),
+        404 | 410 => Failure::new(
+            Kind::RepositoryNotFound,
+            format!("no such repository (HTTP {code})"),
+        ),
+        429 => Failure::new(Kind::RemoteFailure, "the host wants fewer requests (HTTP 429)"),
+        500.. => Failure::new(Kind::RemoteFailure, format!("the host failed (HTTP {code})")),
+        _ => Failure::new(Kind::Protocol, format!("the host answers HTTP {code}")),
+    }
+}
+
+/// No connection, or one that broke. TLS comes first: its failures look like connections that
+/// failed.
+pub(super) fn transfer(error: reqwest::Error) -> Failure {
+    // The URL is in our own text already.
+    let error = error.without_url();
+    let kind = if in_chain(&error, <dyn Error>::is::<rustls::Error>) {
+        Kind::Tls
+    } else if error.is_timeout() {
+        Kind::Timeout
+    } else {
+        Kind::Unreachable
+    };
+    let problem = match kind {
+        Kind::Tls => "the connection is not trusted",
+        Kind::Timeout => "no connection in time",
+        _ if error.is_connect() => "no connection",
+        _ => "the connection broke",
+    };
+    Failure::new(kind, problem).because(error)
+}
+
+/// Also looks inside `io::Error`, which hides what it wraps from `source`.
+fn in_chain(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if wanted(cause) {
+            return true;
+        }
+        let inner = cause
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => cause.source(),
+        };
+    }
+    false
+}

@@ -1,0 +1,356 @@
+//! The content of one commit, read from objects: no checkout, no filters, no attributes.
+//!
+//! What a remote wrote is not trusted: names that would leave the tree are refused, and every
+//! walk and read is held to [`Limits`].
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use gix::{ObjectId, objs::tree::EntryKind};
+
+use crate::{limits::Limits, store::Store};
+
+/// A directory at one commit. Cheap to clone; reads objects when asked.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    store: Arc<Store>,
+    id: ObjectId,
+    limits: Arc<Limits>,
+}
+
+/// The id of a file's content: equal ids, equal bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlobId(pub(crate) ObjectId);
+
+/// The id of a directory: equal ids, equal names, modes and content below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TreeId(pub(crate) ObjectId);
+
+impl BlobId {
+    /// The id's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl TreeId {
+    /// The id's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for TreeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// A file.
+    File,
+    /// A file with the executable bit.
+    Executable,
+    /// A symbolic link; its content is the target.
+    Symlink,
+    /// Another repository's commit; its id names no content of this one.
+    Submodule,
+}
+
+/// One file, link or submodule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Relative to the tree that was walked, `/` between names.
+    pub path: String,
+    /// What it is.
+    pub mode: Mode,
+    /// Its content.
+    pub id: BlobId,
+}
+
+/// Why a tree cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// [`Limits::entries_max`].
+    #[error("more than {max} files in one tree")]
+    Entries {
+        /// The limit.
+        max: usize,
+    },
+    /// [`Limits::depth_max`].
+    #[error("{path:?} lies deeper than {max} directories")]
+    Depth {
+        /// Where the walk stopped.
+        path: String,
+        /// The limit.
+        max: usize,
+    },
+    /// [`Limits::path_bytes_max`].
+    #[error("the path {path:?} is longer than {max} bytes")]
+    Path {
+        /// The path, shortened.
+        path: String,
+        /// The limit.
+        max: usize,
+    },
+    /// [`Limits::blob_bytes_max`].
+    #[error("blob {id} has {bytes} bytes, more than the limit of {max}")]
+    Blob {
+        /// The blob.
+        id: BlobId,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// [`Limits::tree_bytes_max`].
+    #[error("the files of the tree have more than {max} bytes together")]
+    Bytes {
+        /// The limit.
+        max: u64,
+    },
+    /// A name no file system may be given (`..`, a slash in it), or one that is not UTF-8.
+    #[error("the name {name:?} in directory {directory:?} is not usable: {problem}")]
+    Name {
+        /// The name, made printable.
+        name: String,
+        /// The directory that holds it.
+        directory: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// An object is missing or damaged.
+    #[error("git object {id} cannot be read")]
+    Object {
+        /// The object.
+        id: String,
+        /// What gix said.
+        source: gix::Error,
+    },
+}
+
+impl Tree {
+    pub(crate) fn new(store: Arc<Store>, id: ObjectId, limits: Arc<Limits>) -> Self {
+        Self { store, id, limits }
+    }
+
+    /// The tree's own id.
+    pub fn id(&self) -> TreeId {
+        TreeId(self.id)
+    }
+
+    /// Every file, link and submodule, sorted by the bytes of the path.
+    pub fn entries(&self) -> Result<Vec<Entry>, TreeError> {
+        self.entries_where(|_| true)
+    }
+
+    /// As [`Tree::entries`], without what lies below directories for which `descend` says no.
+    /// It is asked with the directory's path, parents first; what it leaves out is never read.
+    pub fn entries_where(&self, mut descend: impl FnMut(&str) -> bool) -> Result<Vec<Entry>, TreeError> {
+        let mut entries = Vec::new();
+        self.store.with(|repository| {
+            let mut walk = Walk {
+                repository,
+                limits: &self.limits,
+                entries: &mut entries,
+            };
+            walk.directory(self.id, &mut String::new(), 0, &mut descend)
+        })?;
+        Ok(entries)
+    }
+
+    /// The directory at a path: `None` when nothing, or no directory, stands there.
+    pub fn subtree(&self, path: &str) -> Result<Option<Tree>, TreeError> {
+        let found = self.lookup(path)?.filter(|(kind, _)| *kind == EntryKind::Tree);
+        Ok(found.map(|(_, id)| Self { id, ..self.clone() }))
+    }
+
+    /// The file, link or submodule at a path.
+    pub fn entry(&self, path: &str) -> Result<Option<Entry>, TreeError> {
+        let found = self.lookup(path)?;
+        Ok(found.and_then(|(kind, id)| {
+            mode(kind).map(|mode| Entry {
+                path: path.trim_matches('/').to_owned(),
+                mode,
+                id: BlobId(id),
+            })
+        }))
+    }
+
+    /// The content of a file, or the target of a link.
+    pub fn read(&self, id: &BlobId) -> Result<Bytes, TreeError> {
+        let bytes = self.size(id)?;
+        let max = self.limits.blob_bytes_max;
+        if bytes > max {
+            return Err(TreeError::Blob { id: *id, bytes, max });
+        }
+        self.store.with(|repository| {
+            let mut object = repository
+                .find_object(id.0)
+                .map_err(|error| object_error(id.0, error))?;
+            Ok(Bytes::from(std::mem::take(&mut object.data)))
+        })
+    }
+
+    /// The size of a blob in bytes, without reading it.
+    pub fn size(&self, id: &BlobId) -> Result<u64, TreeError> {
+        self.store.with(|repository| {
+            repository
+                .find_header(id.0)
+                .map(|header| header.size())
+                .map_err(|error| object_error(id.0, error))
+        })
+    }
+
+    /// The bytes of these entries together, submodules aside, held to [`Limits::tree_bytes_max`].
+    pub fn bytes<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, TreeError> {
+        let max = self.limits.tree_bytes_max;
+        let mut total = 0_u64;
+        for entry in entries.into_iter().filter(|entry| entry.mode != Mode::Submodule) {
+            total = total.saturating_add(self.size(&entry.id)?);
+            if total > max {
+                return Err(TreeError::Bytes { max });
+            }
+        }
+        Ok(total)
+    }
+
+    /// `None` when the path leads nowhere; the empty path is the tree itself.
+    fn lookup(&self, path: &str) -> Result<Option<(EntryKind, ObjectId)>, TreeError> {
+        let mut found = (EntryKind::Tree, self.id);
+        self.store.with(|repository| {
+            for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
+                if found.0 != EntryKind::Tree {
+                    return Ok(None);
+                }
+                let tree = repository
+                    .find_tree(found.1)
+                    .map_err(|error| object_error(found.1, error))?;
+                let entry = tree
+                    .iter()
+                    .filter_map(Result::ok)
+                    .find(|entry| entry.filename() == name);
+                match entry {
+                    Some(entry) => found = (entry.mode().kind(), entry.object_id()),
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(found))
+        })
+    }
+}
+
+/// Depth first in git's own order, which makes the full paths sorted.
+struct Walk<'a> {
+    repository: &'a gix::Repository,
+    limits: &'a Limits,
+    entries: &'a mut Vec<Entry>,
+}
+
+impl Walk<'_> {
+    fn directory(
+        &mut self,
+        id: ObjectId,
+        path: &mut String,
+        depth: usize,
+        descend: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), TreeError> {
+        if depth > self.limits.depth_max {
+            return Err(TreeError::Depth {
+                path: shortened(path),
+                max: self.limits.depth_max,
+            });
+        }
+        let tree = self
+            .repository
+            .find_tree(id)
+            .map_err(|error| object_error(id, error))?;
+        for entry in tree.iter() {
+            let entry = entry.map_err(|error| object_error(id, error))?;
+            let name = checked(entry.filename(), path)?;
+            let parent = path.len();
+            if parent > 0 {
+                path.push('/');
+            }
+            path.push_str(name);
+            if path.len() > self.limits.path_bytes_max {
+                return Err(TreeError::Path {
+                    path: shortened(path),
+                    max: self.limits.path_bytes_max,
+                });
+            }
+            match mode(entry.mode().kind()) {
+                Some(mode) => self.push(path, mode, entry.object_id())?,
+                None if descend(path) => self.directory(entry.object_id(), path, depth + 1, descend)?,
+                None => {}
+            }
+            path.truncate(parent);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, path: &str, mode: Mode, id: ObjectId) -> Result<(), TreeError> {
+        if self.entries.len() == self.limits.entries_max {
+            return Err(TreeError::Entries {
+                max: self.limits.entries_max,
+            });
+        }
+        self.entries.push(Entry {
+            path: path.to_owned(),
+            mode,
+            id: BlobId(id),
+        });
+        Ok(())
+    }
+}
+
+/// `None` for a directory.
+fn mode(kind: EntryKind) -> Option<Mode> {
+    match kind {
+        EntryKind::Tree => None,
+        EntryKind::Blob => Some(Mode::File),
+        EntryKind::BlobExecutable => Some(Mode::Executable),
+        EntryKind::Link => Some(Mode::Symlink),
+        EntryKind::Commit => Some(Mode::Submodule),
+    }
+}
+
+fn checked<'a>(name: &'a gix::bstr::BStr, directory: &str) -> Result<&'a str, TreeError> {
+    let refuse = |problem| {
+        let name = String::from_utf8_lossy(name).into_owned();
+        Err(TreeError::Name {
+            name,
+            directory: directory.to_owned(),
+            problem,
+        })
+    };
+    match std::str::from_utf8(name) {
+        Err(_) => refuse("not UTF-8"),
+        Ok("" | "." | "..") => refuse("reserved"),
+        Ok(name) if name.contains(['/', '\0']) => refuse("a slash or a zero byte in it"),
+        Ok(name) => Ok(name),
+    }
+}
+
+fn shortened(path: &str) -> String {
+    const SHOWN_MAX: usize = 120;
+    match path.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &path[..end]),
+        None => path.to_owned(),
+    }
+}
+
+fn object_error(id: ObjectId, source: gix::Error) -> TreeError {
+    TreeError::Object {
+        id: id.to_string(),
+        source,
+    }
+}

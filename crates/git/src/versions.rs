@@ -1,0 +1,448 @@
+//! Ranges of versions as `spec.ref.semver` has them, and the highest tag inside one.
+//!
+//! The language is Masterminds/semver v3's (its README and v3.5.0's behaviour, oddities included,
+//! since fleets were written against it): operators, `x` and `*`, `~`, `^`, `A - B`, commas or
+//! blanks for "and", `||` for "or". It is not the language of the `semver` crate, which lends
+//! only the ordering of versions. Every constraint becomes an interval or the lack of one; there
+//! is no other case to decide.
+
+use std::cmp::Ordering;
+
+use semver::{BuildMetadata, Prerelease, Version};
+
+/// Longest text of a range, and most alternatives in it: upstream's own ceilings.
+const RANGE_BYTES_MAX: usize = 512;
+const GROUPS_MAX: usize = 32;
+/// Longest text that is tried as a version.
+const VERSION_BYTES_MAX: usize = 256;
+
+/// A parsed range: one of the groups must hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Range {
+    groups: Vec<Group>,
+}
+
+/// Constraints that must all hold.
+#[derive(Debug, Clone)]
+struct Group {
+    constraints: Vec<Constraint>,
+    /// Somebody in the group wrote a prerelease; without that none is a candidate.
+    prereleases: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Constraint {
+    Inside(Interval),
+    /// `!=`. Prereleases pass where only a patch was left open: 1.2.0-rc.1 is "not 1.2.x".
+    Outside {
+        interval: Interval,
+        spares_prereleases: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Interval {
+    from: Option<(Version, Edge)>,
+    to: Option<(Version, Edge)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edge {
+    Included,
+    Excluded,
+}
+
+/// Why a text is no range; says which part.
+pub(crate) type Problem = String;
+
+impl Range {
+    pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
+        if text.len() > RANGE_BYTES_MAX {
+            return Err(format!("longer than {RANGE_BYTES_MAX} bytes"));
+        }
+        let groups: Vec<&str> = text.split("||").collect();
+        if groups.len() > GROUPS_MAX {
+            return Err(format!("more than {GROUPS_MAX} alternatives"));
+        }
+        let groups = groups.into_iter().map(Group::parse).collect::<Result<_, _>>()?;
+        Ok(Self { groups })
+    }
+
+    pub(crate) fn contains(&self, version: &Version) -> bool {
+        self.groups.iter().any(|group| group.contains(version))
+    }
+
+    /// The highest of these names inside the range. Names that are no versions do not count.
+    /// Versions that differ only in spelling or build metadata are ordered by that: which commit
+    /// is younger is not known before it was fetched.
+    pub(crate) fn highest<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        let inside = names.into_iter().filter_map(|name| {
+            let version = version(name)?;
+            self.contains(&version).then_some((version, name))
+        });
+        inside.max().map(|(_, name)| name)
+    }
+}
+
+impl Group {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let mut scanner = Scanner { rest: text };
+        let mut constraints = Vec::new();
+        let mut prereleases = false;
+        loop {
+            let (operator, partial) = scanner.constraint()?;
+            prereleases |= !partial.pre.is_empty();
+            if operator.is_empty() && scanner.hyphen() {
+                let (_, upper) = scanner.constraint()?;
+                prereleases |= !upper.pre.is_empty();
+                constraints.push(constraint(">=", &partial)?);
+                constraints.push(constraint("<=", &upper)?);
+            } else {
+                constraints.push(constraint(operator, &partial)?);
+            }
+            if !scanner.separator()? {
+                return Ok(Self {
+                    constraints,
+                    prereleases,
+                });
+            }
+        }
+    }
+
+    fn contains(&self, version: &Version) -> bool {
+        (version.pre.is_empty() || self.prereleases)
+            && self
+                .constraints
+                .iter()
+                .all(|constraint| constraint.allows(version))
+    }
+}
+
+impl Constraint {
+    fn allows(&self, version: &Version) -> bool {
+        match self {
+            Self::Inside(interval) => interval.contains(version),
+            Self::Outside {
+                interval,
+                spares_prereleases,
+            } => {
+                let spared = *spares_prereleases && !version.pre.is_empty();
+                spared || !interval.contains(version)
+            }
+        }
+    }
+}
+
+impl Interval {
+    fn contains(&self, version: &Version) -> bool {
+        let after = self
+            .from
+            .as_ref()
+            .is_none_or(|(from, edge)| match version.cmp_precedence(from) {
+                Ordering::Greater => true,
+                Ordering::Equal => *edge == Edge::Included,
+                Ordering::Less => false,
+            });
+        let before = self
+            .to
+            .as_ref()
+            .is_none_or(|(to, edge)| match version.cmp_precedence(to) {
+                Ordering::Less => true,
+                Ordering::Equal => *edge == Edge::Included,
+                Ordering::Greater => false,
+            });
+        after && before
+    }
+
+    fn from(version: Version) -> Self {
+        Self {
+            from: Some((version, Edge::Included)),
+            to: None,
+        }
+    }
+
+    fn between(from: Version, below: Version) -> Self {
+        Self {
+            from: Some((from, Edge::Included)),
+            to: Some((below, Edge::Excluded)),
+        }
+    }
+
+    fn exactly(version: Version) -> Self {
+        Self {
+            from: Some((version.clone(), Edge::Included)),
+            to: Some((version, Edge::Included)),
+        }
+    }
+}
+
+/// A version with parts left open.
+#[derive(Debug, Clone)]
+struct Partial {
+    major: u64,
+    minor: u64,
+    patch: u64,
+    pre: Prerelease,
+    /// How many numbers were written before the first open one: 0 to 3.
+    written: usize,
+}
+
+impl Partial {
+    fn version(&self) -> Version {
+        Version {
+            major: self.major,
+            minor: self.minor,
+            patch: self.patch,
+            pre: self.pre.clone(),
+            build: BuildMetadata::EMPTY,
+        }
+    }
+}
+
+/// The lowest version of all with these numbers, prereleases included: what an upper end
+/// excludes, so that `^1` never takes 2.0.0-rc.1.
+fn start(major: u64, minor: u64, patch: u64) -> Version {
+    let lowest = Prerelease::new("0").unwrap_or(Prerelease::EMPTY);
+    Version {
+        pre: lowest,
+        ..Version::new(major, minor, patch)
+    }
+}
+
+fn constraint(operator: &str, partial: &Partial) -> Result<Constraint, Problem> {
+    let Partial {
+        major,
+        minor,
+        patch,
+        written,
+        ..
+    } = *partial;
+    let version = partial.version();
+    let inside = match operator {
+        "" | "=" if written == 3 => Interval::exactly(version),
+        "" | "=" | "~" | "~>" => tilde(partial),
+        "^" => caret(partial),
+        ">=" | "=>" => Interval::from(version),
+        "<" => Interval {
+            from: None,
+            to: Some((version, Edge::Excluded)),
+        },
+        ">" => match written {
+            1 => Interval::from(start(major.saturating_add(1), 0, 0)),
+            2 => Interval::from(start(major, minor.saturating_add(1), 0)),
+            _ => Interval {
+                from: Some((version, Edge::Excluded)),
+                to: None,
+            },
+        },
+        "<=" | "=<" => {
+            let to = match written {
+                3 => (version, Edge::Included),
+                1 => (start(major.saturating_add(1), 0, 0), Edge::Excluded),
+                _ => (start(major, minor.saturating_add(1), 0), Edge::Excluded),
+            };
+            Interval {
+                from: None,
+                to: Some(to),
+            }
+        }
+        "!=" => {
+            let interval = match written {
+                1 => Interval::between(start(major, 0, 0), start(major.saturating_add(1), 0, 0)),
+                2 => Interval::between(start(major, minor, 0), start(major, minor.saturating_add(1), 0)),
+                _ => Interval::exactly(Version { patch, ..version }),
+            };
+            return Ok(Constraint::Outside {
+                interval,
+                spares_prereleases: written == 2,
+            });
+        }
+        other => return Err(format!("operator {other:?} is unknown")),
+    };
+    Ok(Constraint::Inside(inside))
+}
+
+/// Everything from the version on, up to the next minor; to the next major where only that was
+/// written. `~0.0.0` and `*` mean any version.
+fn tilde(partial: &Partial) -> Interval {
+    let Partial {
+        major,
+        minor,
+        patch,
+        written,
+        ..
+    } = *partial;
+    let from = partial.version();
+    match written {
+        1 => Interval::between(from, start(major.saturating_add(1), 0, 0)),
+        2 => Interval::between(from, start(major, minor.saturating_add(1), 0)),
+        _ if (major, minor, patch) == (0, 0, 0) => Interval::from(from),
+        _ => Interval::between(from, start(major, minor.saturating_add(1), 0)),
+    }
+}
+
+/// Up to the next change of the leftmost number that is not zero.
+fn caret(partial: &Partial) -> Interval {
+    let Partial {
+        major,
+        minor,
+        patch,
+        written,
+        ..
+    } = *partial;
+    let below = if major > 0 || written == 1 {
+        start(major.saturating_add(1), 0, 0)
+    } else if minor > 0 || written == 2 {
+        start(0, minor.saturating_add(1), 0)
+    } else {
+        start(0, 0, patch.saturating_add(1))
+    };
+    Interval::between(partial.version(), below)
+}
+
+/// Reads one group from left to right.
+struct Scanner<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Scanner<'a> {
+    fn constraint(&mut self) -> Result<(&'a str, Partial), Problem> {
+        self.rest = self.rest.trim_start();
+        let end = self
+            .rest
+            .find(|c| !"=!<>~^".contains(c))
+            .unwrap_or(self.rest.len());
+        let operator = self.take(end);
+        self.rest = self.rest.trim_start();
+        let text = self.version_text();
+        if text.is_empty() {
+            return Err(match self.rest {
+                "" => "a version is missing".to_owned(),
+                rest => format!("{rest:?} is no version"),
+            });
+        }
+        let partial = partial(text).ok_or_else(|| format!("{text:?} is no version"))?;
+        Ok((operator, partial))
+    }
+
+    /// A version ends at a blank, a comma or an operator.
+    fn version_text(&mut self) -> &'a str {
+        let end = self
+            .rest
+            .find(|c: char| c.is_whitespace() || c == ',' || "=!<>~^".contains(c))
+            .unwrap_or(self.rest.len());
+        self.take(end)
+    }
+
+    /// Takes ` - ` of `1.2 - 1.4`; without blanks on both sides it would begin a prerelease.
+    fn hyphen(&mut self) -> bool {
+        let after = self.rest.trim_start();
+        let found = after.len() < self.rest.len()
+            && after
+                .strip_prefix('-')
+                .is_some_and(|rest| rest.starts_with(char::is_whitespace));
+        if found {
+            self.rest = after[1..].trim_start();
+        }
+        found
+    }
+
+    /// Whether another constraint follows: blanks or one comma stand between.
+    fn separator(&mut self) -> Result<bool, Problem> {
+        let after = self.rest.trim_start();
+        if after.is_empty() {
+            return Ok(false);
+        }
+        if let Some(rest) = after.strip_prefix(',') {
+            self.rest = rest;
+            return Ok(true);
+        }
+        if after.len() == self.rest.len() {
+            return Err(format!("a blank or a comma is missing before {after:?}"));
+        }
+        self.rest = after;
+        Ok(true)
+    }
+
+    fn take(&mut self, end: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        taken
+    }
+}
+
+/// Numbers may have leading zeros and any of them may be `x`, `X` or `*`; what follows an open
+/// one must be a number or open, and does not count.
+fn partial(text: &str) -> Option<Partial> {
+    let (numbers, pre) = pieces(text)?;
+    let mut parts = [0; 3];
+    let mut written = 0;
+    let mut open = false;
+    for (at, number) in numbers.split('.').enumerate() {
+        let slot = parts.get_mut(at)?;
+        if matches!(number, "x" | "X" | "*") {
+            open = true;
+            continue;
+        }
+        let number = digits(number)?;
+        if !open {
+            *slot = number;
+            written = at + 1;
+        }
+    }
+    let [major, minor, patch] = parts;
+    Some(Partial {
+        major,
+        minor,
+        patch,
+        pre,
+        written,
+    })
+}
+
+/// A tag as a version: a leading `v`, leading zeros and a missing patch before a dotted
+/// prerelease are fine; less than two dots are not.
+pub(crate) fn version(tag: &str) -> Option<Version> {
+    if tag.len() > VERSION_BYTES_MAX || tag.splitn(3, '.').count() < 3 {
+        return None;
+    }
+    let (numbers, pre) = pieces(tag)?;
+    let mut parts = [0; 3];
+    for (at, number) in numbers.split('.').enumerate() {
+        *parts.get_mut(at)? = digits(number)?;
+    }
+    let build = tag.split_once('+').map_or("", |(_, build)| build);
+    let [major, minor, patch] = parts;
+    Some(Version {
+        major,
+        minor,
+        patch,
+        pre,
+        build: BuildMetadata::new(build).ok()?,
+    })
+}
+
+/// The numbers and the prerelease of a text; build metadata is only checked.
+fn pieces(text: &str) -> Option<(&str, Prerelease)> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (text, build) = match text.split_once('+') {
+        Some((text, build)) => (text, Some(build)),
+        None => (text, None),
+    };
+    if build.is_some_and(|build| build.is_empty() || BuildMetadata::new(build).is_err()) {
+        return None;
+    }
+    match text.split_once('-') {
+        Some((_, "")) => None,
+        Some((numbers, pre)) => Some((numbers, Prerelease::new(pre).ok()?)),
+        None => Some((text, Prerelease::EMPTY)),
+    }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    all.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests;
