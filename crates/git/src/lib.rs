@@ -37,5 +37,5 @@ pub use remote::{Credentials, Remote, TIMEOUT, UrlError};
 pub use resolve::ResolveError;
 pub use secret::Secret;
 pub use transport::RemoteError;
-pub use tree::{BlobId, Entry, Mode, Tree, TreeError, TreeId};
+pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch};

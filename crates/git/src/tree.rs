@@ -27,6 +27,11 @@ pub struct BlobId(pub(crate) ObjectId);
 pub struct TreeId(pub(crate) ObjectId);
 
 impl BlobId {
+    /// The id git gives this content. `None`: the content is made to have the id of another one.
+    pub fn of(content: &[u8]) -> Option<Self> {
+        gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, content).ok().map(Self)
+    }
+
     /// The id's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
@@ -74,6 +79,24 @@ pub struct Entry {
     pub mode: Mode,
     /// Its content.
     pub id: BlobId,
+}
+
+/// What stands directly in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub node: Node,
+}
+
+/// What a name in a directory leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// A directory.
+    Directory(TreeId),
+    /// A file, link or submodule.
+    Leaf(Mode, BlobId),
 }
 
 /// Why a tree cannot be read.
@@ -165,6 +188,30 @@ impl Tree {
             walk.directory(self.id, &mut String::new(), 0, &mut descend)
         })?;
         Ok(entries)
+    }
+
+    /// What stands directly in the directory, in git's order.
+    pub fn children(&self) -> Result<Vec<Child>, TreeError> {
+        self.store.with(|repository| {
+            let tree = repository.find_tree(self.id).map_err(|error| object_error(self.id, error))?;
+            let mut children = Vec::new();
+            for entry in tree.iter() {
+                let entry = entry.map_err(|error| object_error(self.id, error))?;
+                let name = checked(entry.filename(), "")?.to_owned();
+                let node = match mode(entry.mode().kind()) {
+                    Some(mode) => Node::Leaf(mode, BlobId(entry.object_id())),
+                    None => Node::Directory(TreeId(entry.object_id())),
+                };
+                children.push(Child { name, node });
+            }
+            Ok(children)
+        })
+    }
+
+    /// Another directory of the same repository by its id, as [`Tree::children`] gives it.
+    #[must_use]
+    pub fn at(&self, id: TreeId) -> Self {
+        Self { id: id.0, ..self.clone() }
     }
 
     /// The directory at a path: `None` when nothing, or no directory, stands there.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use equate_git::{BlobId, TreeId};
 use sha2::{Digest, Sha256};
 
 use super::{ContentId, Entry, Tree, TreeError};
@@ -17,6 +18,21 @@ pub(crate) struct Directory {
     pub(crate) entries: Vec<(Box<str>, Node)>,
     /// Names of symbolic links that stood here. Not part of the id: no artifact holds them.
     pub(crate) links: Vec<Box<str>>,
+    /// Everything below.
+    pub(crate) count: usize,
+    /// The git tree it was made from.
+    pub(crate) origin: Option<Origin>,
+    /// Git trees in it that are left out as a whole and hold no `.sourceignore`: they need no second look
+    /// as long as they stay the same.
+    hidden: Vec<(Box<str>, TreeId)>,
+}
+
+/// Where in git a directory comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) id: TreeId,
+    /// Whether no `.sourceignore` is below, also not in what is left out.
+    pub(crate) plain: bool,
 }
 
 #[derive(Debug)]
@@ -36,10 +52,17 @@ pub(crate) struct File {
 #[derive(Debug)]
 pub(crate) enum Content {
     Memory(Bytes),
+    Git(BlobId),
+}
+
+impl Default for Directory {
+    fn default() -> Directory {
+        Directory::new(Vec::new(), Vec::new())
+    }
 }
 
 impl Directory {
-    /// `entries` sorted by name.
+    /// `entries` sorted by name, as everywhere here.
     pub(crate) fn new(entries: Vec<(Box<str>, Node)>, links: Vec<Box<str>>) -> Directory {
         let mut hash = Sha256::new_with_prefix("equate directory 1\0");
         for (name, node) in &entries {
@@ -52,11 +75,50 @@ impl Directory {
             hash.update(name.as_bytes());
             hash.update(id.0);
         }
+        let below = |node: &Node| match node {
+            Node::File(_) => 1,
+            Node::Directory(directory) => directory.count.saturating_add(1),
+        };
+        let count = entries
+            .iter()
+            .map(|(_, node)| below(node))
+            .fold(links.len(), usize::saturating_add);
+        let id = ContentId(hash.finalize().into());
         Directory {
-            id: ContentId(hash.finalize().into()),
+            id,
             entries,
             links,
+            count,
+            origin: None,
+            hidden: Vec::new(),
         }
+    }
+
+    pub(crate) fn of_git(
+        entries: Vec<(Box<str>, Node)>,
+        links: Vec<Box<str>>,
+        origin: Origin,
+        hidden: Vec<(Box<str>, TreeId)>,
+    ) -> Directory {
+        Directory {
+            origin: Some(origin),
+            hidden,
+            ..Directory::new(entries, links)
+        }
+    }
+
+    pub(crate) fn directory(&self, name: &str) -> Option<&Arc<Directory>> {
+        match self.child(name)? {
+            Node::Directory(directory) => Some(directory),
+            Node::File(_) => None,
+        }
+    }
+
+    /// Whether this git tree is left out here as a whole and known to hold no `.sourceignore`.
+    pub(crate) fn hides(&self, name: &str, id: TreeId) -> bool {
+        self.hidden
+            .iter()
+            .any(|(own, hidden)| **own == *name && *hidden == id)
     }
 
     pub(crate) fn child(&self, name: &str) -> Option<&Node> {
@@ -78,16 +140,31 @@ impl Node {
 }
 
 impl File {
-    pub(crate) fn in_memory(bytes: Bytes, executable: bool) -> File {
-        let mut hash = Sha256::new_with_prefix("equate file 1\0");
-        hash.update([u8::from(executable)]);
-        hash.update(&bytes);
-        File {
-            id: ContentId(hash.finalize().into()),
+    /// A file's id is made of git's id of its content, wherever it was read: an artifact that comes back
+    /// from its archive is then known to be what git holds. None: the content is made to collide.
+    pub(crate) fn in_memory(bytes: Bytes, executable: bool) -> Option<File> {
+        let id = file_id(&BlobId::of(&bytes)?, executable);
+        Some(File {
+            id,
             executable,
             content: Content::Memory(bytes),
+        })
+    }
+
+    pub(crate) fn in_git(blob: BlobId, executable: bool) -> File {
+        File {
+            id: file_id(&blob, executable),
+            executable,
+            content: Content::Git(blob),
         }
     }
+}
+
+fn file_id(blob: &BlobId, executable: bool) -> ContentId {
+    let mut hash = Sha256::new_with_prefix("equate file 1\0");
+    hash.update([u8::from(executable)]);
+    hash.update(blob.as_bytes());
+    ContentId(hash.finalize().into())
 }
 
 /// What cannot be put into a tree.
@@ -176,10 +253,11 @@ impl<'a> Building<'a> {
                 why: "it is both a file and a directory",
             });
         }
-        draft.children.insert(
-            (*name).into(),
-            DraftNode::File(File::in_memory(content, executable)),
-        );
+        let file = File::in_memory(content, executable).ok_or_else(|| PathError::Path {
+            path: path.to_owned(),
+            why: "its content is made to have the id of another (a SHA-1 collision)",
+        })?;
+        draft.children.insert((*name).into(), DraftNode::File(file));
         Ok(())
     }
 

@@ -9,6 +9,9 @@
 
 mod build;
 mod directory;
+mod git;
+#[cfg(test)]
+mod git_tests;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +33,15 @@ pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 #[derive(Clone)]
 pub struct Tree {
     root: Arc<Directory>,
+    source: Source,
+}
+
+/// What contents that are not in memory are read through. A directory that a tree shares with an earlier
+/// one is in its own commit too, so the tree's own handle reads it.
+#[derive(Clone)]
+enum Source {
+    Memory,
+    Git { tree: equate_git::Tree, rules: [u8; 32] },
 }
 
 /// What stands at a path.
@@ -74,6 +86,15 @@ pub enum TreeError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// An object of the commit could not be read.
+    #[error("cannot read {path:?} from git")]
+    Git {
+        /// The directory or file.
+        path: String,
+        /// Why.
+        #[source]
+        source: equate_git::TreeError,
+    },
     /// A local directory or a file in it could not be read.
     #[error("cannot read {}", path.display())]
     Read {
@@ -107,16 +128,28 @@ pub enum ReadError {
         /// The path asked for.
         path: String,
     },
+    /// Its object could not be read.
+    #[error("cannot read {path:?} from git")]
+    Git {
+        /// The path asked for.
+        path: String,
+        /// Why.
+        #[source]
+        source: equate_git::TreeError,
+    },
 }
 
 impl Tree {
     pub(crate) fn of(root: Arc<Directory>) -> Tree {
-        Tree { root }
+        Tree {
+            root,
+            source: Source::Memory,
+        }
     }
 
     /// A tree without any entry.
     pub fn empty() -> Tree {
-        Tree::of(Arc::new(Directory::new(Vec::new(), Vec::new())))
+        Tree::of(Arc::default())
     }
 
     /// What stands at `path`.
@@ -197,10 +230,18 @@ impl Tree {
         below(&self.root, &mut String::new(), visit)
     }
 
-    #[expect(clippy::unused_self, reason = "trees from git read through it")]
-    pub(crate) fn content(&self, _path: &str, file: &File) -> Result<Bytes, ReadError> {
-        match &file.content {
-            Content::Memory(bytes) => Ok(bytes.clone()),
+    pub(crate) fn content(&self, path: &str, file: &File) -> Result<Bytes, ReadError> {
+        match (&file.content, &self.source) {
+            (Content::Memory(bytes), _) => Ok(bytes.clone()),
+            (Content::Git(blob), Source::Git { tree, .. }) => {
+                tree.read(blob).map_err(|source| ReadError::Git {
+                    path: path.to_owned(),
+                    source,
+                })
+            }
+            (Content::Git(_), Source::Memory) => Err(ReadError::Absent {
+                path: path.to_owned(),
+            }),
         }
     }
 

@@ -1,0 +1,251 @@
+//! The tree of a commit: ids from git's own, contents read when somebody asks.
+//!
+//! Nothing is checked out and no file is read but `.sourceignore`s. What a tree of an earlier revision
+//! already knows is taken from it: a directory with the same git id and the same ignore rules is the same
+//! directory, so a commit costs the directories on the way to what it changed.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use equate_git::{Child, Mode, Node as GitNode, TreeId};
+
+use super::build::{Directory, File, Node, Origin};
+use super::{Source, Tree, TreeError};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Rules, Verdict};
+use crate::limits::{LimitExceeded, Limits};
+
+impl Tree {
+    /// What a commit holds, without what `ignore` and the tree's own `.sourceignore` files leave out.
+    /// Symbolic links are not part of the tree; a submodule is an empty directory, as in a checkout that
+    /// does not follow it.
+    ///
+    /// # Errors
+    /// A limit, a name no tree may have, or an object that cannot be read.
+    pub fn from_git(git: &equate_git::Tree, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
+        Tree::from_git_after(git, ignore, limits, None)
+    }
+
+    /// The same, shared with the tree of an earlier revision as far as both are the same.
+    ///
+    /// # Errors
+    /// As [`Tree::from_git`].
+    pub fn from_git_after(
+        git: &equate_git::Tree,
+        ignore: &Ignore,
+        limits: &Limits,
+        previous: Option<&Tree>,
+    ) -> Result<Tree, TreeError> {
+        let mut walk = Walk {
+            limits,
+            listings: HashMap::new(),
+            plain: HashMap::new(),
+            found: Vec::new(),
+            entries: 0,
+        };
+        let before = previous.map(|tree| &tree.root);
+        walk.survey(git, &mut Vec::new(), before.map(|directory| &**directory))?;
+        let rules = ignore.rules(&walk.found);
+        walk.entries = 0;
+        let same_rules = previous.is_some_and(|tree| match &tree.source {
+            Source::Git { rules: own, .. } => *own == rules.id(),
+            Source::Memory => false,
+        });
+        let before = before.filter(|_| same_rules);
+        let root = walk.build(git, &mut Vec::new(), Verdict::default(), false, &rules, before)?;
+        Ok(Tree {
+            root,
+            source: Source::Git {
+                tree: git.clone(),
+                rules: rules.id(),
+            },
+        })
+    }
+}
+
+struct Walk<'a> {
+    limits: &'a Limits,
+    listings: HashMap<TreeId, Rc<Vec<Child>>>,
+    /// Whether there is no `.sourceignore` anywhere below a directory.
+    plain: HashMap<TreeId, bool>,
+    found: Vec<IgnoreFile>,
+    entries: usize,
+}
+
+impl Walk<'_> {
+    /// Finds the `.sourceignore` files, parents before children, siblings by name; whether there are none.
+    fn survey(
+        &mut self,
+        git: &equate_git::Tree,
+        path: &mut Vec<String>,
+        before: Option<&Directory>,
+    ) -> Result<bool, TreeError> {
+        let id = git.id();
+        let known = before
+            .and_then(|directory| directory.origin)
+            .is_some_and(|own| own.id == id && own.plain);
+        if known || self.plain.get(&id) == Some(&true) {
+            self.plain.insert(id, true);
+            return Ok(true);
+        }
+        let mut plain = true;
+        for child in &*self.children(git, path)? {
+            self.count(path, 1)?;
+            match child.node {
+                GitNode::Leaf(Mode::File | Mode::Executable, blob) if child.name == IGNORE_FILE => {
+                    plain = false;
+                    self.ignore_file(git, &blob, path)?;
+                }
+                GitNode::Leaf(Mode::Symlink, _) if child.name == IGNORE_FILE => {
+                    path.push(child.name.clone());
+                    let why = "a .sourceignore that is a symbolic link is not followed: make it a file";
+                    return Err(TreeError::Path {
+                        path: path.join("/"),
+                        why,
+                    });
+                }
+                GitNode::Leaf(..) => {}
+                GitNode::Directory(below) => {
+                    if before.is_some_and(|directory| directory.hides(&child.name, below)) {
+                        self.plain.insert(below, true);
+                        continue;
+                    }
+                    let before = before.and_then(|directory| directory.directory(&child.name));
+                    path.push(child.name.clone());
+                    plain &= self.survey(&git.at(below), path, before.map(|directory| &**directory))?;
+                    path.pop();
+                }
+            }
+        }
+        self.plain.insert(id, plain);
+        Ok(plain)
+    }
+
+    fn ignore_file(
+        &mut self,
+        git: &equate_git::Tree,
+        blob: &equate_git::BlobId,
+        path: &[String],
+    ) -> Result<(), TreeError> {
+        let directory = path.join("/");
+        let failed = |source| {
+            let path: Vec<&str> = path.iter().map(String::as_str).chain([IGNORE_FILE]).collect();
+            TreeError::Git {
+                path: path.join("/"),
+                source,
+            }
+        };
+        let max = self.limits.ignore_bytes_max;
+        if git.size(blob).map_err(failed)? > max {
+            return Err(TreeError::Limit {
+                path: directory,
+                limit: LimitExceeded::IgnoreBytes(max),
+            });
+        }
+        let bytes = git.read(blob).map_err(failed)?;
+        self.found.push(IgnoreFile {
+            directory,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        });
+        Ok(())
+    }
+
+    fn build(
+        &mut self,
+        git: &equate_git::Tree,
+        path: &mut Vec<String>,
+        verdict: Verdict,
+        plain: bool,
+        rules: &Rules,
+        before: Option<&Arc<Directory>>,
+    ) -> Result<Arc<Directory>, TreeError> {
+        let id = git.id();
+        if let Some(same) = before.filter(|directory| directory.origin.is_some_and(|own| own.id == id)) {
+            self.count(path, same.count)?;
+            return Ok(Arc::clone(same));
+        }
+        let plain = plain || self.plain.get(&id) == Some(&true);
+        let (mut entries, mut links, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        for child in &*self.children(git, path)? {
+            let name: Box<str> = child.name.as_str().into();
+            path.push(child.name.clone());
+            let names: Vec<&str> = path.iter().map(String::as_str).collect();
+            let is_directory = matches!(
+                child.node,
+                GitNode::Directory(_) | GitNode::Leaf(Mode::Submodule, _)
+            );
+            let verdict = rules.verdict(verdict, &names, is_directory);
+            let excluded = verdict.is_excluded();
+            match child.node {
+                GitNode::Directory(below) if excluded && !rules.may_include_below(verdict, &names) => {
+                    if plain || self.plain.get(&below) == Some(&true) {
+                        hidden.push((name, below));
+                    }
+                }
+                GitNode::Directory(below) => {
+                    self.count(path, 1)?;
+                    let before = before.and_then(|directory| directory.directory(&child.name));
+                    let directory = self.build(&git.at(below), path, verdict, plain, rules, before)?;
+                    if !excluded || !directory.entries.is_empty() {
+                        entries.push((name, Node::Directory(directory)));
+                    }
+                }
+                GitNode::Leaf(..) if excluded => {}
+                GitNode::Leaf(mode, blob) => {
+                    self.count(path, 1)?;
+                    match mode {
+                        Mode::File => entries.push((name, Node::File(File::in_git(blob, false)))),
+                        Mode::Executable => entries.push((name, Node::File(File::in_git(blob, true)))),
+                        Mode::Symlink => links.push(name),
+                        Mode::Submodule => entries.push((name, Node::Directory(Arc::default()))),
+                    }
+                }
+            }
+            path.pop();
+        }
+        Ok(Arc::new(Directory::of_git(
+            entries,
+            links,
+            Origin { id, plain },
+            hidden,
+        )))
+    }
+
+    /// Listed once for each git tree, however often it is met.
+    fn children(&mut self, git: &equate_git::Tree, path: &[String]) -> Result<Rc<Vec<Child>>, TreeError> {
+        let limit = |limit| TreeError::Limit {
+            path: path.join("/"),
+            limit,
+        };
+        if path.len() > self.limits.depth_max {
+            return Err(limit(LimitExceeded::Depth(self.limits.depth_max)));
+        }
+        if path.iter().map(|name| name.len() + 1).sum::<usize>() > self.limits.path_bytes_max {
+            return Err(limit(LimitExceeded::PathBytes(self.limits.path_bytes_max)));
+        }
+        if let Some(known) = self.listings.get(&git.id()) {
+            return Ok(Rc::clone(known));
+        }
+        let failed = |source| TreeError::Git {
+            path: path.join("/"),
+            source,
+        };
+        let mut children = git.children().map_err(failed)?;
+        // git sorts a directory as if its name ended in a slash
+        children.sort_by(|one, other| one.name.cmp(&other.name));
+        let children = Rc::new(children);
+        self.listings.insert(git.id(), Rc::clone(&children));
+        Ok(children)
+    }
+
+    fn count(&mut self, path: &[String], entries: usize) -> Result<(), TreeError> {
+        self.entries = self.entries.saturating_add(entries);
+        match self.entries > self.limits.entries_max {
+            true => Err(TreeError::Limit {
+                path: path.join("/"),
+                limit: LimitExceeded::Entries(self.limits.entries_max),
+            }),
+            false => Ok(()),
+        }
+    }
+}

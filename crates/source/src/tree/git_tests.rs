@@ -1,0 +1,327 @@
+//! Trees of commits, made by the real git.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use equate_git::{Mirrors, Reference, Remote};
+
+use super::tests::show;
+use super::{Directory, Tree};
+use crate::ignore::Ignore;
+use crate::limits::Limits;
+
+struct Repository {
+    place: tempfile::TempDir,
+}
+
+impl Repository {
+    fn new() -> Repository {
+        let repository = Repository {
+            place: tempfile::tempdir().unwrap(),
+        };
+        repository.git(&["init", "-q", "-b", "main"]);
+        repository
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let done = Command::new("git")
+            .arg("-C")
+            .arg(self.place.path())
+            .args([
+                "-c",
+                "user.name=Equate",
+                "-c",
+                "user.email=equate@example.org",
+                "-c",
+                "commit.gpgsign=false",
+            ])
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("HOME", self.place.path())
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+
+    fn write(&self, files: &[(&str, &str)]) -> &Repository {
+        for (path, content) in files {
+            let full = self.place.path().join(path);
+            fs::create_dir_all(full.parent().unwrap()).unwrap();
+            fs::write(full, content).unwrap();
+        }
+        self
+    }
+
+    fn commit(&self) -> equate_git::Tree {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", "a change"]);
+        let url = "https://example.org/fleet.git";
+        let mirrors = Mirrors::new(self.place.path().join("unused"), equate_git::Limits::default())
+            .instead_of(url, self.place.path());
+        let revision = mirrors
+            .resolve(&Remote::new(url), &Reference::branch("main"))
+            .unwrap();
+        mirrors
+            .fetch(&Remote::new(url), &revision)
+            .unwrap()
+            .tree()
+            .clone()
+    }
+}
+
+fn tree(git: &equate_git::Tree, ignore: Option<&str>, previous: Option<&Tree>) -> Tree {
+    Tree::from_git_after(git, &Ignore::new(ignore), &Limits::default(), previous).unwrap()
+}
+
+fn directory<'t>(tree: &'t Tree, path: &str) -> &'t Arc<Directory> {
+    path.split('/')
+        .fold(&tree.root, |directory, name| directory.directory(name).unwrap())
+}
+
+#[test]
+fn a_commit_is_what_its_checkout_would_archive() {
+    let repository = Repository::new();
+    repository.write(&[
+        ("app/deploy.yaml", "kind: Deployment\n"),
+        ("app-more/x.yaml", "x"),
+        ("app/run.sh", "#!/bin/sh\n"),
+        ("app/logo.png", "png"),
+        (".github/workflows/ci.yaml", "on: push"),
+        (".gitignore", "target"),
+        ("docs/.sourceignore", "*.md\n"),
+        ("docs/a.md", "a"),
+        ("docs/b.txt", "b"),
+    ]);
+    #[cfg(unix)]
+    {
+        let run = repository.place.path().join("app/run.sh");
+        fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("deploy.yaml", repository.place.path().join("app/link.yaml")).unwrap();
+    }
+    let commit = repository.commit();
+    let check = |ignore: Option<&str>, expected: &str| {
+        let tree = tree(&commit, ignore, None);
+        assert_eq!(show(&tree), expected, "{ignore:?}");
+        // from the checkout, and from the archive: the same tree, id for id
+        let checkout =
+            Tree::from_directory(repository.place.path(), &Ignore::new(ignore), &Limits::default()).unwrap();
+        assert_eq!(checkout, tree, "{ignore:?}");
+        let mut archive = Vec::new();
+        tree.write_archive(&mut archive).unwrap();
+        assert_eq!(
+            Tree::from_archive(&archive[..], &Limits::default()).unwrap(),
+            tree,
+            "{ignore:?}"
+        );
+    };
+    // a .sourceignore anywhere takes the place of the defaults, as with Flux
+    check(
+        None,
+        ".github/ .github/workflows/ .github/workflows/ci.yaml=on: push app/ app/deploy.yaml=kind: Deployment\n \
+         app/logo.png=png app/run.sh*=#!/bin/sh\n app-more/ app-more/x.yaml=x docs/ docs/.sourceignore=*.md\n docs/b.txt=b",
+    );
+    check(
+        Some("/*\n!/app-more\n!/docs/a.md"),
+        "app-more/ app-more/x.yaml=x docs/ docs/a.md=a",
+    );
+    assert!(tree(&commit, None, None).is_link("app/link.yaml"));
+    repository.git(&["rm", "-q", "-r", "docs"]);
+    let tree = tree(&repository.commit(), None, None);
+    assert_eq!(
+        show(&tree),
+        "app/ app/deploy.yaml=kind: Deployment\n app/run.sh*=#!/bin/sh\n app-more/ app-more/x.yaml=x"
+    );
+}
+
+#[test]
+fn what_did_not_change_is_shared() {
+    let repository = Repository::new();
+    repository.write(&[
+        ("a/deep/x.yaml", "1"),
+        ("a/y.yaml", "1"),
+        ("b/z.yaml", "1"),
+        ("docs/more/d.md", "1"),
+    ]);
+    let ignore = Some("docs/");
+    let first = tree(&repository.commit(), ignore, None);
+    let second_commit = repository.write(&[("a/y.yaml", "2")]).commit();
+    let second = tree(&second_commit, ignore, Some(&first));
+    assert!(Arc::ptr_eq(
+        directory(&first, "a/deep"),
+        directory(&second, "a/deep")
+    ));
+    assert!(Arc::ptr_eq(directory(&first, "b"), directory(&second, "b")));
+    assert!(!Arc::ptr_eq(directory(&first, "a"), directory(&second, "a")));
+    assert_eq!(second, tree(&second_commit, ignore, None));
+    assert_eq!(
+        show(&second),
+        "a/ a/deep/ a/deep/x.yaml=1 a/y.yaml=2 b/ b/z.yaml=1"
+    );
+    assert!(Arc::ptr_eq(
+        &tree(&second_commit, ignore, Some(&second)).root,
+        &second.root
+    ));
+
+    // other rules, and every way in which rules come and go: never what an earlier tree made of it
+    let commits = [
+        (
+            repository
+                .write(&[("docs/more/.sourceignore", "x.yaml")])
+                .commit(),
+            ignore,
+        ),
+        (
+            repository
+                .write(&[("docs/more/.sourceignore", "!*"), ("b/w.yaml", "1")])
+                .commit(),
+            Some("docs\n*.yaml"),
+        ),
+        (
+            repository.write(&[("docs/more/.sourceignore", "")]).commit(),
+            None,
+        ),
+        (repository.write(&[(".sourceignore", "deep\n")]).commit(), None),
+        (
+            repository.write(&[(".sourceignore", "#deep\n")]).commit(),
+            Some(""),
+        ),
+    ];
+    let mut previous = second;
+    for (commit, ignore) in &commits {
+        let next = tree(commit, *ignore, Some(&previous));
+        let alone = tree(commit, *ignore, None);
+        assert_eq!((show(&next), &next), (show(&alone), &alone), "{ignore:?}");
+        previous = next;
+    }
+}
+
+#[test]
+fn a_commit_has_limits() {
+    let repository = Repository::new();
+    let commit = repository
+        .write(&[
+            ("a/b/c.yaml", "12345678"),
+            ("d.yaml", "1"),
+            (".sourceignore", "none\n"),
+        ])
+        .commit();
+    let check = |limits: Limits, expected: &str| {
+        let error = Tree::from_git(&commit, &Ignore::default(), &limits).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    let all = Limits::default();
+    check(
+        Limits {
+            entries_max: 4,
+            ..all.clone()
+        },
+        r#""": more than 4 files and directories"#,
+    );
+    check(
+        Limits {
+            depth_max: 1,
+            ..all.clone()
+        },
+        r#""a/b": more than 1 directories deep"#,
+    );
+    check(
+        Limits {
+            path_bytes_max: 3,
+            ..all.clone()
+        },
+        r#""a/b": a path longer than 3 bytes"#,
+    );
+    check(
+        Limits {
+            ignore_bytes_max: 4,
+            ..all.clone()
+        },
+        r#""": a file of ignore patterns larger than 4 bytes"#,
+    );
+    let shared = Tree::from_git(&commit, &Ignore::default(), &all).unwrap();
+    let few = Limits {
+        entries_max: 4,
+        ..all
+    };
+    Tree::from_git_after(&commit, &Ignore::default(), &few, Some(&shared)).unwrap_err();
+}
+
+/// A tree of three directories that each are the next level's three would be 3^20 entries: it takes as long
+/// as its limit allows, not longer.
+#[test]
+fn a_bomb_of_trees_stops_at_the_limit() {
+    let repository = Repository::new();
+    let root = repository.place.path();
+    let blob = hash_object(root, "blob", b"x");
+    let mut tree = hash_object(root, "tree", &tree_of(&[("100644", "f", &blob)]));
+    for _ in 0..20 {
+        tree = hash_object(
+            root,
+            "tree",
+            &tree_of(&[
+                ("40000", "a", &tree),
+                ("40000", "b", &tree),
+                ("40000", "c", &tree),
+            ]),
+        );
+    }
+    let commit_text = format!("tree {tree}\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 0 +0000\n\nbomb\n");
+    let commit = hash_object(root, "commit", commit_text.as_bytes());
+    repository.git(&["update-ref", "refs/heads/bomb", &commit]);
+    let mirrors =
+        Mirrors::new(root.join("unused"), equate_git::Limits::default()).instead_of("https://a/b", root);
+    let remote = Remote::new("https://a/b");
+    let revision = mirrors.resolve(&remote, &Reference::branch("bomb")).unwrap();
+    let git = mirrors.fetch(&remote, &revision).unwrap().tree().clone();
+    let limits = Limits {
+        entries_max: 10_000,
+        ..Limits::default()
+    };
+    let error = Tree::from_git(&git, &Ignore::default(), &limits)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("more than 10000 files and directories"),
+        "{error}"
+    );
+}
+
+fn tree_of(entries: &[(&str, &str, &str)]) -> Vec<u8> {
+    let mut tree = Vec::new();
+    for (mode, name, id) in entries {
+        tree.extend(format!("{mode} {name}\0").bytes());
+        tree.extend(
+            (0..id.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()),
+        );
+    }
+    tree
+}
+
+fn hash_object(root: &Path, kind: &str, content: &[u8]) -> String {
+    let file = root.join("object");
+    fs::write(&file, content).unwrap();
+    let done = Command::new("git")
+        .args([
+            "-C",
+            root.to_str().unwrap(),
+            "hash-object",
+            "-w",
+            "-t",
+            kind,
+            "object",
+        ])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
