@@ -3,8 +3,10 @@
 //! A controller is four verbs over plain values (`observe`, `decide`, `act`, `report`);
 //! everything that waits, watches or retries is in [`runtime`].
 
+pub mod engine;
 mod key;
 pub mod kustomization;
 pub mod runtime;
 
+pub use engine::{Engine, OwnLoop, Stats};
 pub use key::Key;

@@ -44,11 +44,13 @@ impl Cluster {
             .steps
             .chunk_by(|a, b| order::rank(&a.id().kind) == order::rank(&b.id().kind))
         {
-            let steps = futures::stream::iter(rank).map(|step| {
+            // futures of closures over references are not known to be `Send` for all lifetimes
+            let mut steps = Vec::with_capacity(rank.len());
+            for step in rank {
                 let desired = given.get(step.id()).copied();
-                self.apply_outcome(step, desired, execution, &silence)
-            });
-            let mut outcomes = steps.buffered(execution.concurrency.max(1));
+                steps.push(self.apply_outcome(step, desired, execution, &silence));
+            }
+            let mut outcomes = futures::stream::iter(steps).buffered(execution.concurrency.max(1));
             while let Some(outcome) = outcomes.next().await {
                 applied.outcomes.push(outcome);
             }
@@ -150,15 +152,12 @@ struct Writing<'a> {
 impl Writing<'_> {
     async fn ask(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
         let client = &self.cluster.client;
-        persist(self.execution.patience, async || {
-            self.endpoint.ask(client, ask).await
-        })
-        .await
+        persist(self.execution.patience, || self.endpoint.ask(client, ask)).await
     }
 
     async fn get(&self) -> Result<Option<Object>, ApplyError> {
         let client = &self.cluster.client;
-        persist(self.execution.patience, async || self.endpoint.get(client).await).await
+        persist(self.execution.patience, || self.endpoint.get(client)).await
     }
 
     /// Decides again with the object at hand: when it was planned, nobody had seen it.

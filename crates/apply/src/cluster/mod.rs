@@ -138,10 +138,12 @@ impl Cluster {
 }
 
 /// Repeats what fails in passing until it succeeds or patience ends.
-async fn persist<T>(
-    patience: Duration,
-    mut attempt: impl AsyncFnMut() -> Result<T, ApplyError>,
-) -> Result<T, ApplyError> {
+///
+/// Takes a closure that gives futures, not an async one: those are not known to be `Send`.
+async fn persist<T, F>(patience: Duration, mut attempt: impl FnMut() -> F) -> Result<T, ApplyError>
+where
+    F: Future<Output = Result<T, ApplyError>>,
+{
     /// The first pause; each is twice the one before.
     const PAUSE: Duration = Duration::from_millis(50);
     let deadline = Instant::now() + patience;

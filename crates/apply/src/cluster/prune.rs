@@ -32,8 +32,12 @@ impl Cluster {
         let silence = Silence::default();
         let mut applied = Applied::default();
         for rank in steps.chunk_by(|a, b| order::rank(&a.id().kind) == order::rank(&b.id().kind)) {
-            let steps = futures::stream::iter(rank).map(|step| self.prune_outcome(step, execution, &silence));
-            let mut outcomes = steps.buffered(execution.concurrency.max(1));
+            // futures of closures over references are not known to be `Send` for all lifetimes
+            let mut steps = Vec::with_capacity(rank.len());
+            for step in rank {
+                steps.push(self.prune_outcome(step, execution, &silence));
+            }
+            let mut outcomes = futures::stream::iter(steps).buffered(execution.concurrency.max(1));
             while let Some(outcome) = outcomes.next().await {
                 applied.outcomes.push(outcome);
             }
@@ -88,8 +92,9 @@ impl Cluster {
                     Err(kept) => return Ok(kept),
                 },
             };
-            let deletion = persist(execution.patience, async || {
-                match endpoint.ask(&self.client, Ask::Delete { uid: &uid }).await {
+            let (endpoint, uid) = (&endpoint, uid.as_str());
+            let deletion = persist(execution.patience, || async move {
+                match endpoint.ask(&self.client, Ask::Delete { uid }).await {
                     Ok(_) => Ok(Deletion::Accepted),
                     Err(ApplyError::Refused { code: 404, .. } | ApplyError::NoSuchKind { .. }) => {
                         Ok(Deletion::Gone)
@@ -122,7 +127,7 @@ impl Cluster {
         endpoint: &Endpoint<'_>,
         execution: &Execution<'_>,
     ) -> Result<Result<String, Done>, ApplyError> {
-        let live = persist(execution.patience, async || endpoint.get(&self.client).await).await?;
+        let live = persist(execution.patience, || endpoint.get(&self.client)).await?;
         let Some(live) = live else {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };

@@ -172,6 +172,9 @@ pub enum Finalize {
 
 /// Decides what a Kustomization needs, before anything is built.
 pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
+    if let Some(unreadable) = ks.unreadable.as_ref().filter(|_| ks.finalizer) {
+        return Decision::Stall(Stall::Inventory(unreadable.to_string()));
+    }
     if ks.deleting {
         return deletion(ks);
     }

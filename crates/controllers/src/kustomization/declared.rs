@@ -58,6 +58,8 @@ pub struct Declared {
     pub unsupported: Option<&'static str>,
     /// What it holds, as its status says.
     pub inventory: Inventory,
+    /// Why the inventory cannot be read: to go on without it would forget what is to be pruned.
+    pub unreadable: Option<ParseIdError>,
 }
 
 /// An object that has to be healthy.
@@ -69,19 +71,19 @@ pub struct HealthCheck {
     pub version: String,
 }
 
-impl TryFrom<&Kustomization> for Declared {
-    type Error = ParseIdError;
-
-    /// Fails when the inventory in the status cannot be read: to go on without it would forget
-    /// what is to be pruned.
-    fn try_from(object: &Kustomization) -> Result<Self, ParseIdError> {
+impl From<&Kustomization> for Declared {
+    fn from(object: &Kustomization) -> Self {
         let (meta, spec) = (&object.metadata, &object.spec);
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let key = Key::new(namespace, meta.name.as_deref().unwrap_or_default());
         let near =
             |other: Option<&String>, name: &str| Key::new(other.map_or(namespace, String::as_str), name);
         let annotation = |name: &str| meta.annotations.as_ref()?.get(name).cloned();
-        Ok(Self {
+        let (inventory, unreadable) = match inventory(object) {
+            Ok(inventory) => (inventory, None),
+            Err(error) => (Inventory::default(), Some(error)),
+        };
+        Self {
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
             finalizer: meta.finalizers.iter().flatten().any(|f| f == FINALIZER),
@@ -105,9 +107,10 @@ impl TryFrom<&Kustomization> for Declared {
             health_checks: health_checks(object, namespace),
             build: build_spec(object, &key),
             unsupported: unsupported(object),
-            inventory: inventory(object)?,
+            inventory,
+            unreadable,
             key,
-        })
+        }
     }
 }
 

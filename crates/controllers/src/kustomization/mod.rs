@@ -1,20 +1,320 @@
 //! Keeps what a Kustomization declares applied: its source's objects, healthy, and nothing else.
 //!
+//! A run is [`observe`] (from memory, no request), [`decide::admit`], then one of the verbs of
+//! [`act`], then a [`report`]. Nothing is waited for inside a run: a kind that is not listed yet, a
+//! stage that is not healthy, a dependency that is not ready end it, and their change begins the
+//! next one. What wakes a Kustomization:
+//!
+//! | | told by |
+//! |---|---|
+//! | its own spec, annotations, deletion | its mirror |
+//! | a new artifact of its source | the sources' mirror, by [`index`] |
+//! | a dependency that became ready, or reached the revision | its mirror, by [`index`] |
+//! | an object that drifted, went, became healthy or is held by another | the hub |
+//! | a time: interval, retry, deadline, a correction that waited | the queue |
+//!
+//! The interval is a safety net: it looks at what memory holds, and asks the API server nothing.
+//!
 //! | file | answers |
 //! |---|---|
 //! | `declared` | what the custom resource asks for, and which of its fields have no meaning yet |
 //! | `index` | who has to run when a Kustomization or a source changes |
+//! | `observe` | what there is to see |
 //! | `decide` | what to do, from what was seen |
 //! | `reasons` | why it is not ready, and when it is worth another try |
+//! | `build` | what a revision wants applied |
+//! | `act` | applying it: stages, pruning, health |
+//! | `finalize` | what becomes of the objects of a Kustomization that is deleted |
 //! | `corrections` | how often drift is corrected |
 //! | `report` | what the status says then |
+//! | `write` | saying it: status, finalizer, events |
+//! | `memory` | what is remembered between runs, and may be lost |
 
+mod act;
+pub(crate) mod build;
 pub mod corrections;
 pub mod decide;
 pub mod declared;
+mod finalize;
 pub mod index;
+mod memory;
+mod observe;
 pub mod reasons;
 pub mod report;
 #[cfg(test)]
 mod tests;
 pub mod tree;
+mod write;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use equate_api::kustomize::Kustomization;
+use equate_api::source::GitRepository;
+use equate_apply::cluster::Cluster;
+use equate_source::{Storage, Tree};
+use kube::Client;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use self::decide::{Decision, Phase, admit};
+use self::declared::Declared;
+use self::index::Index;
+use self::memory::Memory;
+use self::reasons::{Stall, Wait};
+use self::report::Report;
+use self::write::Stop;
+use crate::Key;
+use crate::engine::OwnLoop;
+use crate::runtime::backoff::Jitter;
+use crate::runtime::events::Recorder;
+use crate::runtime::hub::Hub;
+use crate::runtime::mirror::Mirror;
+use crate::runtime::queue::{Outcome, Queue};
+use crate::runtime::wake::{Reason, Reasons};
+
+/// The metadata of an artifact that names the revision it was made from.
+const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
+/// What is usually over sooner than this is not worth two statuses.
+const GRACE: Duration = Duration::from_secs(2);
+/// Flux's `--interval-jitter-percentage`: objects made at once are not looked at at once for ever.
+const JITTER: f64 = 0.05;
+
+/// What all runs share.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) kustomizations: Mirror<Kustomization>,
+    pub(crate) repositories: Mirror<GitRepository>,
+    pub(crate) hub: Hub,
+    pub(crate) cluster: Cluster,
+    pub(crate) storage: Storage,
+    pub(crate) recorder: Recorder,
+    pub(crate) queue: Queue<Key>,
+    /// Bounds work that holds a processor: builds, archives.
+    pub(crate) blocking: Arc<Semaphore>,
+    // a few map operations per run; never held across an await
+    pub(crate) index: Arc<Mutex<Index>>,
+    // a run takes its key's entry out and puts it back: nobody else reads it meanwhile
+    pub(crate) memories: Mutex<HashMap<Key, Memory>>,
+    pub(crate) root: Option<OwnLoop>,
+    pub(crate) default_namespace: Option<String>,
+    pub(crate) jitter: Jitter,
+    pub(crate) tally: Tally,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) builds: AtomicU64,
+    pub(crate) builds_skipped: AtomicU64,
+    pub(crate) applies: AtomicU64,
+    pub(crate) prunes: AtomicU64,
+    pub(crate) corrections: AtomicU64,
+    pub(crate) status_patches: AtomicU64,
+}
+
+/// Counts one more; nobody orders anything by these numbers.
+pub(crate) fn count(number: &AtomicU64, more: u64) {
+    number.fetch_add(more, Ordering::Relaxed);
+}
+
+impl Context {
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tree of an artifact. One that was stored by an earlier process is read from its archive.
+    async fn tree(&self, digest: &str) -> Option<Tree> {
+        let (storage, digest) = (self.storage.clone(), digest.to_owned());
+        let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
+        // the task does not panic by itself; when it does, the artifact is as good as absent
+        reading.await.ok().flatten()
+    }
+
+    fn wake(&self, wakes: Vec<(Key, Reason)>) {
+        for (key, reason) in wakes {
+            self.queue.wake(key, reason);
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.hub.forget(key);
+        self.memories().remove(key);
+        self.queue.forget(key);
+        let wakes = self.index().contest(key, Vec::new());
+        self.wake(wakes);
+    }
+}
+
+/// Runs one Kustomization.
+pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> Outcome {
+    let Some(object) = cx.kustomizations.get(&key) else {
+        cx.forget(&key);
+        return Outcome::done();
+    };
+    let memory = cx.memories().remove(&key).unwrap_or_default();
+    let mut run = Run {
+        cx: &cx,
+        key: key.clone(),
+        object,
+        memory,
+        began: Instant::now(),
+    };
+    let ended = run.go().await;
+    let outcome = match ended {
+        Ok(outcome) => outcome,
+        Err(Stop::Gone) => {
+            cx.forget(&key);
+            return Outcome::done();
+        }
+        Err(Stop::Failed(error)) => {
+            tracing::warn!(%key, %reasons, error = %write::chain(&error), "a Kustomization could not be written");
+            Outcome::failed_within(run.object.spec.retry_interval())
+        }
+    };
+    cx.memories().insert(key, run.memory);
+    outcome
+}
+
+/// One run.
+struct Run<'a> {
+    cx: &'a Context,
+    key: Key,
+    object: Arc<Kustomization>,
+    memory: Memory,
+    began: Instant,
+}
+
+impl Run<'_> {
+    async fn go(&mut self) -> Result<Outcome, Stop> {
+        self.pay().await?;
+        loop {
+            let ks = Declared::from(&*self.object);
+            let (seen, artifact) = observe::observe(self.cx, &ks, &self.object, &self.memory).await;
+            let decision = admit(&ks, &seen);
+            tracing::debug!(key = %self.key, ?decision, "decided");
+            if !matches!(decision, Decision::Wait(_)) {
+                self.memory.waiting = None;
+            }
+            return match (decision, artifact) {
+                (Decision::Gone, _) => Err(Stop::Gone),
+                (Decision::Finalize(finalize), _) => self.finalize(&ks, finalize).await,
+                (Decision::Adopt, _) => {
+                    self.set_finalizer(true).await?;
+                    continue;
+                }
+                (Decision::Rest, _) => self.rest(&ks).await,
+                (Decision::Stall(stall), _) => self.stall(&ks, &stall).await,
+                (Decision::Wait(wait), _) => self.wait(&ks, &wait).await,
+                (Decision::Build(cause), Some(artifact)) => self.build(&ks, &artifact, cause).await,
+                (Decision::Resume, Some(artifact)) => {
+                    self.renew(&artifact);
+                    self.advance(&ks).await
+                }
+                (Decision::Health, Some(artifact)) => {
+                    self.renew(&artifact);
+                    let held = self.held();
+                    self.conclude(&ks, held).await
+                }
+                (Decision::Carry, Some(artifact)) => {
+                    count(&self.cx.tally.builds_skipped, 1);
+                    self.renew(&artifact);
+                    self.carry(&ks).await
+                }
+                (Decision::Settled, Some(artifact)) => {
+                    self.renew(&artifact);
+                    self.speak(&ks, |report| report).await?;
+                    Ok(self.next(&ks))
+                }
+                // without an artifact only the decisions above the builds are made
+                (
+                    Decision::Build(_)
+                    | Decision::Resume
+                    | Decision::Health
+                    | Decision::Carry
+                    | Decision::Settled,
+                    None,
+                ) => Ok(Outcome::failed()),
+            };
+        }
+    }
+
+    /// The same inputs at a newer revision.
+    fn renew(&mut self, artifact: &observe::Artifact) {
+        if let Some(record) = &mut self.memory.record {
+            record.revision = artifact.revision.clone();
+            record.tree = artifact.tree.id();
+        }
+    }
+
+    async fn rest(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+        // what happens meanwhile is not known: it begins anew
+        self.memory.record = None;
+        self.cx.hub.forget(&self.key);
+        self.speak(ks, Report::rested).await?;
+        Ok(Outcome::done())
+    }
+
+    async fn stall(&mut self, ks: &Declared, stall: &Stall) -> Result<Outcome, Stop> {
+        self.speak(ks, |report| report.stalled(stall)).await?;
+        Ok(Outcome::done())
+    }
+
+    /// Says what is missing, unless it was all well and the want is of the kind that passes at once.
+    async fn wait(&mut self, ks: &Declared, wait: &Wait) -> Result<Outcome, Stop> {
+        let since = *self.memory.waiting.get_or_insert(self.began);
+        let told = since + GRACE;
+        if wait.passing() && self.is_ready() && self.began < told {
+            return Ok(Outcome::after(told - self.began, Reason::Deadline));
+        }
+        self.speak(ks, |report| report.waiting(wait)).await?;
+        Ok(Outcome::after(wait.look_again(), Reason::Interval))
+    }
+
+    /// When to look again if nothing happens.
+    fn next(&self, ks: &Declared) -> Outcome {
+        let now = Instant::now();
+        let Some(record) = &self.memory.record else {
+            return Outcome::done();
+        };
+        let interval = || (now + self.cx.jitter.spread(ks.interval, JITTER), Reason::Interval);
+        let mut due = match record.phase {
+            Phase::Staged { until } | Phase::Checking { until } | Phase::Ready { until: Some(until) } => {
+                (until, Reason::Deadline)
+            }
+            Phase::Ready { until: None } | Phase::Failed { retry: None } => interval(),
+            Phase::Unhealthy { retry } | Phase::Failed { retry: Some(retry) } => (retry, Reason::Retry),
+        };
+        let corrections = observe::drifted(&self.cx.hub, record)
+            .into_iter()
+            .map(|id| self.memory.corrections.due(id, now))
+            .chain(self.memory.corrections.calm_at(now))
+            .min();
+        if let Some(correction) = corrections
+            && correction < due.0
+        {
+            due = (correction, Reason::Deadline);
+        }
+        let delay = due.0.saturating_duration_since(now);
+        match &record.failure {
+            Some(failure) if failure.retry() == reasons::Retry::Backoff => {
+                Outcome::failed_within(ks.retry_interval)
+            }
+            _ => Outcome::after(delay, due.1),
+        }
+    }
+}

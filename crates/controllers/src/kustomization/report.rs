@@ -21,7 +21,7 @@ use super::reasons::{Failure, Stall, Wait};
 const IN_PROGRESS: &str = "Reconciliation in progress";
 
 /// The revision a run is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revision {
     /// The artifact's revision.
     pub revision: String,
@@ -159,6 +159,14 @@ impl<'a> Report<'a> {
             }
         }
         self.status.observed_generation = Some(self.ks.generation);
+        self.answered();
+        self
+    }
+
+    /// Nothing but what it holds may have changed.
+    #[must_use]
+    pub fn steady(mut self, inventory: &Inventory) -> Self {
+        self.hold(inventory);
         self.answered();
         self
     }

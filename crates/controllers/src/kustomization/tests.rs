@@ -45,7 +45,7 @@ fn kustomization(metadata: Value, spec: Value, status: Value) -> Kustomization {
 
 fn declared(metadata: Value, spec: Value) -> Declared {
     let status = json!({ "inventory": { "entries": [{ "id": "shop_web_apps_Deployment", "v": "v1" }] } });
-    Declared::try_from(&kustomization(metadata, spec, status)).unwrap()
+    Declared::from(&kustomization(metadata, spec, status))
 }
 
 fn key(name: &str) -> Key {

@@ -6,9 +6,9 @@ use equate_source::{Entry, Tree};
 
 /// A tree of `source`, in the words of `kustomize`.
 #[derive(Debug, Clone)]
-pub struct Artifact(pub Tree);
+pub struct Content(pub Tree);
 
-impl equate_kustomize::Tree for Artifact {
+impl equate_kustomize::Tree for Content {
     fn stat(&self, path: &str) -> Option<Stat> {
         self.0.entry(path).map(|entry| stat(&entry))
     }

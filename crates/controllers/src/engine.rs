@@ -1,0 +1,341 @@
+//! All controllers of one process, started and stopped together.
+//!
+//! `equate up`, the tests and `equate controllers` use this and nothing below it. It owns what the
+//! controllers share: the mirrors of our own resources, the watch hub, the queues, the store's
+//! trees, and the bound on work that holds a processor.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::source::GitRepository;
+use equate_apply::cluster::Cluster;
+use equate_git::Mirrors;
+use equate_source::Storage;
+use kube::Client;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::Key;
+use crate::kustomization::build::normal;
+use crate::kustomization::index::Index;
+use crate::kustomization::{self, Context, Tally};
+use crate::runtime::backoff::Jitter;
+use crate::runtime::events::{Limits as EventLimits, Recorder};
+use crate::runtime::feed::Pace;
+use crate::runtime::hub::Hub;
+use crate::runtime::mirror::{Change, Mirror};
+use crate::runtime::queue::{Queue, Settings};
+use crate::runtime::wake::Reason;
+
+/// The Kustomization of this very process (`equate up`), whose directory may hold the manifests of
+/// the engine that is asked to run here: they are understood as this one, never applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnLoop {
+    /// Its name, `flux-system`.
+    pub name: String,
+    /// Its namespace, `flux-system`.
+    pub namespace: String,
+    /// Its `spec.path`.
+    pub path: String,
+}
+
+impl OwnLoop {
+    /// Whether a file of the source declares the loop itself, as `flux bootstrap` writes it.
+    pub(crate) fn declares(&self, file: &str) -> bool {
+        let root = normal(&self.path);
+        let below = match root.as_str() {
+            "" => Some(file),
+            root => file.strip_prefix(root).and_then(|rest| rest.strip_prefix('/')),
+        };
+        matches!(
+            below,
+            Some("flux-system/gotk-components.yaml" | "flux-system/gotk-sync.yaml")
+        )
+    }
+}
+
+/// What an engine did so far, and how its queues stand. Plain numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Builds of Kustomizations.
+    pub builds: u64,
+    /// New revisions that needed no build, because nothing a build read had changed.
+    pub builds_skipped: u64,
+    /// Objects applied.
+    pub applies: u64,
+    /// Objects pruned.
+    pub prunes: u64,
+    /// Objects that had drifted and were corrected.
+    pub corrections: u64,
+    /// Statuses of Kustomizations written.
+    pub status_patches: u64,
+    /// Kustomizations that run now or stand in the line.
+    pub queue: usize,
+}
+
+/// Running controllers. Dropping it ends them at once; [`Engine::stop`] lets runs end.
+#[derive(Debug)]
+pub struct Engine {
+    context: Arc<Context>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+/// What an engine needs; made by [`Engine::builder`].
+pub struct Builder {
+    client: Client,
+    mirrors: Option<Mirrors>,
+    storage: Option<Storage>,
+    root: Option<OwnLoop>,
+    default_namespace: Option<String>,
+    concurrency: usize,
+    poll: Option<Duration>,
+    pace: Pace,
+    jitter: Jitter,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("root", &self.root)
+            .field("default_namespace", &self.default_namespace)
+            .field("concurrency", &self.concurrency)
+            .field("poll", &self.poll)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Nobody said where repositories are kept.
+    #[error("an engine needs a place for git mirrors")]
+    Mirrors,
+    /// Nobody said where artifacts are kept.
+    #[error("an engine needs a store for artifacts")]
+    Storage,
+}
+
+impl Builder {
+    /// Where repositories are kept, and which local directories stand in for URLs.
+    #[must_use]
+    pub fn mirrors(mut self, mirrors: Mirrors) -> Self {
+        self.mirrors = Some(mirrors);
+        self
+    }
+
+    /// Where artifacts are kept.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// The Kustomization that is this process itself.
+    #[must_use]
+    pub fn root(mut self, root: OwnLoop) -> Self {
+        self.root = Some(root);
+        self
+    }
+
+    /// The namespace of objects that name none; without it they are an error, as in Flux.
+    #[must_use]
+    pub fn default_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.default_namespace = Some(namespace.into());
+        self
+    }
+
+    /// How many Kustomizations run at once, and how many sources.
+    #[must_use]
+    pub fn concurrency(mut self, keys: usize) -> Self {
+        self.concurrency = keys.max(1);
+        self
+    }
+
+    /// How often repositories are looked at, in place of their own intervals.
+    #[must_use]
+    pub fn poll(mut self, every: Duration) -> Self {
+        self.poll = Some(every);
+        self
+    }
+
+    /// How patient watches are.
+    #[must_use]
+    pub fn pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// The source of jitter, for runs that must repeat themselves.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Starts all controllers.
+    ///
+    /// # Errors
+    /// When a part is missing. That the API server does not answer, or lacks our definitions, is no
+    /// error: the engine waits for it.
+    pub async fn start(self) -> Result<Engine, StartError> {
+        let mirrors = self.mirrors.ok_or(StartError::Mirrors)?;
+        let storage = self.storage.ok_or(StartError::Storage)?;
+        let stop = CancellationToken::new();
+        let settings = || Settings {
+            workers: self.concurrency,
+            jitter: self.jitter.clone(),
+            ..Settings::default()
+        };
+        let queue = Queue::new(settings());
+        let index = Arc::new(Mutex::new(Index::default()));
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let blocking = Arc::new(Semaphore::new(processors));
+        let recorder = Recorder::start(self.client.clone(), EventLimits::default());
+
+        let repositories = {
+            let (index, queue) = (Arc::clone(&index), queue.clone());
+            Mirror::start(
+                self.client.clone(),
+                self.pace.clone(),
+                move |change: Change<GitRepository>| {
+                    wake_readers(&index, &queue, &change);
+                },
+            )
+        };
+        let kustomizations = {
+            let (index, queue) = (Arc::clone(&index), queue.clone());
+            Mirror::start(
+                self.client.clone(),
+                self.pace.clone(),
+                move |change: Change<Kustomization>| {
+                    let wakes = index
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .changed(&change);
+                    for (key, reason) in wakes {
+                        queue.wake(key, reason);
+                    }
+                },
+            )
+        };
+        let hub = {
+            let queue = queue.clone();
+            Hub::new(self.client.clone(), self.pace.clone(), move |wake| {
+                queue.wake(wake.key, Reason::Object);
+            })
+        };
+        let context = Arc::new(Context {
+            cluster: Cluster::new(self.client.clone()),
+            client: self.client,
+            kustomizations,
+            repositories,
+            hub,
+            storage,
+            recorder,
+            queue,
+            blocking,
+            index,
+            memories: Mutex::default(),
+            root: self.root,
+            default_namespace: self.default_namespace,
+            jitter: self.jitter,
+            tally: Tally::default(),
+        });
+        let _ = (mirrors, self.poll);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(run_kustomizations(Arc::clone(&context), stop.clone()));
+        Ok(Engine { context, stop, tasks })
+    }
+}
+
+/// Runs Kustomizations, from the moment it is known which there are and what they read.
+async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken) {
+    let listed = async {
+        context.kustomizations.ready().await;
+        context.repositories.ready().await;
+    };
+    tokio::select! {
+        () = stop.cancelled() => return,
+        () = listed => {}
+    }
+    let queue = context.queue.clone();
+    let handler = |key, reasons| kustomization::reconcile(Arc::clone(&context), key, reasons);
+    queue.run(stop, handler).await;
+}
+
+/// Wakes those that read a source when what it makes available is another.
+fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, change: &Change<GitRepository>) {
+    let artifact = |object: &Option<Arc<GitRepository>>| {
+        let status = object.as_ref()?.status.as_ref()?;
+        status
+            .artifact
+            .as_ref()
+            .map(|artifact| (artifact.revision.clone(), artifact.digest.clone()))
+    };
+    let same = change.before.is_some() == change.after.is_some()
+        && artifact(&change.before) == artifact(&change.after);
+    if same {
+        return;
+    }
+    let readers = {
+        let index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.readers(SourceKind::GitRepository, &change.key)
+    };
+    for key in readers {
+        queue.wake(key, Reason::Source);
+    }
+}
+
+impl Engine {
+    /// An engine that reaches the API server with this client.
+    pub fn builder(client: Client) -> Builder {
+        Builder {
+            client,
+            mirrors: None,
+            storage: None,
+            root: None,
+            default_namespace: None,
+            concurrency: 8,
+            poll: None,
+            pace: Pace::default(),
+            jitter: Jitter::random(),
+        }
+    }
+
+    /// The numbers.
+    pub fn stats(&self) -> Stats {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let tally = &self.context.tally;
+        let queue = self.context.queue.counts();
+        Stats {
+            builds: read(&tally.builds),
+            builds_skipped: read(&tally.builds_skipped),
+            applies: read(&tally.applies),
+            prunes: read(&tally.prunes),
+            corrections: read(&tally.corrections),
+            status_patches: read(&tally.status_patches),
+            queue: queue.ready + queue.running,
+        }
+    }
+
+    /// Ends all controllers: present runs end, nothing new begins.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a controller broke off");
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,751 @@
+//! Applying a revision: stages, pruning, health. The only file whose verbs change managed objects.
+//!
+//! [`Run::advance`] is begun as often as something wakes the Kustomization, and does each time what
+//! can be done: it plans anew with what the hub knows, so it needs no memory of how far it came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::{ConditionType, Reason as Why, is_true};
+use equate_apply::cluster::{Action, Applied, Execution, ResolveError, Retry as ApplyRetry};
+use equate_apply::desired::Desired;
+use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
+use equate_apply::owner::Owner;
+use equate_apply::plan::{self, KeepReason, Live, Options, PatchReason, Plan, Presence, Stage, Step};
+use equate_manifest::object::GroupVersionKind;
+use kube::core::ApiResource;
+use tokio::time::Instant;
+
+use super::decide::{Phase, Verdict, deadline, verdict};
+use super::declared::Declared;
+use super::memory::{Expects, Held};
+use super::observe;
+use super::reasons::{Contest, Failure, Retry, Stall};
+use super::report::{Attempt, Healthy, Revision, go};
+use super::write::{Stop, chain};
+use super::{Run, count};
+use crate::Key;
+use crate::runtime::events::Severity;
+use crate::runtime::hub::{Interest, Standing};
+use crate::runtime::queue::Outcome;
+
+/// What is followed on behalf of a revision.
+pub(super) struct Followed {
+    /// Kinds are not listed yet: the hub wakes us when they are.
+    pub(super) starting: bool,
+    /// Groups of kinds that the cluster does not serve, yet.
+    unserved: BTreeSet<String>,
+}
+
+impl Run<'_> {
+    /// Applies what was built, as far as it goes now.
+    pub(super) async fn advance(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+        let desired = self
+            .memory
+            .record
+            .as_ref()
+            .and_then(|record| record.desired.clone());
+        let Some(desired) = desired else {
+            let held = self.held();
+            return self.conclude(ks, held).await;
+        };
+        let owner = Owner::new(&self.key.namespace, &self.key.name);
+        let mut defined = false;
+        loop {
+            let held = self.held();
+            let followed = match self.follow(ks, &desired, &held).await {
+                Ok(followed) => followed,
+                Err(failure) => return self.fail(ks, failure, None).await,
+            };
+            if followed.starting {
+                return Ok(self.next(ks));
+            }
+            let contenders = self.contenders(&desired, &held);
+            let backing_off = self.memory.corrections.backing_off(Instant::now());
+            let revision = self.at().revision;
+            let options = Options {
+                prune: ks.prune,
+                allow_empty: ks.allow_empty.as_deref(),
+                contenders: &contenders,
+                backing_off: &backing_off,
+                ..Options::new(&owner, &revision)
+            };
+            let plan = plan::plan(
+                &desired,
+                &held,
+                &self.live(&desired, &held),
+                &self.memory.applies,
+                &options,
+            );
+            if let Some(guard) = &plan.guard {
+                let stall = Stall::EmptyRender {
+                    key: self.key.clone(),
+                    revision: guard.revision.clone(),
+                    held: guard.objects,
+                };
+                // the confirmation changes no input: it must find nothing that seems done
+                self.memory.record = None;
+                return self.stall(ks, &stall).await;
+            }
+            self.contest(&plan);
+            let ahead = plan.write_ahead(&desired, &held);
+            if !ahead.is_subset(&held) {
+                let at = self.at();
+                self.speak(ks, |report| report.started(&at, &ahead)).await?;
+            }
+            let execution = Execution {
+                force: ks.force,
+                ..Execution::new(&options)
+            };
+            match self
+                .stages(ks, &plan, &desired, &execution, &followed, defined)
+                .await
+            {
+                Staged::Done => {}
+                Staged::Waits => return Ok(self.next(ks)),
+                // kinds that were just defined can be followed now
+                Staged::Defined => {
+                    defined = true;
+                    continue;
+                }
+                Staged::Failed(failure) => return self.fail(ks, failure, None).await,
+            }
+            return self.finish(ks, &plan, &desired, &execution).await;
+        }
+    }
+
+    /// The revision that is carried out.
+    fn at(&self) -> Revision {
+        let record = self.memory.record.as_ref();
+        record.map_or_else(Revision::default, |record| record.revision.clone())
+    }
+
+    /// Has the hub follow every kind that is applied or pruned, and every object that is waited for.
+    pub(super) async fn follow(
+        &mut self,
+        ks: &Declared,
+        desired: &[Desired],
+        held: &Inventory,
+    ) -> Result<Followed, Failure> {
+        let mut wanted: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
+        for desired in desired
+            .iter()
+            .filter(|desired| !desired.own_loop && !desired.policy.ignored())
+        {
+            let version = version(desired);
+            wanted.insert((&desired.id.group, version, &desired.id.kind));
+        }
+        let mut unserved = BTreeSet::new();
+        let mut kinds: BTreeMap<(String, String), ApiResource> = BTreeMap::new();
+        for (group, version, kind) in wanted {
+            let gvk = GroupVersionKind::new(group, version, kind);
+            match self.cx.cluster.resolve(&gvk).await {
+                Ok(found) => {
+                    kinds.insert((group.to_owned(), kind.to_owned()), found.resource);
+                }
+                Err(ResolveError::NoSuchKind { .. }) => {
+                    unserved.insert(group.to_owned());
+                }
+                Err(error) => return Err(Failure::Unreachable(chain(&error))),
+            }
+        }
+        let held: Vec<(&ObjectId, &str)> = held.iter().collect();
+        for (id, version) in held {
+            let key = (id.group.to_string(), id.kind.to_string());
+            if !kinds.contains_key(&key) {
+                let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
+                match self.cx.cluster.resolve_any_version(&gvk).await {
+                    Ok(found) => {
+                        kinds.insert(key, found.resource);
+                    }
+                    Err(ResolveError::NoSuchKind { .. }) => {}
+                    Err(error) => return Err(Failure::Unreachable(chain(&error))),
+                }
+            }
+        }
+        let (checks, objects) = self.checks(ks, desired).await?;
+        if let Some(record) = &mut self.memory.record {
+            record.checks = checks;
+        }
+        let interest = Interest {
+            kinds: kinds.into_values().collect(),
+            objects,
+        };
+        let waiting = self.cx.hub.follow(&self.key, &interest);
+        Ok(Followed {
+            // a kind that cannot be listed may still be written: then each object is looked at
+            starting: waiting
+                .iter()
+                .any(|(_, standing)| matches!(standing, Standing::Starting)),
+            unserved,
+        })
+    }
+
+    /// The objects that are waited for by name, and those of them that are not ours.
+    async fn checks(
+        &self,
+        ks: &Declared,
+        desired: &[Desired],
+    ) -> Result<(Vec<ObjectId>, Vec<(ApiResource, ObjectId)>), Failure> {
+        let (mut checks, mut objects) = (Vec::new(), Vec::new());
+        let wanted = if ks.wait { &[][..] } else { &ks.health_checks[..] };
+        for check in wanted {
+            let mut id = check.id.clone();
+            let gvk = GroupVersionKind::new(&*id.group, &check.version, &*id.kind);
+            match self.cx.cluster.resolve(&gvk).await {
+                Ok(kind) => {
+                    if !kind.namespaced {
+                        id.namespace = "".into();
+                    }
+                    let ours = desired
+                        .iter()
+                        .any(|desired| desired.id == id && !desired.policy.ignored());
+                    if !ours {
+                        objects.push((kind.resource, id.clone()));
+                    }
+                }
+                // it is not there, and says so until the time is over
+                Err(ResolveError::NoSuchKind { .. }) => {}
+                Err(error) => return Err(Failure::Unreachable(chain(&error))),
+            }
+            checks.push(id);
+        }
+        Ok((checks, objects))
+    }
+
+    pub(super) fn live(&self, desired: &[Desired], held: &Inventory) -> Live {
+        let ids = desired.iter().map(|desired| &desired.id).chain(held.ids());
+        ids.map(|id| (id.clone(), self.cx.hub.get(id))).collect()
+    }
+
+    pub(super) fn contenders(&self, desired: &[Desired], held: &Inventory) -> BTreeMap<ObjectId, Owner> {
+        let index = self.cx.index();
+        let ids = desired.iter().map(|desired| &desired.id).chain(held.ids());
+        ids.filter_map(|id| {
+            let other = index.other(id, &self.key)?;
+            Some((id.clone(), Owner::new(&other.namespace, &other.name)))
+        })
+        .collect()
+    }
+
+    /// Tells the others what of theirs is declared here as well, and that it is not any more.
+    fn contest(&mut self, plan: &Plan) {
+        let contests: Vec<Contest> = plan
+            .contested()
+            .map(|(id, owner)| Contest {
+                id: id.clone(),
+                other: Key::new(&owner.namespace, &owner.name),
+            })
+            .collect();
+        let wakes = self.cx.index().contest(&self.key, contests.clone());
+        self.cx.wake(wakes);
+        if let Some(record) = &mut self.memory.record {
+            record.contests = contests;
+        }
+    }
+
+    /// Applies stage after stage, each when the one before is healthy.
+    async fn stages(
+        &mut self,
+        ks: &Declared,
+        plan: &Plan,
+        desired: &[Desired],
+        execution: &Execution<'_>,
+        followed: &Followed,
+        defined: bool,
+    ) -> Staged {
+        for (place, stage) in plan.stages.iter().enumerate() {
+            if stage.steps.iter().any(Step::acts) {
+                let before = self.drifting(stage, desired);
+                let applied = self.cx.cluster.apply_stage(stage, desired, execution).await;
+                self.took_in(&applied, &before);
+                if let Some(failure) = failure(&applied) {
+                    return Staged::Failed(failure);
+                }
+            }
+            if place + 1 == plan.stages.len() {
+                break;
+            }
+            if let Verdict::Pending(what) | Verdict::Failed(what) = self.health_of(stage) {
+                let until = match self.memory.record.as_ref().map(|record| record.phase) {
+                    Some(Phase::Staged { until }) => until,
+                    _ => deadline(self.began, ks.timeout),
+                };
+                if until <= Instant::now() {
+                    let kind = stage.kind;
+                    return Staged::Failed(Failure::Stage(format!("stage {kind}: {what}")));
+                }
+                return Staged::Waits;
+            }
+            if !followed.unserved.is_empty() && !defined {
+                for group in &followed.unserved {
+                    self.cx.cluster.expect_change(group).await;
+                }
+                return Staged::Defined;
+            }
+        }
+        Staged::Done
+    }
+
+    /// Whether what a stage applied works, so that the next may build on it.
+    fn health_of(&self, stage: &Stage) -> Verdict {
+        let ours = stage.steps.iter().filter(|step| counts(step));
+        verdict(ours.filter_map(|step| match self.cx.hub.get(step.id()) {
+            Presence::Present(observed) => Some((step.id(), observed.health.clone())),
+            Presence::Absent => Some((step.id(), equate_apply::health::Health::not_found())),
+            // nobody watches it: to wait would be to wait for ever
+            Presence::Unknown => None,
+        }))
+    }
+
+    /// Objects of a stage that drifted since they were applied, and who wrote them.
+    fn drifting(&self, stage: &Stage, desired: &[Desired]) -> BTreeMap<ObjectId, Option<String>> {
+        let applied = |id: &ObjectId| {
+            let remembered = self.memory.applies.get(id)?;
+            let desired = desired.iter().find(|desired| desired.id == *id)?;
+            (remembered.desired == desired.digest).then_some(())
+        };
+        let steps = stage.steps.iter();
+        steps
+            .filter_map(|step| match step {
+                Step::Patch {
+                    id,
+                    reason: PatchReason::Drifted,
+                    ..
+                } => {
+                    let writer = match self.cx.hub.get(id) {
+                        Presence::Present(observed) => observed.other_writer.clone(),
+                        Presence::Absent | Presence::Unknown => None,
+                    };
+                    Some((id.clone(), writer))
+                }
+                Step::Create(id) => applied(id).map(|()| (id.clone(), None)),
+                Step::Patch { .. } | Step::Recreate { .. } | Step::Prune { .. } | Step::Keep(..) => None,
+            })
+            .collect()
+    }
+
+    /// Notes what was done: in the hub, in memory, in the numbers.
+    fn took_in(&mut self, applied: &Applied, drifting: &BTreeMap<ObjectId, Option<String>>) {
+        let now = Instant::now();
+        applied.note_in(&mut self.memory.applies);
+        let mut writes = 0;
+        for outcome in applied.outcomes() {
+            let Ok(done) = outcome.result() else { continue };
+            if let Some(observed) = &done.observed {
+                self.cx.hub.note(outcome.id(), observed.clone());
+            }
+            if !matches!(done.action, Action::Kept(_)) {
+                writes += 1;
+            }
+            for warning in &done.warnings {
+                let message = format!("{}: {warning}", outcome.id());
+                self.tell(Severity::Warning, Why::Progressing, message);
+            }
+        }
+        count(&self.cx.tally.applies, writes);
+        for (id, _) in applied.changes() {
+            if let Some(writer) = drifting.get(id) {
+                count(&self.cx.tally.corrections, 1);
+                self.memory.corrections.corrected(id, writer.clone(), now);
+            }
+        }
+        let lines: Vec<String> = applied
+            .changes()
+            .map(|(id, action)| format!("{id} {action}"))
+            .collect();
+        if !lines.is_empty() {
+            self.tell(Severity::Normal, Why::Progressing, lines.join("\n"));
+        }
+        if let Some(record) = &mut self.memory.record {
+            record.changed |= !lines.is_empty();
+        }
+    }
+
+    /// All stages are applied: prunes, remembers digests in place of objects, and looks at the health.
+    async fn finish(
+        &mut self,
+        ks: &Declared,
+        plan: &Plan,
+        desired: &Arc<Vec<Desired>>,
+        execution: &Execution<'_>,
+    ) -> Result<Outcome, Stop> {
+        let before = self.held();
+        let mut inventory = plan.inventory(desired, &before);
+        let contests = self
+            .memory
+            .record
+            .as_ref()
+            .map(|record| record.contests.clone())
+            .unwrap_or_default();
+        if !contests.is_empty() {
+            // nothing is pruned while it is not clear what belongs to whom
+            let theirs: BTreeSet<&ObjectId> = contests.iter().map(|contest| &contest.id).collect();
+            let kept = before
+                .into_iter()
+                .filter(|(id, _)| !theirs.contains(id))
+                .collect();
+            inventory = inventory.union(&kept);
+            self.settle(plan, desired);
+            return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
+        }
+        let pruned = self.prune(&plan.prune, &before, execution).await;
+        if let Err((failure, survivors)) = pruned {
+            let inventory = inventory.union(&survivors);
+            return self.fail(ks, failure, Some(inventory)).await;
+        }
+        self.settle(plan, desired);
+        let held = inventory.clone();
+        if let Err(failure) = self.follow(ks, desired, &held).await {
+            return self.fail(ks, failure, Some(inventory)).await;
+        }
+        if let Some(record) = &mut self.memory.record {
+            record.desired = None;
+            record.failure = None;
+            record.checking = Instant::now();
+            record.phase = Phase::Checking {
+                until: deadline(record.checking, ks.timeout),
+            };
+        }
+        let now = Instant::now();
+        self.memory.applies.retain(|id| inventory.contains(id));
+        self.memory.corrections.retain(now, |id| inventory.contains(id));
+        self.conclude(ks, inventory).await
+    }
+
+    /// Deletes what is not declared any more; what could not be deleted stays in the inventory.
+    pub(super) async fn prune(
+        &mut self,
+        steps: &[Step],
+        held: &Inventory,
+        execution: &Execution<'_>,
+    ) -> Result<Vec<ObjectId>, (Failure, Inventory)> {
+        if !steps.iter().any(Step::acts) {
+            return Ok(Vec::new());
+        }
+        let applied = self.cx.cluster.prune(steps, execution).await;
+        let pruned: Vec<ObjectId> = applied.changes().map(|(id, _)| id.clone()).collect();
+        count(
+            &self.cx.tally.prunes,
+            u64::try_from(pruned.len()).unwrap_or(u64::MAX),
+        );
+        let lines: Vec<String> = pruned.iter().map(|id| format!("{id} deleted")).collect();
+        if !lines.is_empty() {
+            self.tell(Severity::Normal, Why::Progressing, lines.join("\n"));
+        }
+        if applied.succeeded() {
+            return Ok(pruned);
+        }
+        let survivors = applied
+            .failures()
+            .map(|failure| {
+                (
+                    failure.id.clone(),
+                    held.version(&failure.id).unwrap_or_default().to_owned(),
+                )
+            })
+            .collect();
+        let lines: Vec<String> = applied.failures().map(|failure| chain(failure)).collect();
+        Err((Failure::Prune(lines.join("\n")), survivors))
+    }
+
+    /// Remembers of each object what makes it differ from now on.
+    fn settle(&mut self, plan: &Plan, desired: &[Desired]) {
+        let digests: BTreeMap<&ObjectId, &Desired> =
+            desired.iter().map(|desired| (&desired.id, desired)).collect();
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        let objects = steps
+            .map(|step| {
+                let id = step.id();
+                let desired = digests.get(id);
+                let remembered = self.memory.applies.get(id).map(|remembered| remembered.owned);
+                let owned = remembered.or(desired.map(|desired| desired.digest));
+                let expects = match step {
+                    Step::Keep(_, KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)) => {
+                        Expects::Nothing
+                    }
+                    Step::Keep(_, KeepReason::Present) => Expects::Presence,
+                    Step::Keep(_, KeepReason::Unchanged) => {
+                        self.seen(id).map_or(Expects::Nothing, Expects::Owned)
+                    }
+                    _ => owned.map_or(Expects::Presence, Expects::Owned),
+                };
+                Held {
+                    id: id.clone(),
+                    expects,
+                    leaves: desired.is_some_and(|desired| leaves(desired)),
+                    counts: counts(step),
+                }
+            })
+            .collect();
+        if let Some(record) = &mut self.memory.record {
+            record.objects = objects;
+        }
+    }
+
+    fn seen(&self, id: &ObjectId) -> Option<equate_apply::owned::Digest> {
+        match self.cx.hub.get(id) {
+            Presence::Present(observed) => Some(observed.owned),
+            Presence::Absent | Presence::Unknown => None,
+        }
+    }
+
+    /// All is applied: is it healthy?
+    pub(super) async fn conclude(&mut self, ks: &Declared, inventory: Inventory) -> Result<Outcome, Stop> {
+        let now = Instant::now();
+        let Some(record) = &mut self.memory.record else {
+            return Ok(Outcome::failed());
+        };
+        let asked = ks.wait || !record.checks.is_empty();
+        let (revision, waited) = (
+            record.revision.clone(),
+            now.saturating_duration_since(record.checking),
+        );
+        match (observe::health(&self.cx.hub, ks, record), record.phase) {
+            (Verdict::Healthy, before) => {
+                record.phase = Phase::Ready { until: None };
+                record.failure = None;
+                let healthy = match before {
+                    _ if !asked => Healthy::Unasked,
+                    Phase::Ready { .. } => Healthy::Still,
+                    _ => Healthy::Passed(waited),
+                };
+                self.ready(ks, inventory, healthy).await
+            }
+            (Verdict::Failed(what), _) => {
+                self.fail(ks, Failure::Health(waited, what), Some(inventory))
+                    .await
+            }
+            (Verdict::Pending(what), Phase::Checking { until } | Phase::Ready { until: Some(until) })
+                if until <= now =>
+            {
+                self.fail(ks, Failure::Health(waited, what), Some(inventory))
+                    .await
+            }
+            (Verdict::Pending(_), Phase::Ready { until }) => {
+                // it was healthy: it has as long as a new revision to become so again, without a word
+                if until.is_none() {
+                    record.checking = now;
+                    record.phase = Phase::Ready {
+                        until: Some(deadline(now, ks.timeout)),
+                    };
+                }
+                self.speak(ks, |report| report).await?;
+                Ok(self.next(ks))
+            }
+            // after a start: all is as it was, and has the same time
+            (Verdict::Pending(_), Phase::Checking { until })
+                if !record.changed && says(&self.object, &revision) =>
+            {
+                record.phase = Phase::Ready { until: Some(until) };
+                self.speak(ks, |report| report.steady(&inventory)).await?;
+                Ok(self.next(ks))
+            }
+            (Verdict::Pending(_), _) => {
+                self.speak(ks, |report| report.checking(&revision, &inventory))
+                    .await?;
+                Ok(self.next(ks))
+            }
+        }
+    }
+
+    async fn ready(
+        &mut self,
+        ks: &Declared,
+        inventory: Inventory,
+        healthy: Healthy,
+    ) -> Result<Outcome, Stop> {
+        let (was_ready, was_healthy) = (self.is_ready(), self.is_healthy());
+        let Some(record) = &mut self.memory.record else {
+            return Ok(Outcome::failed());
+        };
+        let changed = std::mem::take(&mut record.changed);
+        let (revision, attempt) = (record.revision.clone(), attempt(record, self.began));
+        let moved = self
+            .object
+            .status
+            .as_ref()
+            .and_then(|status| status.last_applied_revision.as_ref())
+            != Some(&revision.revision);
+        // a status that says all this already is not written again
+        let news = changed || moved || !was_ready || self.unanswered(ks);
+        if news {
+            self.speak(ks, |report| {
+                report.ready(&revision, &inventory, &attempt, &healthy)
+            })
+            .await?;
+        } else {
+            self.speak(ks, |report| report.steady(&inventory)).await?;
+        }
+        if let Healthy::Passed(after) = healthy
+            && (!was_healthy || changed)
+        {
+            let message = format!("Health check passed in {}", go(after));
+            self.tell(Severity::Normal, Why::ReconciliationSucceeded, message);
+        }
+        if news {
+            let message = format!(
+                "Reconciliation finished in {}, next run in {}",
+                go(attempt.took),
+                go(ks.interval)
+            );
+            self.tell(Severity::Normal, Why::ReconciliationSucceeded, message);
+        }
+        Ok(self.next(ks))
+    }
+
+    fn unanswered(&self, ks: &Declared) -> bool {
+        let status = self.object.status.as_ref();
+        ks.requested_at.is_some()
+            && status.and_then(|s| s.last_handled_reconcile_at.as_ref()) != ks.requested_at.as_ref()
+    }
+
+    /// The same inputs at a newer revision: one status.
+    pub(super) async fn carry(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+        let held = self.held();
+        let Some(record) = &self.memory.record else {
+            return Ok(Outcome::failed());
+        };
+        let (revision, failure) = (record.revision.clone(), record.failure.clone());
+        let attempt = Attempt {
+            digest: record.digest.clone(),
+            took: Duration::ZERO,
+        };
+        match record.phase {
+            Phase::Ready { .. } => {
+                let healthy = if ks.wait || !record.checks.is_empty() {
+                    Healthy::Still
+                } else {
+                    Healthy::Unasked
+                };
+                self.speak(ks, |report| report.ready(&revision, &held, &attempt, &healthy))
+                    .await?;
+            }
+            Phase::Checking { .. } => {
+                self.speak(ks, |report| report.checking(&revision, &held)).await?;
+            }
+            Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } => {
+                if let Some(failure) = &failure {
+                    self.speak(ks, |report| {
+                        report.failed(failure, &revision, &held, Some(&attempt))
+                    })
+                    .await?;
+                }
+            }
+        }
+        Ok(self.next(ks))
+    }
+
+    /// Says why it failed, and when it is tried again.
+    pub(super) async fn fail(
+        &mut self,
+        ks: &Declared,
+        failure: Failure,
+        inventory: Option<Inventory>,
+    ) -> Result<Outcome, Stop> {
+        let now = Instant::now();
+        let inventory = inventory.unwrap_or_else(|| self.held());
+        let Some(record) = &mut self.memory.record else {
+            return Ok(Outcome::failed());
+        };
+        let again = deadline(now, ks.retry_interval);
+        record.phase = match (&failure, failure.retry()) {
+            (Failure::Health(..), _) => Phase::Unhealthy { retry: again },
+            (_, Retry::Never) => Phase::Failed { retry: None },
+            (_, Retry::Interval) => Phase::Failed { retry: Some(again) },
+            // the queue says when
+            (_, Retry::Backoff) => Phase::Failed { retry: Some(now) },
+        };
+        if failure.retry() != Retry::Backoff {
+            record.desired = None;
+        }
+        let same = record.failure.as_ref() == Some(&failure);
+        record.failure = Some(failure.clone());
+        let (revision, attempt) = (record.revision.clone(), attempt(record, self.began));
+        let built = !attempt.digest.is_empty();
+        let (reason, message) = (failure.reason(), failure.to_string());
+        self.speak(ks, |report| {
+            report.failed(&failure, &revision, &inventory, built.then_some(&attempt))
+        })
+        .await?;
+        if !same {
+            self.tell(Severity::Warning, reason, message);
+        }
+        Ok(self.next(ks))
+    }
+}
+
+/// How far the stages came.
+enum Staged {
+    /// All are applied.
+    Done,
+    /// One is not healthy yet: the hub wakes us when it is.
+    Waits,
+    /// Kinds were defined that the rest needs.
+    Defined,
+    Failed(Failure),
+}
+
+/// Whether the status says that this revision is applied and ready.
+fn says(object: &Kustomization, revision: &Revision) -> bool {
+    let status = object.status.as_ref();
+    status.is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Ready)
+            && status.observed_generation == object.metadata.generation
+            && status.last_applied_revision.as_ref() == Some(&revision.revision)
+    })
+}
+
+fn attempt(record: &super::memory::Record, began: Instant) -> Attempt {
+    let now = Instant::now();
+    Attempt {
+        digest: record.digest.clone(),
+        took: now.saturating_duration_since(record.began.min(began)),
+    }
+}
+
+/// Whether an object's health is asked for: not of what was left alone on somebody's wish.
+fn counts(step: &Step) -> bool {
+    !matches!(
+        step,
+        Step::Keep(
+            _,
+            KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)
+        )
+    )
+}
+
+/// Why a stage failed: transient only if nothing in it needs a change.
+fn failure(applied: &Applied) -> Option<Failure> {
+    let failures: Vec<_> = applied.failures().collect();
+    if failures.is_empty() {
+        return None;
+    }
+    let lines: Vec<String> = failures.iter().map(|failure| chain(*failure)).collect();
+    let lines = lines.join("\n");
+    let lasting = failures
+        .iter()
+        .any(|failure| failure.error.retry() == ApplyRetry::OnChange);
+    Some(if lasting {
+        Failure::Apply(lines)
+    } else {
+        Failure::Unreachable(lines)
+    })
+}
+
+/// Whether an object goes by itself when it is done, so that its absence means nothing.
+fn leaves(desired: &Desired) -> bool {
+    let spec = desired.object.0.get("spec");
+    let ttl = spec.and_then(|spec| spec.get("ttlSecondsAfterFinished"));
+    &*desired.id.group == "batch" && &*desired.id.kind == "Job" && ttl.is_some_and(|ttl| !ttl.is_null())
+}
+
+fn version(desired: &Desired) -> &str {
+    let api_version = desired.object.api_version();
+    api_version
+        .rsplit_once('/')
+        .map_or(api_version, |(_, version)| version)
+}

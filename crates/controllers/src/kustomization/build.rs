@@ -1,0 +1,195 @@
+//! What a revision wants applied: the build, off the runtime's threads, and its objects made ready.
+
+use std::sync::Arc;
+
+use equate_apply::cluster::NamespaceError;
+use equate_apply::desired::Desired;
+use equate_apply::owner::Owner;
+use equate_kustomize::{Built, Inputs, Resource};
+use equate_source::{Entry, Tree};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::Run;
+use super::decide::{Cause, Phase, deadline};
+use super::declared::Declared;
+use super::memory::Record;
+use super::observe::Artifact;
+use super::reasons::Failure;
+use super::tree::Content;
+use super::write::{Stop, chain};
+use super::{Context, count};
+use crate::engine::OwnLoop;
+use crate::runtime::queue::Outcome;
+
+/// A build, ready to be applied.
+struct Rendered {
+    desired: Vec<Desired>,
+    inputs: Inputs,
+    digest: String,
+}
+
+impl Run<'_> {
+    /// Builds a revision and applies it as far as it goes.
+    pub(super) async fn build(
+        &mut self,
+        ks: &Declared,
+        artifact: &Artifact,
+        cause: Cause,
+    ) -> Result<Outcome, Stop> {
+        if cause == Cause::Retry && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some()) {
+            // what was built is still here: only the applying failed
+            self.restart(ks);
+            return self.advance(ks).await;
+        }
+        count(&self.cx.tally.builds, 1);
+        tracing::debug!(key = %self.key, ?cause, revision = artifact.revision.revision, "building");
+        let rendered = render(self.cx, ks, &artifact.tree).await;
+        let now = Instant::now();
+        let mut record = Record {
+            generation: ks.generation,
+            revision: artifact.revision.clone(),
+            tree: artifact.tree.id(),
+            inputs: None,
+            digest: String::new(),
+            token: ks.requested_at.clone(),
+            began: self.began,
+            desired: None,
+            objects: Vec::new(),
+            checks: Vec::new(),
+            contests: Vec::new(),
+            changed: false,
+            failure: None,
+            phase: Phase::Staged {
+                until: deadline(now, ks.timeout),
+            },
+            checking: now,
+        };
+        match rendered {
+            Ok(rendered) => {
+                record.inputs = Some(rendered.inputs);
+                record.digest = rendered.digest;
+                record.desired = Some(Arc::new(rendered.desired));
+                self.memory.record = Some(record);
+                self.advance(ks).await
+            }
+            Err(failure) => {
+                self.memory.record = Some(record);
+                self.fail(ks, failure, None).await
+            }
+        }
+    }
+
+    /// Another try with what was built.
+    fn restart(&mut self, ks: &Declared) {
+        if let Some(record) = &mut self.memory.record {
+            record.began = self.began;
+            record.token = ks.requested_at.clone();
+            record.phase = Phase::Staged {
+                until: deadline(self.began, ks.timeout),
+            };
+        }
+    }
+}
+
+async fn render(cx: &Context, ks: &Declared, tree: &Tree) -> Result<Rendered, Failure> {
+    let path = normal(&ks.build.path);
+    if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
+        return Err(Failure::PathAbsent(ks.build.path.clone()));
+    }
+    let (spec, content) = (ks.build.clone(), Content(tree.clone()));
+    let built = blocking(cx, move || {
+        let built = equate_kustomize::build(&content, &spec)?;
+        let digest = digest(&built.objects);
+        Ok((built, digest))
+    });
+    let (built, digest) = built
+        .await?
+        .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
+    let Built { mut objects, inputs } = built;
+    settle(cx, &mut objects).await?;
+    let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+    let own = cx
+        .root
+        .clone()
+        .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace);
+    let desired = blocking(cx, move || {
+        let each = objects.into_iter();
+        each.map(|resource| ready(resource, &owner, own.as_ref()))
+            .collect()
+    });
+    Ok(Rendered {
+        desired: desired.await?,
+        inputs,
+        digest,
+    })
+}
+
+/// Runs what holds a processor where it holds up nobody, and not more of it than there are processors.
+async fn blocking<T: Send + 'static>(
+    cx: &Context,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    // the semaphore is never closed
+    let _permit = cx.blocking.acquire().await;
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::Build(format!("the build broke off: {error}")))
+}
+
+/// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
+async fn settle(cx: &Context, objects: &mut [Resource]) -> Result<(), Failure> {
+    let default = cx.default_namespace.as_deref();
+    let each: Vec<_> = objects.iter_mut().map(|resource| &mut resource.object).collect();
+    match cx.cluster.settle_namespaces(each, default).await {
+        Ok(()) => Ok(()),
+        Err(error @ NamespaceError::NotSpecified { index, .. }) => {
+            let origin = objects
+                .get(index)
+                .map(|resource| place(resource))
+                .unwrap_or_default();
+            Err(Failure::Apply(format!(
+                "{error} ({origin}): give it metadata.namespace, or the Kustomization spec.targetNamespace"
+            )))
+        }
+        Err(error @ NamespaceError::Resolve(_)) => Err(Failure::Unreachable(chain(&error))),
+    }
+}
+
+fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>) -> Desired {
+    let own = own.is_some_and(|own| own.declares(&resource.origin.path));
+    let origin = place(&resource);
+    let desired = Desired::new(resource.object, owner, Some(origin));
+    if own { desired.of_own_loop() } else { desired }
+}
+
+fn place(resource: &Resource) -> String {
+    match resource.origin.line {
+        0 => resource.origin.path.clone(),
+        line => format!("{}:{line}", resource.origin.path),
+    }
+}
+
+/// What tells two builds apart in the history.
+fn digest(objects: &[Resource]) -> String {
+    let mut hash = Sha256::new();
+    for resource in objects {
+        // maps are sorted: the same object is the same text
+        hash.update(serde_json::to_vec(&resource.object).unwrap_or_default());
+        hash.update(b"\n");
+    }
+    let bytes = hash.finalize();
+    let mut text = String::from("sha256:");
+    for byte in bytes {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// A path as trees have them: `./clusters/dev/` is `clusters/dev`. What leads out is the build's to refuse.
+pub(crate) fn normal(path: &str) -> String {
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    parts.join("/")
+}

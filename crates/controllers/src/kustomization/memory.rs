@@ -1,0 +1,96 @@
+//! What this process remembers of a Kustomization between runs.
+//!
+//! All of it may be lost: after a start everything is built once, held against the cluster, and
+//! found as it should be. What must not be lost is in the status.
+
+use std::sync::Arc;
+
+use equate_api::kustomize::KustomizationStatus;
+use equate_apply::desired::Desired;
+use equate_apply::id::ObjectId;
+use equate_apply::owned::Digest;
+use equate_apply::plan;
+use equate_kustomize::Inputs;
+use equate_source::ContentId;
+use tokio::time::Instant;
+
+use super::corrections::Corrections;
+use super::decide::Phase;
+use super::reasons::{Contest, Failure};
+use super::report::Revision;
+
+/// Between runs.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The last revision that was carried out, or is being.
+    pub record: Option<Record>,
+    /// Our applies, by object.
+    pub applies: plan::Memory,
+    /// Corrections of drift.
+    pub corrections: Corrections,
+    /// Since when something is missing that has not been told yet.
+    pub waiting: Option<Instant>,
+    /// Until when objects of a deleted Kustomization are waited for.
+    pub terminating: Option<Instant>,
+    /// A status that could not be written.
+    pub owed: Option<KustomizationStatus>,
+}
+
+/// A revision that was carried out, or is being.
+#[derive(Debug)]
+pub struct Record {
+    /// The generation of the spec.
+    pub generation: i64,
+    /// The revision.
+    pub revision: Revision,
+    /// The artifact's tree.
+    pub tree: ContentId,
+    /// What the build read; none where it failed, and then only another tree can help.
+    pub inputs: Option<Inputs>,
+    /// The digest of what was built.
+    pub digest: String,
+    /// The token of the request it answers.
+    pub token: Option<String>,
+    /// When it began.
+    pub began: Instant,
+    /// The objects to apply, until all are; then they are forgotten and built anew if need be.
+    pub desired: Option<Arc<Vec<Desired>>>,
+    /// What was applied, object by object.
+    pub objects: Vec<Held>,
+    /// The objects that are waited for by name.
+    pub checks: Vec<ObjectId>,
+    /// Objects that another Kustomization holds.
+    pub contests: Vec<Contest>,
+    /// Whether anything was changed that no status tells of yet.
+    pub changed: bool,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+    /// How far it came.
+    pub phase: Phase,
+    /// Since when health is waited for.
+    pub checking: Instant,
+}
+
+/// An object that was applied, or left alone on purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Which.
+    pub id: ObjectId,
+    /// What makes it differ from what was applied.
+    pub expects: Expects,
+    /// Whether it goes by itself when it is done, so that its absence means nothing.
+    pub leaves: bool,
+    /// Whether it counts when everything has to be healthy.
+    pub counts: bool,
+}
+
+/// What is expected of an object in the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expects {
+    /// That our fields are these.
+    Owned(Digest),
+    /// That it is there.
+    Presence,
+    /// Nothing.
+    Nothing,
+}

@@ -1,0 +1,189 @@
+//! What a decision needs to know, read from memory: the mirrors, the hub, the store. No request is
+//! made here, so that looking costs nothing but time.
+
+use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::meta::{ConditionType, is_true};
+use equate_apply::health::Health;
+use equate_apply::id::ObjectId;
+use equate_apply::plan::Presence;
+use equate_source::Tree;
+use tokio::time::Instant;
+
+use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
+use super::declared::Declared;
+use super::memory::{Expects, Held, Memory, Record};
+use super::report::Revision;
+use super::tree::Content;
+use super::{Context, ORIGIN_REVISION};
+use crate::Key;
+use crate::runtime::hub::Hub;
+
+/// An artifact that can be read.
+#[derive(Debug, Clone)]
+pub(super) struct Artifact {
+    pub(super) revision: Revision,
+    pub(super) tree: Tree,
+}
+
+/// Sees what there is to see before a decision.
+pub(super) async fn observe(
+    cx: &Context,
+    ks: &Declared,
+    object: &Kustomization,
+    memory: &Memory,
+) -> (Seen, Option<Artifact>) {
+    let now = Instant::now();
+    let (source, artifact) = source(cx, ks).await;
+    let last = match (&memory.record, &artifact) {
+        (Some(record), Some(artifact)) => Some(last(cx, ks, memory, record, artifact, now)),
+        _ => None,
+    };
+    let seen = Seen {
+        now,
+        source,
+        dependencies: dependencies(cx, ks, artifact.as_ref()),
+        cycle: {
+            let index = cx.index();
+            cycle(&ks.key, |key| index.depends_on(key).collect::<Vec<_>>())
+        },
+        handled_at: object
+            .status
+            .as_ref()
+            .and_then(|status| status.last_handled_reconcile_at.clone()),
+        last,
+    };
+    (seen, artifact)
+}
+
+async fn source(cx: &Context, ks: &Declared) -> (SourceSeen, Option<Artifact>) {
+    match ks.source_kind {
+        SourceKind::GitRepository => {}
+        SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => {
+            return (SourceSeen::Unserved, None);
+        }
+    }
+    let Some(repository) = cx.repositories.get(&ks.source) else {
+        return (SourceSeen::Absent, None);
+    };
+    let artifact = repository
+        .status
+        .as_ref()
+        .and_then(|status| status.artifact.as_ref());
+    let Some(artifact) = artifact else {
+        return (SourceSeen::NoArtifact, None);
+    };
+    match cx.tree(&artifact.digest).await {
+        None => (SourceSeen::NotStored, None),
+        Some(tree) => {
+            let revision = artifact.revision.clone();
+            let seen = SourceSeen::Stored {
+                revision: revision.clone(),
+            };
+            let origin = artifact.metadata.get(ORIGIN_REVISION).cloned();
+            let revision = Revision { revision, origin };
+            (seen, Some(Artifact { revision, tree }))
+        }
+    }
+}
+
+fn dependencies(cx: &Context, ks: &Declared, artifact: Option<&Artifact>) -> Vec<(Key, DependencySeen)> {
+    let one = |key: &Key| {
+        let Some(dependency) = cx.kustomizations.get(key) else {
+            return DependencySeen::Absent;
+        };
+        let Some(status) = &dependency.status else {
+            return DependencySeen::NotReady;
+        };
+        if status.observed_generation != dependency.metadata.generation
+            || !is_true(&status.conditions, ConditionType::Ready)
+        {
+            return DependencySeen::NotReady;
+        }
+        let reference = &dependency.spec.source_ref;
+        let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
+        let shared = reference.kind == ks.source_kind && Key::new(namespace, &reference.name) == ks.source;
+        let wanted = artifact.map(|artifact| artifact.revision.revision.as_str());
+        if shared && status.last_applied_revision.as_deref() != wanted {
+            return DependencySeen::Behind;
+        }
+        DependencySeen::Ready
+    };
+    ks.depends_on.iter().map(|key| (key.clone(), one(key))).collect()
+}
+
+fn last(
+    cx: &Context,
+    ks: &Declared,
+    memory: &Memory,
+    record: &Record,
+    artifact: &Artifact,
+    now: Instant,
+) -> Last {
+    let same = record.tree == artifact.tree.id();
+    let inputs_hold = same
+        || record
+            .inputs
+            .as_ref()
+            .is_some_and(|inputs| inputs.unchanged(&Content(artifact.tree.clone())));
+    let freed = {
+        let index = cx.index();
+        record
+            .contests
+            .iter()
+            .any(|contest| !index.holds(&contest.other, &contest.id))
+    };
+    Last {
+        generation: record.generation,
+        revision: record.revision.revision.clone(),
+        token: record.token.clone(),
+        inputs_hold,
+        drifted: drifted(&cx.hub, record)
+            .iter()
+            .any(|id| memory.corrections.due(id, now) <= now),
+        freed,
+        health: health(&cx.hub, ks, record),
+        phase: record.phase,
+    }
+}
+
+/// The objects that are not as they were applied.
+pub(super) fn drifted<'a>(hub: &Hub, record: &'a Record) -> Vec<&'a ObjectId> {
+    let differs = |held: &Held| match (held.expects, hub.get(&held.id)) {
+        (Expects::Nothing, _) | (_, Presence::Unknown) => false,
+        (_, Presence::Absent) => !held.leaves,
+        (Expects::Presence, Presence::Present(_)) => false,
+        // one that goes is waited for: it is gone soon, or stays for its finalizers
+        (Expects::Owned(owned), Presence::Present(observed)) => {
+            !observed.deleting && !observed.policy.ignored() && observed.owned != owned
+        }
+    };
+    let held = record.objects.iter();
+    held.filter(|held| differs(held)).map(|held| &held.id).collect()
+}
+
+/// How healthy is what has to be.
+pub(super) fn health(hub: &Hub, ks: &Declared, record: &Record) -> Verdict {
+    let state = |id: &ObjectId| match hub.get(id) {
+        Presence::Present(observed) => observed.health.clone(),
+        Presence::Absent => Health::not_found(),
+        Presence::Unknown => Health {
+            status: equate_apply::health::Status::Unknown,
+            message: "not seen yet".to_owned(),
+        },
+    };
+    // to wait for oneself is to wait for ever
+    let own = |id: &ObjectId| {
+        &*id.kind == "Kustomization" && *id.namespace == *ks.key.namespace && *id.name == *ks.key.name
+    };
+    if ks.wait {
+        let ids = record.objects.iter().filter(|held| held.counts && !own(&held.id));
+        let done = |held: &Held| held.leaves && matches!(hub.get(&held.id), Presence::Absent);
+        verdict(
+            ids.filter(|held| !done(held))
+                .map(|held| (&held.id, state(&held.id))),
+        )
+    } else {
+        let ids = record.checks.iter().filter(|id| !own(id));
+        verdict(ids.map(|id| (id, state(id))))
+    }
+}

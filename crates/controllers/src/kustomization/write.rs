@@ -1,0 +1,208 @@
+//! Saying it: status, finalizer, events. One request per transition, none where nothing changed.
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+use equate_api::kustomize::{Kustomization, KustomizationStatus};
+use equate_api::meta::{ConditionType, FINALIZER, KUSTOMIZE_MANAGER, Reason, is_true, merge_patch};
+use equate_apply::inventory::Inventory;
+use jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::declared::Declared;
+use super::reasons::Contest;
+use super::report::{Aspects, Report};
+use super::{Run, count};
+use crate::runtime::events::{Event, Severity};
+
+/// Why a run ends early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The Kustomization is gone.
+    Gone,
+    /// It could not be written.
+    Failed(WriteError),
+}
+
+/// Why a Kustomization could not be written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    /// The API server did not take it.
+    #[error("the API server did not take the {part}")]
+    Refused {
+        /// Which part.
+        part: &'static str,
+        #[source]
+        source: kube::Error,
+    },
+    /// It cannot be written as JSON.
+    #[error("the status cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// An error and what caused it, in one line; sources that only repeat are left out.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            // writing to a String does not fail
+            let _ = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl Run<'_> {
+    /// Writes what changed of the status, if anything did.
+    pub(super) async fn speak<'k>(
+        &mut self,
+        ks: &'k Declared,
+        what: impl FnOnce(Report<'k>) -> Report<'k>,
+    ) -> Result<(), Stop> {
+        let before = self.object.status.clone().unwrap_or_default();
+        let report = what(Report::new(ks, &before, Timestamp::now()));
+        let after = report.finish(&self.aspects());
+        self.patch_status(after).await
+    }
+
+    /// Writes a status that an earlier run could not.
+    pub(super) async fn pay(&mut self) -> Result<(), Stop> {
+        match self.memory.owed.take() {
+            // what was said of another spec is not true of this one
+            Some(owed) if self.current() => self.patch_status(owed).await,
+            _ => Ok(()),
+        }
+    }
+
+    fn current(&self) -> bool {
+        let record = self.memory.record.as_ref();
+        record.is_none_or(|record| Some(record.generation) == self.object.metadata.generation)
+    }
+
+    async fn patch_status(&mut self, after: KustomizationStatus) -> Result<(), Stop> {
+        let before = self.object.status.clone().unwrap_or_default();
+        let patch = merge_patch(&before, &after).map_err(|error| Stop::Failed(error.into()))?;
+        let Some(patch) = patch else { return Ok(()) };
+        count(&self.cx.tally.status_patches, 1);
+        let patch = Patch::Merge(json!({ "status": patch }));
+        let written = self.api().patch_status(&self.key.name, &params(), &patch).await;
+        match written {
+            Ok(object) => {
+                self.took(object);
+                Ok(())
+            }
+            Err(error) => {
+                let stop = stop("status", error);
+                if matches!(stop, Stop::Failed(_)) {
+                    self.memory.owed = Some(after);
+                }
+                Err(stop)
+            }
+        }
+    }
+
+    /// Sets or removes our finalizer; the others stay as they are, also if they change meanwhile.
+    pub(super) async fn set_finalizer(&mut self, on: bool) -> Result<(), Stop> {
+        let mut finalizers = self.object.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        if on {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let patch: Value = json!({ "metadata": {
+            "finalizers": finalizers,
+            "resourceVersion": self.object.metadata.resource_version,
+        }});
+        let written = self
+            .api()
+            .patch(&self.key.name, &params(), &Patch::Merge(patch))
+            .await;
+        match written {
+            Ok(object) => {
+                self.took(object);
+                Ok(())
+            }
+            Err(error) => Err(stop("finalizer", error)),
+        }
+    }
+
+    fn took(&mut self, object: Kustomization) {
+        self.cx.kustomizations.note(object.clone());
+        self.object = object.into();
+    }
+
+    fn api(&self) -> Api<Kustomization> {
+        Api::namespaced(self.cx.client.clone(), &self.key.namespace)
+    }
+
+    /// What holds whatever the run came to.
+    fn aspects(&self) -> Aspects {
+        let mut contests: Vec<Contest> = self.cx.index().contested(&self.key);
+        let record = self.memory.record.as_ref();
+        contests.extend(
+            record
+                .into_iter()
+                .flat_map(|record| record.contests.iter().cloned()),
+        );
+        contests.sort();
+        contests.dedup();
+        let lines: Vec<String> = contests.iter().map(ToString::to_string).collect();
+        Aspects {
+            contested: (!lines.is_empty()).then(|| lines.join(", ")),
+            drifting: self.memory.corrections.said(Instant::now()),
+        }
+    }
+
+    /// Whether it says that it is ready.
+    pub(super) fn is_ready(&self) -> bool {
+        let status = self.object.status.as_ref();
+        status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready))
+    }
+
+    /// Whether it says that it is healthy.
+    pub(super) fn is_healthy(&self) -> bool {
+        let status = self.object.status.as_ref();
+        status.is_some_and(|status| is_true(&status.conditions, ConditionType::Healthy))
+    }
+
+    /// What its status says it holds.
+    pub(super) fn held(&self) -> Inventory {
+        Declared::from(&*self.object).inventory
+    }
+
+    /// Tells of something that happened; of the revision if one is being carried out.
+    pub(super) fn tell(&self, severity: Severity, reason: Reason, message: impl Into<String>) {
+        let mut event = Event::about(
+            &*self.object,
+            KUSTOMIZE_MANAGER,
+            severity,
+            reason.as_str(),
+            message,
+        );
+        if let Some(record) = &self.memory.record {
+            event = event.with("revision", &record.revision.revision);
+            if let Some(origin) = &record.revision.origin {
+                event = event.with("originRevision", origin);
+            }
+        }
+        self.cx.recorder.publish(event);
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(KUSTOMIZE_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn stop(part: &'static str, source: kube::Error) -> Stop {
+    match &source {
+        kube::Error::Api(status) if status.is_not_found() => Stop::Gone,
+        _ => Stop::Failed(WriteError::Refused { part, source }),
+    }
+}

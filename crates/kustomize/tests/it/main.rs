@@ -1,4 +1,0 @@
-//! Whole builds, over trees in memory.
-
-mod memory;
-mod vectors;
