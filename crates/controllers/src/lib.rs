@@ -5,6 +5,7 @@
 
 pub mod engine;
 mod key;
+pub mod git_repository;
 pub mod kustomization;
 pub mod runtime;
 

@@ -1,0 +1,120 @@
+//! What can go wrong with a source: which condition says it, why in one word, and whether it is worth
+//! another try. Reasons, and the beginnings of sentences that people match on, are those of Flux's
+//! source-controller.
+
+use std::error::Error;
+
+use equate_api::meta::{ConditionType, Reason};
+use equate_git::{FetchError, Kind, ResolveError};
+use equate_source::{StorageError, TreeError};
+
+use super::credentials::SecretError;
+use crate::Key;
+
+/// A failure, as a status tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The condition that says it besides `Ready`; none where `Stalled` alone does.
+    pub(crate) condition: Option<ConditionType>,
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    /// Whether the same can succeed without a change of the spec.
+    pub(crate) retry: bool,
+}
+
+impl Failure {
+    pub(crate) fn unsupported(field: &str) -> Self {
+        Self {
+            condition: None,
+            reason: Reason::Unsupported,
+            message: format!(
+                "{field} is not supported yet: the repository is not fetched, and the last artifact stays, \
+                 until the field is removed"
+            ),
+            retry: false,
+        }
+    }
+
+    pub(crate) fn secret(error: &SecretError) -> Self {
+        Self {
+            condition: Some(ConditionType::FetchFailed),
+            reason: error.reason(),
+            message: chain(error),
+            retry: true,
+        }
+    }
+
+    pub(crate) fn resolve(error: &ResolveError) -> Self {
+        Self::git(error.kind(), error)
+    }
+
+    pub(crate) fn fetch(error: &FetchError) -> Self {
+        Self::git(error.kind(), error)
+    }
+
+    fn git(kind: Kind, error: &dyn Error) -> Self {
+        let reason = match kind {
+            Kind::Authentication => Reason::AuthenticationFailed,
+            Kind::UrlInvalid => Reason::UrlInvalid,
+            Kind::ReferenceInvalid
+            | Kind::ReferenceNotFound
+            | Kind::RepositoryNotFound
+            | Kind::Unreachable
+            | Kind::Tls
+            | Kind::Timeout
+            | Kind::RemoteFailure
+            | Kind::Protocol
+            | Kind::Limit
+            | Kind::Storage => Reason::GitOperationFailed,
+        };
+        Self {
+            condition: Some(ConditionType::FetchFailed),
+            reason,
+            message: format!("failed to checkout and determine revision: {}", chain(error)),
+            retry: kind.is_transient(),
+        }
+    }
+
+    pub(crate) fn tree(error: &TreeError) -> Self {
+        Self {
+            condition: Some(ConditionType::FetchFailed),
+            reason: Reason::GitOperationFailed,
+            message: format!("failed to read the commit's files: {}", chain(error)),
+            // another commit may be smaller, or without the file that is wrong
+            retry: true,
+        }
+    }
+
+    pub(crate) fn storage(error: &StorageError) -> Self {
+        Self {
+            condition: Some(ConditionType::StorageOperationFailed),
+            reason: Reason::ArchiveOperationFailed,
+            message: format!("unable to archive artifact to storage: {}", chain(error)),
+            retry: true,
+        }
+    }
+
+    /// A thread of ours broke off: a defect, which the log describes.
+    pub(crate) fn broken(key: &Key) -> Self {
+        Self {
+            condition: Some(ConditionType::FetchFailed),
+            reason: Reason::GitOperationFailed,
+            message: format!("the work on {key} broke off; Equate's log says where"),
+            retry: true,
+        }
+    }
+}
+
+/// An error and what caused it, in one line; causes that only repeat are left out.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,78 @@
+//! What there is: the artifact in the store, and where the reference leads. Reads only; a damaged archive
+//! is the exception, the store removes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use equate_api::source::GitRepositoryStatus;
+use equate_git::Remote;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use tokio::task::spawn_blocking;
+
+use super::Context;
+use super::credentials::{self, SecretError};
+use super::decide::{Artifact, Seen};
+use super::declared::Declared;
+use super::failure::{Failure, chain};
+
+/// The remote stands beside what was seen of it: fetching needs it again.
+pub(super) async fn observe(
+    cx: Arc<Context>,
+    declared: Arc<Declared>,
+    status: GitRepositoryStatus,
+) -> (Seen, Option<Remote>) {
+    let artifact = artifact(&cx, &declared, status).await;
+    match remote(&cx, &declared).await {
+        Ok(remote) => {
+            let (own, asked) = (Arc::clone(&declared), remote.clone());
+            let resolved = spawn_blocking(move || cx.git.resolve(&asked, &own.reference)).await;
+            let resolved = match resolved {
+                Ok(resolved) => resolved.map_err(|error| Failure::resolve(&error)),
+                Err(_) => Err(Failure::broken(&declared.key)),
+            };
+            (Seen { artifact, remote: resolved }, Some(remote))
+        }
+        Err(error) => (Seen { artifact, remote: Err(Failure::secret(&error)) }, None),
+    }
+}
+
+async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitRepositoryStatus) -> Artifact {
+    let Some(artifact) = status.artifact else { return Artifact::None };
+    let (own, place) = (Arc::clone(cx), declared.place.clone());
+    let adopted = spawn_blocking(move || {
+        let adopted = own.storage.adopt(&place, &artifact.path, &artifact.digest, &artifact.revision);
+        // what is older than the retention goes also where nothing new is published
+        let collected = own.storage.collect(&place);
+        for error in [adopted.as_ref().err(), collected.as_ref().err()].into_iter().flatten() {
+            tracing::warn!(%place, error = %chain(error), "the store of artifacts has trouble");
+        }
+        adopted.ok().flatten().is_some()
+    });
+    match adopted.await {
+        Ok(true) => Artifact::Stored,
+        _ => Artifact::Lost,
+    }
+}
+
+/// A directory that stands in for the URL needs nobody's credentials.
+async fn remote(cx: &Context, declared: &Declared) -> Result<Remote, SecretError> {
+    if cx.git.substitute(&declared.url).is_some() {
+        return Ok(Remote::new(&declared.url).with_timeout(declared.timeout));
+    }
+    let data = match &declared.secret {
+        Some(name) => Some(secret(cx, &declared.key.namespace, name).await?),
+        None => None,
+    };
+    credentials::remote(declared, data.as_ref())
+}
+
+async fn secret(cx: &Context, namespace: &str, name: &str) -> Result<BTreeMap<String, ByteString>, SecretError> {
+    let (owned_namespace, owned_name) = (namespace.to_owned(), name.to_owned());
+    match Api::<Secret>::namespaced(cx.client.clone(), namespace).get_opt(name).await {
+        Ok(Some(secret)) => Ok(secret.data.unwrap_or_default()),
+        Ok(None) => Err(SecretError::Absent { namespace: owned_namespace, name: owned_name }),
+        Err(source) => Err(SecretError::Read { namespace: owned_namespace, name: owned_name, source }),
+    }
+}
