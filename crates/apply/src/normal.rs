@@ -187,3 +187,175 @@ fn tcp(ports: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equate_manifest::yaml;
+
+    fn object(text: &str) -> Object {
+        let documents = yaml::load(text, &yaml::Options::default()).unwrap();
+        Object::from_value(documents.into_iter().next().unwrap().value).unwrap()
+    }
+
+    fn check(written: &str, expected: &str) {
+        let mut object = object(written);
+        assert_eq!(normalise(&mut object, Unknown::Keep), Vec::<String>::new());
+        assert_eq!(yaml::to_string(&object.into_value()), expected.trim_start());
+    }
+
+    #[test]
+    fn built_in_kinds_are_sent_as_a_go_client_would() {
+        check(
+            "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a, creationTimestamp: null, annotations: {}}
+spec:
+  replicas: 0
+  paused: false
+  selector: {matchLabels: {a: b}}
+  strategy: {}
+  template:
+    spec:
+      hostNetwork: false
+      nodeSelector: {}
+      containers:
+      - name: c
+        command: []
+        env: null
+        ports: [{containerPort: 80}, {containerPort: 53, protocol: UDP}]
+        resources: {limits: {cpu: 1000m, memory: 1024Mi}}
+      volumes: [{name: v, emptyDir: {}}]
+status: {replicas: 1}
+",
+            "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: a
+spec:
+  replicas: 0
+  selector:
+    matchLabels:
+      a: b
+  strategy: {}
+  template:
+    spec:
+      containers:
+      - name: c
+        ports:
+        - containerPort: 80
+          protocol: TCP
+        - containerPort: 53
+          protocol: UDP
+        resources:
+          limits:
+            cpu: \"1\"
+            memory: 1Gi
+      volumes:
+      - emptyDir: {}
+        name: v
+",
+        );
+        check(
+            "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}",
+            "
+apiVersion: v1
+kind: Service
+metadata:
+  name: a
+spec:
+  ports:
+  - port: 80
+    protocol: TCP
+",
+        );
+    }
+
+    #[test]
+    fn secrets_have_data_only() {
+        check(
+            "{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {b: eA==, c: eA==}, stringData: {c: z}}",
+            "
+apiVersion: v1
+data:
+  b: eA==
+  c: eg==
+kind: Secret
+metadata:
+  name: a
+",
+        );
+    }
+
+    #[test]
+    fn other_kinds_keep_all_but_status_and_empty_metadata() {
+        check(
+            "{apiVersion: g/v1, kind: K, metadata: {name: a, labels: {}, creationTimestamp: null}, spec: {a: null, b: {}}, status: 1}",
+            "
+apiVersion: g/v1
+kind: K
+metadata:
+  name: a
+spec:
+  a: null
+  b: {}
+",
+        );
+    }
+
+    #[test]
+    fn a_placeholder_for_a_ca_bundle_goes() {
+        let config = |bundle: &str| {
+            let mut object = Object::from_value(serde_json::json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "a" },
+                "spec": { "conversion": { "webhook": { "clientConfig": { "caBundle": bundle } } } },
+            }))
+            .unwrap();
+            ca_bundle(&mut object);
+            let value = object.into_value();
+            value
+                .pointer("/spec/conversion/webhook/clientConfig")
+                .cloned()
+                .unwrap()
+        };
+        assert_eq!(config("Cg=="), serde_json::json!({}));
+        assert_eq!(config("no base64"), serde_json::json!({}));
+        let certificate = STANDARD.encode("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n");
+        assert_eq!(
+            config(&certificate),
+            serde_json::json!({ "caBundle": certificate })
+        );
+    }
+
+    #[test]
+    fn unknown_fields_are_kept_until_the_api_server_refuses_them() {
+        let text =
+            "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {colour: blue, clusterIP: ''}}";
+        let mut kept = object(text);
+        assert_eq!(normalise(&mut kept, Unknown::Keep), ["spec.colour"]);
+        assert_eq!(kept, object(text));
+        let mut dropped = object(text);
+        assert_eq!(normalise(&mut dropped, Unknown::Drop), ["spec.colour"]);
+        assert_eq!(
+            yaml::to_string(&dropped.into_value()),
+            "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\nspec: {}\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_of_its_type_is_left_to_the_api_server() {
+        check(
+            "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: text}}",
+            "
+apiVersion: v1
+kind: Service
+metadata:
+  name: a
+spec:
+  ports: text
+",
+        );
+    }
+}

@@ -53,23 +53,25 @@ pub fn owned_fields(live: &Object) -> Value {
 
 /// The digest of an object as it is sent.
 pub fn desired(object: &Object) -> Digest {
+    let sent = |(key, value): &(&String, &Value)| match (key.as_str(), value) {
+        ("apiVersion" | "kind" | "status", _) => false,
+        ("metadata", Value::Object(metadata)) => metadata.keys().any(|key| booked(key)),
+        _ => true,
+    };
     Digest::of(|hash| {
-        canonical::hash_map(
-            hash,
-            object
-                .0
-                .iter()
-                .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind" | "status")),
-            |hash, key, value| match (key, value) {
+        canonical::hash_map(hash, object.0.iter().filter(sent), |hash, key, value| {
+            match (key, value) {
                 ("metadata", Value::Object(metadata)) => canonical::hash_map(
                     hash,
-                    metadata
-                        .iter()
-                        .filter(|(key, _)| !UNBOOKED.contains(&key.as_str())),
+                    metadata.iter().filter(|(key, _)| booked(key)),
                     |hash, _, value| canonical::hash(hash, value),
                 ),
                 _ => canonical::hash(hash, value),
-            },
-        );
+            }
+        });
     })
+}
+
+fn booked(key: &str) -> bool {
+    !UNBOOKED.contains(&key)
 }

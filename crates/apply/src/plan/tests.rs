@@ -1,1 +1,459 @@
+//! Every reason, as a table: what git wants, what is live, what is planned.
 
+use super::{Live, Memory, Options, Presence, Remembered, plan};
+use crate::desired::Desired;
+use crate::health::Health;
+use crate::id::ObjectId;
+use crate::inventory::Inventory;
+use crate::observed::Observed;
+use crate::owned::Digest;
+use crate::owner::Owner;
+use crate::policy::{Mode, Policy};
+use equate_manifest::object::Object;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+fn me() -> Owner {
+    Owner::new("flux-system", "apps")
+}
+
+fn desired(name: &str, annotation: &str) -> Desired {
+    let annotations = match annotation.split_once(": ") {
+        Some((key, value)) => json!({ format!("kustomize.toolkit.fluxcd.io/{key}"): value }),
+        None => json!({}),
+    };
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": name, "namespace": "n", "annotations": annotations },
+    });
+    Desired::new(Object::from_value(object).unwrap(), &me(), None)
+}
+
+fn id(name: &str) -> ObjectId {
+    ObjectId::new("", "ConfigMap", "n", name)
+}
+
+fn digest(text: &str) -> Digest {
+    crate::owned::desired(&Object::from_value(json!({ "data": text })).unwrap())
+}
+
+/// An object as `desired` would leave it, with one thing changed.
+fn observed(desired: &Desired, change: impl FnOnce(&mut Observed)) -> Presence {
+    let mut observed = Observed {
+        uid: "u1".to_owned(),
+        resource_version: "7".to_owned(),
+        generation: 1,
+        owner: Some(me()),
+        owned: desired.digest,
+        health: Health::not_found(),
+        deleting: false,
+        policy: Policy::default(),
+        kubectl: false,
+        other_writer: None,
+        created: None,
+    };
+    change(&mut observed);
+    Presence::Present(Arc::new(observed))
+}
+
+fn other() -> Owner {
+    Owner::new("team", "other")
+}
+
+struct Case {
+    annotation: &'static str,
+    own_loop: bool,
+    presence: Presence,
+    remembered: Option<Remembered>,
+    contender: Option<Owner>,
+    backing_off: bool,
+}
+
+fn case() -> Case {
+    Case {
+        annotation: "",
+        own_loop: false,
+        presence: Presence::Unknown,
+        remembered: None,
+        contender: None,
+        backing_off: false,
+    }
+}
+
+fn check_apply(case: Case, expected: &str) {
+    let mut desired = desired("a", case.annotation);
+    desired.own_loop = case.own_loop;
+    let live = Live::from_iter([(id("a"), case.presence)]);
+    let mut memory = Memory::default();
+    if let Some(remembered) = case.remembered {
+        memory.note(id("a"), remembered);
+    }
+    let me = me();
+    let mut options = Options::new(&me, "main@sha1:1");
+    let contenders: BTreeMap<_, _> = case.contender.into_iter().map(|o| (id("a"), o)).collect();
+    options.contenders = &contenders;
+    let backing_off: BTreeMap<_, _> = case
+        .backing_off
+        .then(|| (id("a"), Some("hpa".to_owned())))
+        .into_iter()
+        .collect();
+    options.backing_off = &backing_off;
+    let plan = plan(&[desired], &Inventory::default(), &live, &memory, &options);
+    assert_eq!(plan.to_string().trim_end(), expected);
+}
+
+#[test]
+fn why_an_object_is_applied_or_not() {
+    let a = desired("a", "");
+    let same = || observed(&a, |_| ());
+    let changed = || observed(&a, |o| o.owned = digest("x"));
+    let applied = Remembered {
+        desired: a.digest,
+        owned: a.digest,
+    };
+    let normalised = Remembered {
+        desired: a.digest,
+        owned: digest("x"),
+    };
+    let older = Remembered {
+        desired: digest("older"),
+        owned: digest("x"),
+    };
+    let check = |change: &dyn Fn(&mut Case), expected: &str| {
+        let mut case = case();
+        change(&mut case);
+        check_apply(case, expected);
+    };
+    check(&|_| (), "patch ConfigMap/n/a (not seen yet)");
+    check(&|c| c.presence = Presence::Absent, "create ConfigMap/n/a");
+    check(&|c| c.presence = same(), "keep ConfigMap/n/a (unchanged)");
+    check(&|c| c.presence = changed(), "patch ConfigMap/n/a (changed)");
+    // what is remembered tells drift from a change, and values that are stored in another form
+    check(
+        &|c| (c.presence, c.remembered) = (changed(), Some(applied)),
+        "patch ConfigMap/n/a (drifted)",
+    );
+    check(
+        &|c| (c.presence, c.remembered) = (changed(), Some(normalised)),
+        "keep ConfigMap/n/a (unchanged)",
+    );
+    check(
+        &|c| (c.presence, c.remembered) = (changed(), Some(older)),
+        "patch ConfigMap/n/a (changed)",
+    );
+    // somebody undid a normalised value by hand: it is what we want, whatever we remember
+    check(
+        &|c| (c.presence, c.remembered) = (same(), Some(normalised)),
+        "keep ConfigMap/n/a (unchanged)",
+    );
+    // only drift waits: not a change in git, and not an object that was never applied
+    let waits = "keep ConfigMap/n/a (hpa keeps changing it, correction waits)";
+    check(
+        &|c| (c.presence, c.remembered, c.backing_off) = (changed(), Some(applied), true),
+        waits,
+    );
+    check(
+        &|c| (c.presence, c.remembered, c.backing_off) = (Presence::Absent, Some(applied), true),
+        waits,
+    );
+    check(
+        &|c| (c.presence, c.remembered, c.backing_off) = (changed(), Some(older), true),
+        "patch ConfigMap/n/a (changed)",
+    );
+    check(
+        &|c| (c.presence, c.backing_off) = (Presence::Absent, true),
+        "create ConfigMap/n/a",
+    );
+    // what is on the live object
+    let live = |change: fn(&mut Observed)| observed(&a, change);
+    check(
+        &|c| c.presence = live(|o| o.kubectl = true),
+        "patch ConfigMap/n/a (taken over from kubectl)",
+    );
+    check(
+        &|c| c.presence = live(|o| o.deleting = true),
+        "keep ConfigMap/n/a (being deleted)",
+    );
+    check(
+        &|c| c.presence = live(|o| o.policy.reconcile = false),
+        "keep ConfigMap/n/a (ignored, as its annotations say)",
+    );
+    check(
+        &|c| c.presence = live(|o| o.policy.mode = Mode::Ignore),
+        "keep ConfigMap/n/a (ignored, as its annotations say)",
+    );
+    // another owner: a label that is left over is taken over, one that is claimed is not
+    let theirs = || {
+        observed(&a, |o| {
+            o.owner = Some(other());
+            o.owned = digest("theirs");
+        })
+    };
+    check(&|c| c.presence = theirs(), "patch ConfigMap/n/a (changed)");
+    check(
+        &|c| (c.presence, c.contender) = (theirs(), Some(other())),
+        "keep ConfigMap/n/a (held by Kustomization team/other)",
+    );
+    check(
+        &|c| (c.presence, c.contender) = (theirs(), Some(Owner::new("team", "third"))),
+        "patch ConfigMap/n/a (changed)",
+    );
+    // ours, and wanted by another: it stays ours
+    check(
+        &|c| (c.presence, c.contender) = (same(), Some(other())),
+        "keep ConfigMap/n/a (unchanged)",
+    );
+    check(
+        &|c| c.own_loop = true,
+        "keep ConfigMap/n/a (part of this very loop)",
+    );
+}
+
+#[test]
+fn what_an_object_asks_for_itself() {
+    let check = |annotation: &'static str, presence: fn(&Desired) -> Presence, expected: &str| {
+        check_apply(
+            Case {
+                annotation,
+                presence: presence(&desired("a", annotation)),
+                ..case()
+            },
+            expected,
+        );
+    };
+    let changed: fn(&Desired) -> Presence = |d| observed(d, |o| o.owned = digest("x"));
+    let absent: fn(&Desired) -> Presence = |_| Presence::Absent;
+    let kubectl: fn(&Desired) -> Presence = |d| observed(d, |o| o.kubectl = true);
+    let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
+    check("ssa: Ignore", absent, ignored);
+    check("ssa: Ignore", changed, ignored);
+    check("reconcile: disabled", absent, ignored);
+    check("ssa: IfNotPresent", absent, "create ConfigMap/n/a");
+    check(
+        "ssa: IfNotPresent",
+        changed,
+        "keep ConfigMap/n/a (present, and to be created only)",
+    );
+    check("ssa: Merge", changed, "patch ConfigMap/n/a (changed)");
+    check("ssa: Merge", kubectl, "keep ConfigMap/n/a (unchanged)");
+    check(
+        "ssa: Override",
+        kubectl,
+        "patch ConfigMap/n/a (taken over from kubectl)",
+    );
+    check("prune: Disabled", changed, "patch ConfigMap/n/a (changed)");
+}
+
+#[test]
+fn why_an_object_is_pruned_or_not() {
+    let a = desired("a", "");
+    let check_with = |presence: Presence, prune: bool, contender: Option<Owner>, expected: &str| {
+        let live = Live::from_iter([
+            (id("a"), presence),
+            (id("z"), observed(&desired("z", ""), |_| ())),
+        ]);
+        let mut inventory = Inventory::default();
+        inventory.insert(id("a"), "v1");
+        let me = me();
+        let contenders: BTreeMap<_, _> = contender.into_iter().map(|o| (id("a"), o)).collect();
+        let mut options = Options::new(&me, "main@sha1:1");
+        options.prune = prune;
+        options.contenders = &contenders;
+        let plan = plan(
+            &[desired("z", "")],
+            &inventory,
+            &live,
+            &Memory::default(),
+            &options,
+        );
+        assert_eq!(
+            plan.to_string().trim_end(),
+            format!("keep ConfigMap/n/z (unchanged)\n{expected}")
+        );
+    };
+    let check = |presence: Presence, expected: &str| check_with(presence, true, None, expected);
+    let live = |change: fn(&mut Observed)| observed(&a, change);
+    check(live(|_| ()), "prune ConfigMap/n/a");
+    check(Presence::Unknown, "prune ConfigMap/n/a");
+    check(Presence::Absent, "keep ConfigMap/n/a (gone already)");
+    check(
+        live(|o| o.owner = Some(other())),
+        "keep ConfigMap/n/a (belongs to Kustomization team/other)",
+    );
+    check(
+        live(|o| o.owner = None),
+        "keep ConfigMap/n/a (its labels name no owner)",
+    );
+    check(
+        live(|o| o.policy.prune = false),
+        "keep ConfigMap/n/a (pruning is disabled for it)",
+    );
+    check(
+        live(|o| o.policy.mode = Mode::Ignore),
+        "keep ConfigMap/n/a (ignored, as its annotations say)",
+    );
+    check(live(|o| o.deleting = true), "keep ConfigMap/n/a (being deleted)");
+    let off = "keep ConfigMap/n/a (its Kustomization does not prune)";
+    check_with(live(|_| ()), false, None, off);
+    check_with(Presence::Unknown, false, Some(other()), off);
+    let handed_over = "keep ConfigMap/n/a (handed over to Kustomization team/other)";
+    check_with(live(|_| ()), true, Some(other()), handed_over);
+    check_with(Presence::Unknown, true, Some(other()), handed_over);
+}
+
+/// One object per id of the inventory format, all of which are live as they are wanted.
+fn objects(ids: &str) -> (Vec<Desired>, Live) {
+    let desired: Vec<_> = ids
+        .split_whitespace()
+        .map(|text| {
+            let id = ObjectId::from_inventory(text).unwrap();
+            let api_version = if id.group.is_empty() {
+                "v1".to_owned()
+            } else {
+                format!("{}/v1", id.group)
+            };
+            let object = json!({
+                "apiVersion": api_version, "kind": &*id.kind,
+                "metadata": { "name": &*id.name, "namespace": &*id.namespace },
+            });
+            Desired::new(Object::from_value(object).unwrap(), &me(), None)
+        })
+        .collect();
+    let live = desired
+        .iter()
+        .map(|d| (d.id.clone(), observed(d, |_| ())))
+        .collect();
+    (desired, live)
+}
+
+#[test]
+fn stages_in_order_and_prune_in_reverse() {
+    let (desired, live) = objects(
+        "n_web_apps_Deployment n_cfg__ConfigMap _n__Namespace _fast_storage.k8s.io_StorageClass \
+         n_db_example.org_Database _dbs_apiextensions.k8s.io_CustomResourceDefinition",
+    );
+    let custom = BTreeSet::from([("example.org".to_owned(), "Database".to_owned())]);
+    let me = me();
+    let mut options = Options::new(&me, "main@sha1:1");
+    options.custom_stage = &custom;
+    let memory = Memory::default();
+    let empty = Inventory::default();
+    let forward = plan(&desired, &empty, &Live::default(), &memory, &options);
+    let stages: Vec<_> = forward
+        .stages
+        .iter()
+        .map(|stage| {
+            let ids: Vec<_> = stage.steps.iter().map(|s| s.id().to_string()).collect();
+            format!("{}: {}", stage.kind, ids.join(" "))
+        })
+        .collect();
+    assert_eq!(
+        stages,
+        [
+            "definitions: CustomResourceDefinition/dbs Namespace/n",
+            "classes: StorageClass/fast",
+            "custom: Database/n/db",
+            "rest: ConfigMap/n/cfg Deployment/n/web",
+        ]
+    );
+    let inventory = forward.inventory(&desired, &empty);
+    options.allow_empty = Some("main@sha1:1");
+    let backward = plan(&[], &inventory, &live, &memory, &options);
+    assert_eq!(
+        backward.to_string(),
+        "prune Deployment/n/web\nprune ConfigMap/n/cfg\nprune Database/n/db\nprune StorageClass/fast\n\
+         prune Namespace/n\nprune CustomResourceDefinition/dbs\n"
+    );
+    assert!(!backward.is_noop());
+}
+
+#[test]
+fn an_empty_render_stops_unless_it_is_confirmed_for_this_revision() {
+    let check = |wanted: &[&str], own_loop: bool, confirmed: Option<&str>, stopped: bool| {
+        let (all, live) = objects("n_a__ConfigMap n_b__ConfigMap n_loop__ConfigMap");
+        let mut inventory = Inventory::default();
+        inventory.insert(id("a"), "v1");
+        inventory.insert(id("b"), "v1");
+        let desired: Vec<_> = all
+            .into_iter()
+            .filter(|d| wanted.contains(&&*d.id.name))
+            .map(|d| if own_loop { d.of_own_loop() } else { d })
+            .collect();
+        let me = me();
+        let mut options = Options::new(&me, "main@sha1:1");
+        options.allow_empty = confirmed;
+        let plan = plan(&desired, &inventory, &live, &Memory::default(), &options);
+        assert_eq!(plan.guard.is_some(), stopped, "{plan}");
+        if stopped {
+            assert!(plan.prune.is_empty());
+            assert_eq!(plan.inventory(&desired, &inventory), inventory);
+        }
+    };
+    check(&[], false, None, true);
+    check(&[], false, Some("main@sha1:0"), true);
+    check(&[], false, Some("main@sha1:1"), false);
+    check(&["a"], false, None, false);
+    // a render of nothing but the loop itself is as empty
+    check(&["loop"], true, None, true);
+    check(&["loop"], false, None, false);
+}
+
+#[test]
+fn nothing_to_prune_is_no_empty_render() {
+    let me = me();
+    let options = Options::new(&me, "main@sha1:1");
+    let mut inventory = Inventory::default();
+    let live = Live::from_iter([(id("a"), Presence::Absent)]);
+    assert_eq!(
+        plan(&[], &inventory, &live, &Memory::default(), &options).guard,
+        None
+    );
+    inventory.insert(id("a"), "v1");
+    let gone = plan(&[], &inventory, &live, &Memory::default(), &options);
+    assert_eq!(gone.to_string(), "keep ConfigMap/n/a (gone already)\n");
+}
+
+#[test]
+fn inventories() {
+    let (desired, live) = objects("n_a__ConfigMap n_b__ConfigMap n_loop__ConfigMap");
+    let mut desired = desired;
+    desired[2].own_loop = true;
+    let mut before = Inventory::default();
+    before.insert(id("old"), "v1");
+    let contenders = BTreeMap::from([(id("b"), other())]);
+    let live: Live = [
+        (id("a"), live.get(&id("a")).clone()),
+        (id("b"), observed(&desired[1], |o| o.owner = Some(other()))),
+    ]
+    .into_iter()
+    .collect();
+    let me = me();
+    let mut options = Options::new(&me, "main@sha1:1");
+    options.contenders = &contenders;
+    let plan = plan(&desired, &before, &live, &Memory::default(), &options);
+    let ids = |inventory: &Inventory| -> Vec<String> { inventory.ids().map(ObjectId::to_string).collect() };
+    // neither what another holds nor the loop itself
+    assert_eq!(ids(&plan.inventory(&desired, &before)), ["ConfigMap/n/a"]);
+    assert_eq!(
+        ids(&plan.write_ahead(&desired, &before)),
+        ["ConfigMap/n/a", "ConfigMap/n/old"]
+    );
+    let contested: Vec<_> = plan.contested().map(|(id, o)| format!("{id} {o}")).collect();
+    assert_eq!(contested, ["ConfigMap/n/b team/other"]);
+}
+
+#[test]
+fn of_two_objects_with_one_id_the_first_counts() {
+    let first = desired("a", "");
+    let second = desired("a", "ssa: Ignore");
+    let me = me();
+    let plan = plan(
+        &[first, second],
+        &Inventory::default(),
+        &Live::default(),
+        &Memory::default(),
+        &Options::new(&me, "r"),
+    );
+    assert_eq!(plan.to_string(), "patch ConfigMap/n/a (not seen yet)\n");
+}

@@ -1,0 +1,168 @@
+//! An API server that is busy, broken, or not there.
+
+use crate::world::{World, check};
+use equate_apply::cluster::Cluster;
+use http::{Request, Response};
+use kube::client::Body;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// What is answered instead of what the API server would.
+#[derive(Clone)]
+enum Fault {
+    Status(u16, &'static str, &'static str),
+    RetryAfter(&'static str),
+    Dropped,
+}
+
+/// Puts faults before the writes to a cluster: each is answered once, then writes go through.
+fn faulty(world: &World, faults: Vec<Fault>, path: &'static str) -> (Cluster, Arc<Mutex<usize>>) {
+    let faults = Arc::new(Mutex::new(VecDeque::from(faults)));
+    let requests = Arc::new(Mutex::new(0));
+    let (client, counted) = (world.client.clone(), Arc::clone(&requests));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let write = request.method() != "GET" && request.uri().path().contains(path);
+        if write {
+            *counted.lock().unwrap() += 1;
+        }
+        let fault = if write {
+            faults.lock().unwrap().pop_front()
+        } else {
+            None
+        };
+        let client = client.clone();
+        async move {
+            let answer = |code: u16, reason: &str, message: &str| {
+                let body = format!(
+                    r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code},"reason":"{reason}","message":"{message}"}}"#
+                );
+                Response::builder()
+                    .status(code)
+                    .body(Body::from(body.into_bytes()))
+                    .unwrap()
+            };
+            match fault {
+                None => client.send(request).await.map_err(std::io::Error::other),
+                Some(Fault::Status(code, reason, message)) => Ok(answer(code, reason, message)),
+                Some(Fault::RetryAfter(seconds)) => {
+                    let mut response = answer(429, "TooManyRequests", "slow down");
+                    response
+                        .headers_mut()
+                        .insert("retry-after", seconds.parse().unwrap());
+                    Ok(response)
+                }
+                Some(Fault::Dropped) => Err(std::io::Error::other("connection reset")),
+            }
+        }
+    });
+    (Cluster::new(kube::Client::new(service, "default")), requests)
+}
+
+const A: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+
+async fn applied(faults: Vec<Fault>) -> (String, usize) {
+    let mut world = World::start().await;
+    let (cluster, requests) = faulty(&world, faults, "/configmaps/");
+    world.cluster = cluster;
+    let text = world.run(A).await;
+    let requests = *requests.lock().unwrap();
+    (text.replacen("create ConfigMap/default/a\n", "", 1), requests)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_passes_is_tried_again() {
+    let created = "= ConfigMap/default/a created";
+    let conflict = Fault::Status(409, "Conflict", "the object has been modified");
+    for (what, fault) in [
+        ("409", conflict),
+        ("429", Fault::RetryAfter("1")),
+        (
+            "429 without a time",
+            Fault::Status(429, "TooManyRequests", "slow down"),
+        ),
+        (
+            "500",
+            Fault::Status(500, "InternalError", "etcdserver: leader changed"),
+        ),
+        (
+            "503",
+            Fault::Status(503, "ServiceUnavailable", "apiserver not ready"),
+        ),
+        ("dropped", Fault::Dropped),
+        (
+            "a webhook that does not answer",
+            Fault::Status(500, "InternalError", "failed calling webhook x: timeout"),
+        ),
+    ] {
+        let (text, requests) = applied(vec![fault.clone(), fault]).await;
+        check(what, &text, created);
+        assert_eq!(requests, 3, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_pass_is_told_and_not_repeated() {
+    let check_one = async |fault: Fault, expected: &str, tried: usize| {
+        let (text, requests) = applied(vec![fault.clone(); 50]).await;
+        check(
+            expected,
+            &text,
+            &format!("! ConfigMap/default/a from apps.yaml: {expected}"),
+        );
+        assert_eq!(requests, tried, "{expected}");
+    };
+    check_one(
+        Fault::Status(403, "Forbidden", "configmaps is forbidden"),
+        "not allowed: configmaps is forbidden",
+        1,
+    )
+    .await;
+    check_one(
+        Fault::Status(403, "Forbidden", "exceeded quota: small"),
+        "quota used up: exceeded quota: small",
+        1,
+    )
+    .await;
+    check_one(
+        Fault::Status(401, "Unauthorized", "who?"),
+        "not authenticated: who?",
+        1,
+    )
+    .await;
+    check_one(
+        Fault::Status(400, "BadRequest", "admission webhook x denied the request: no"),
+        "admission webhook: admission webhook x denied the request: no",
+        1,
+    )
+    .await;
+    // told to come back later than an apply may last
+    check_one(
+        Fault::RetryAfter("60"),
+        "the API server asks to come back later: slow down",
+        1,
+    )
+    .await;
+    // patience of 3 seconds: 0, 50, 150, 350, 750, 1550 ms
+    check_one(
+        Fault::Status(503, "ServiceUnavailable", "not ready"),
+        "the API server failed with 503: not ready",
+        6,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_is_not_asked_for_every_object() {
+    let mut world = World::start().await;
+    let (cluster, requests) = faulty(&world, vec![Fault::Dropped; 10_000], "/configmaps/");
+    world.cluster = cluster;
+    let many: String = (0..40)
+        .map(|at| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{at}}}\n"))
+        .collect();
+    let text = world.run(&many).await;
+    let silent = text.matches("the API server cannot be reached").count();
+    let untried = text.matches("not tried: the API server does not answer").count();
+    assert_eq!(silent + untried, 40, "{text}");
+    assert_eq!(silent, 8, "as many as are written at once");
+    assert_eq!(*requests.lock().unwrap(), 8 * 6);
+}

@@ -1,0 +1,57 @@
+//! Objects that kubectl made.
+
+use crate::world::{World, check};
+
+const CLIENT_SIDE: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","annotations":{
+"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"data":{"color":"blue","old":"1"}}"#;
+
+fn settings(mode: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings, annotations: {{{mode}}}}}\ndata: {{color: green}}"
+    )
+}
+
+async fn taken(mode: &str, look: bool) -> (String, String, String) {
+    let mut world = World::start().await;
+    let uri = "/api/v1/namespaces/default/configmaps?fieldManager=kubectl-client-side-apply";
+    world.send("POST", uri, "application/json", CLIENT_SIDE).await;
+    world.look = look;
+    let text = world.run(&settings(mode)).await;
+    let data = world.value("default_settings__ConfigMap", "v1", "/data").await;
+    world.look = true;
+    let again = world.run(&settings(mode)).await;
+    (text, data, again)
+}
+
+#[tokio::test]
+async fn what_kubectl_left_is_taken_over() {
+    let (text, data, again) = taken("", true).await;
+    check(
+        "seen",
+        &text,
+        "patch ConfigMap/default/settings (taken over from kubectl)\n= ConfigMap/default/settings configured",
+    );
+    assert_eq!(data, r#"{"color":"green"}"#);
+    check("again", &again, "keep ConfigMap/default/settings (unchanged)");
+
+    let (text, data, again) = taken("", false).await;
+    check(
+        "not seen",
+        &text,
+        "patch ConfigMap/default/settings (not seen yet)\n= ConfigMap/default/settings configured",
+    );
+    assert_eq!(data, r#"{"color":"green"}"#);
+    check("again", &again, "keep ConfigMap/default/settings (unchanged)");
+}
+
+#[tokio::test]
+async fn merge_leaves_it() {
+    let (text, data, again) = taken("kustomize.toolkit.fluxcd.io/ssa: Merge", true).await;
+    check(
+        "seen",
+        &text,
+        "patch ConfigMap/default/settings (changed)\n= ConfigMap/default/settings configured",
+    );
+    assert_eq!(data, r#"{"color":"green","old":"1"}"#);
+    check("again", &again, "keep ConfigMap/default/settings (unchanged)");
+}
