@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+pub use equate_apiserver::EmbeddedCluster;
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
-use equate_apiserver::{EmbeddedCluster, Identity, Token};
+use equate_apiserver::{Identity, Token};
 use tempfile::TempDir;
 
 use crate::peers::Progress;

@@ -143,3 +143,142 @@ impl<I: Clone + Eq + Hash, V> Shelf<I, V> {
         differences
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a script of changes and returns what each made different, then what is known.
+    ///
+    /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `told V`
+    fn play(script: &str) -> String {
+        let mut shelf: Shelf<String, u64> = Shelf::new();
+        let item = |text: &str| {
+            let (id, version) = text.split_once('@').unwrap();
+            let version = version.parse().unwrap();
+            (
+                id.to_owned(),
+                Item {
+                    version,
+                    value: version,
+                },
+            )
+        };
+        let side = |side: &Option<Arc<u64>>| side.as_ref().map_or("none".to_owned(), ToString::to_string);
+        let show = |id: &str, d: &Difference<u64>| format!("{id}:{}>{}", side(&d.before), side(&d.after));
+        let mut out = Vec::new();
+        for line in script.split(';').map(str::trim) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let mut differences: Vec<String> = match words[..] {
+                ["list", version, ref items @ ..] => {
+                    let items = items.iter().map(|text| item(text));
+                    let all = shelf.relist(version.parse().unwrap(), items);
+                    all.iter().map(|(id, d)| show(id, d)).collect()
+                }
+                ["apply", text] => {
+                    let (id, item) = item(text);
+                    let difference = shelf.apply(id.clone(), item);
+                    difference.iter().map(|d| show(&id, d)).collect()
+                }
+                ["note", text] => {
+                    let (id, item) = item(text);
+                    let difference = shelf.note(id.clone(), item);
+                    difference.iter().map(|d| show(&id, d)).collect()
+                }
+                ["delete", text] => {
+                    let (id, item) = item(text);
+                    let difference = shelf.delete(&id, item.version);
+                    difference.iter().map(|d| show(&id, d)).collect()
+                }
+                ["told", version] => {
+                    shelf.tell(version.parse().unwrap());
+                    continue;
+                }
+                _ => panic!("{line}"),
+            };
+            differences.sort();
+            out.push(if differences.is_empty() {
+                "-".to_owned()
+            } else {
+                differences.join(",")
+            });
+        }
+        let mut known: Vec<_> = shelf
+            .slots
+            .iter()
+            .map(|(id, slot)| format!("{id}@{}", slot.value))
+            .collect();
+        known.sort();
+        format!("{} | {}", out.join(" "), known.join(" "))
+    }
+
+    #[track_caller]
+    fn check(script: &str, expected: &str) {
+        assert_eq!(play(script), expected, "{script}");
+    }
+
+    #[test]
+    fn events_are_taken_in_once() {
+        check(
+            "list 5 a@3; apply b@6; apply a@7; delete b@8",
+            "a:none>3 b:none>6 a:3>7 b:6>none | a@7",
+        );
+        check(
+            "list 5; apply a@6; apply a@6; delete a@7; delete a@7",
+            "- a:none>6 - a:6>none - | ",
+        );
+    }
+
+    #[test]
+    fn a_repeated_event_does_not_bring_back_what_was_deleted() {
+        check(
+            "list 5; apply a@6; delete a@7; apply a@6",
+            "- a:none>6 a:6>none - | ",
+        );
+        check(
+            "list 5; apply a@6; delete a@7; apply a@9",
+            "- a:none>6 a:6>none a:none>9 | a@9",
+        );
+    }
+
+    #[test]
+    fn an_answer_of_ours_is_not_taken_back_by_an_older_event() {
+        check(
+            "list 5; note a@8; apply a@7; apply a@8; delete a@7",
+            "- a:none>8 - - - | a@8",
+        );
+        check("list 5 a@4; note a@8; apply a@9", "a:none>4 a:4>8 a:8>9 | a@9");
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
+        check(
+            "list 5; apply a@6; delete a@9; note a@7",
+            "- a:none>6 a:6>none - | ",
+        );
+        check("list 5; told 9; note a@7; note a@10", "- - a:none>10 | a@10");
+    }
+
+    #[test]
+    fn a_list_tells_what_was_missed() {
+        check(
+            "list 5 a@1 b@2 c@3; list 9 a@1 b@7",
+            "a:none>1,b:none>2,c:none>3 b:2>7,c:3>none | a@1 b@7",
+        );
+    }
+
+    #[test]
+    fn a_list_read_before_an_answer_does_not_remove_it() {
+        check("note a@8; list 6", "a:none>8 - | a@8");
+        check("list 5 a@4; note a@8; list 6 a@4", "a:none>4 a:4>8 - | a@8");
+        check("list 5 a@4; note a@8; list 9", "a:none>4 a:4>8 a:8>none | ");
+    }
+
+    #[test]
+    fn a_restored_cluster_is_believed() {
+        check(
+            "list 50 a@40 b@41; list 9 a@4",
+            "a:none>40,b:none>41 a:40>4,b:41>none | a@4",
+        );
+    }
+}

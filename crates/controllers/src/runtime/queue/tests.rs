@@ -1,1 +1,424 @@
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::mpsc;
 
+/// Runs a script of the core's calls, one per line, and returns what `take` gave.
+///
+/// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`,
+/// `end KEY done|failed|after SECONDS|failed-within SECONDS`, `due`
+fn play(script: &str) -> String {
+    let backoff = Backoff {
+        first: Duration::from_secs(1),
+        max: Duration::from_secs(60),
+    };
+    let mut core: Core<&str> = Core::new(backoff, Jitter::none());
+    let start = Instant::now();
+    let mut now = start;
+    let mut out = Vec::new();
+    let reason = |word: &str| *Reason::ALL.iter().find(|r| r.as_str() == word).unwrap();
+    let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["wake", key, why] => core.wake(key, reason(why)),
+            ["at", after, key, why] => core.wake_at(key, now + seconds(after), reason(why)),
+            ["pass", time] => {
+                now += seconds(time);
+                core.expire(now);
+            }
+            ["take"] => out.push(match core.take() {
+                Some((key, reasons)) => format!("{key}({reasons})"),
+                None => "-".to_owned(),
+            }),
+            ["forget", key] => core.forget(&key),
+            ["end", key, ref how @ ..] => {
+                let outcome = match how {
+                    ["done"] => Outcome::done(),
+                    ["failed"] => Outcome::failed(),
+                    ["after", time] => Outcome::after(seconds(time), Reason::Interval),
+                    ["failed-within", time] => Outcome::failed_within(seconds(time)),
+                    _ => panic!("{line}"),
+                };
+                core.finish(&key, outcome, now);
+            }
+            ["due"] => out.push(match core.next_due() {
+                Some(at) => format!("due {}", at.duration_since(start).as_secs()),
+                None => "never due".to_owned(),
+            }),
+            ["size"] => {
+                let counts = core.counts();
+                out.push(format!("{}/{}/{}", counts.ready, counts.running, counts.waiting));
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    out.join(" ")
+}
+
+#[track_caller]
+fn check(script: &str, taken: &str) {
+    assert_eq!(play(script), taken, "{script}");
+}
+
+#[test]
+fn keys_run_in_the_order_they_were_woken_and_once() {
+    check(
+        "wake a changed
+         wake b source
+         wake a source
+         wake c push
+         take
+         take
+         take
+         take",
+        "a(changed+source) b(source) c(push) -",
+    );
+}
+
+#[test]
+fn a_key_woken_while_it_runs_runs_again_at_the_end_of_the_line() {
+    check(
+        "wake a changed
+         take
+         wake a source
+         wake a object
+         take
+         wake b push
+         end a done
+         take
+         take
+         end a done
+         take
+         size",
+        "a(changed) - b(push) a(source+object) - 0/1/0",
+    );
+}
+
+#[test]
+fn a_failure_is_repeated_with_backoff_and_success_ends_it() {
+    check(
+        "wake a changed
+         take
+         end a failed
+         due
+         take
+         pass 1
+         take
+         end a failed
+         due
+         pass 2
+         take
+         end a failed
+         due
+         pass 4
+         take
+         end a done
+         due
+         wake a changed
+         take
+         end a failed
+         due",
+        "a(changed) due 1 - a(retry) due 3 a(retry) due 7 a(retry) never due a(changed) due 8",
+    );
+}
+
+#[test]
+fn a_wish_after_a_failure_counts_where_it_is_earlier_than_the_backoff() {
+    check(
+        "wake a changed
+         take
+         end a failed-within 30
+         due
+         pass 1
+         take
+         end a failed-within 1
+         due",
+        "a(changed) due 1 a(retry) due 2",
+    );
+}
+
+#[test]
+fn a_wake_does_not_wait_for_backoff_or_interval_and_takes_them_along() {
+    check(
+        "wake a changed
+         take
+         end a after 600
+         due
+         wake a source
+         take
+         due
+         end a failed
+         due
+         wake a object
+         take
+         due
+         end a done
+         due
+         size",
+        "a(changed) due 600 a(source) never due due 1 a(object) never due never due 0/0/0",
+    );
+}
+
+#[test]
+fn of_two_times_the_earlier_counts() {
+    check(
+        "at 10 a interval
+         at 20 a deadline
+         due
+         at 5 a deadline
+         due
+         pass 5
+         take
+         due",
+        "due 10 due 5 a(deadline) never due",
+    );
+}
+
+#[test]
+fn a_time_set_while_the_key_runs_stays_unless_the_run_asks_for_an_earlier_one() {
+    check(
+        "wake a changed
+         take
+         at 10 a deadline
+         end a after 600
+         due
+         pass 10
+         take
+         at 10 a deadline
+         end a after 5
+         due",
+        "a(changed) due 10 a(deadline) due 15",
+    );
+}
+
+#[test]
+fn what_is_due_together_runs_in_the_order_it_was_set() {
+    check(
+        "at 3 b interval
+         at 3 a interval
+         at 2 c interval
+         pass 3
+         take
+         take
+         take",
+        "c(interval) b(interval) a(interval)",
+    );
+}
+
+#[test]
+fn a_forgotten_key_leaves_nothing_behind() {
+    check(
+        "wake a changed
+         wake b changed
+         forget a
+         take
+         at 9 c interval
+         forget c
+         forget b
+         wake x changed
+         end b failed
+         due
+         take
+         end x done
+         take
+         size",
+        "b(changed) never due x(changed) - 0/0/0",
+    );
+    check(
+        "wake a changed
+         take
+         forget a
+         wake a appeared
+         end a failed
+         take",
+        "a(changed) a(appeared)",
+    );
+}
+
+#[test]
+fn failures_survive_a_wake_and_are_counted() {
+    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
+    let now = Instant::now();
+    for expected in 1..=3 {
+        core.wake("a", Reason::Changed);
+        core.take();
+        core.finish(&"a", Outcome::failed(), now);
+        assert_eq!(core.failures(&"a"), expected);
+    }
+    let counts = core.counts();
+    assert_eq!(
+        (counts.runs, counts.failed, counts.wakes(Reason::Changed)),
+        (3, 3, 3)
+    );
+    assert_eq!(counts.runs_for(Reason::Changed), 3);
+    assert_eq!(counts.runs_for(Reason::Retry), 0);
+}
+
+fn queue(workers: usize) -> Queue<String> {
+    Queue::new(Settings {
+        workers,
+        jitter: Jitter::seeded(1),
+        grace: Duration::from_secs(5),
+        ..Settings::default()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_run_per_key_and_no_more_than_there_are_workers() {
+    let queue = queue(3);
+    let stop = CancellationToken::new();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (ended, mut runs) = mpsc::unbounded_channel();
+    let busy = Arc::new(Mutex::new(std::collections::HashSet::new()));
+    let running = tokio::spawn({
+        let (queue, stop, most) = (queue.clone(), stop.clone(), Arc::clone(&most));
+        async move {
+            queue
+                .run(stop, move |key, _| {
+                    let (now, most, ended, busy) = (
+                        Arc::clone(&now),
+                        Arc::clone(&most),
+                        ended.clone(),
+                        Arc::clone(&busy),
+                    );
+                    async move {
+                        assert!(busy.lock().unwrap().insert(key.clone()), "{key} runs twice");
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        busy.lock().unwrap().remove(&key);
+                        ended.send(key).unwrap();
+                        Outcome::done()
+                    }
+                })
+                .await;
+        }
+    });
+    for round in 0..3 {
+        for key in 0..10 {
+            queue.wake(format!("k{key}"), Reason::ALL[round]);
+        }
+    }
+    for key in 0..10 {
+        assert_eq!(runs.recv().await.unwrap(), format!("k{key}"));
+    }
+    queue.wake("k0".to_owned(), Reason::Push);
+    assert_eq!(runs.recv().await.unwrap(), "k0");
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    let counts = queue.counts();
+    assert_eq!((counts.runs, counts.failed, counts.panicked), (11, 0, 0));
+    stop.cancel();
+    running.await.unwrap();
+    assert!(queue.counts().idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_keys_hold_no_worker() {
+    // a thousand keys wait for an hour, one worker serves another at once
+    let queue = queue(1);
+    let stop = CancellationToken::new();
+    let (ran, mut runs) = mpsc::unbounded_channel();
+    let running = tokio::spawn({
+        let (queue, stop) = (queue.clone(), stop.clone());
+        async move {
+            queue
+                .run(stop, move |key, reasons| {
+                    ran.send((key, reasons, Instant::now())).unwrap();
+                    async { Outcome::after(Duration::from_secs(3600), Reason::Interval) }
+                })
+                .await;
+        }
+    });
+    let start = Instant::now();
+    for key in 0..1000 {
+        queue.wake(key.to_string(), Reason::Appeared);
+    }
+    for _ in 0..1000 {
+        assert_eq!(runs.recv().await.unwrap().2, start);
+    }
+    queue.wake("urgent".to_owned(), Reason::Push);
+    let (key, reasons, at) = runs.recv().await.unwrap();
+    assert_eq!(
+        (key.as_str(), reasons, at),
+        ("urgent", Reason::Push.into(), start)
+    );
+    for _ in 0..1001 {
+        let (_, reasons, at) = runs.recv().await.unwrap();
+        assert_eq!(reasons, Reason::Interval.into());
+        assert_eq!(at - start, Duration::from_secs(3600));
+    }
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_of_its_key_alone() {
+    let queue = queue(2);
+    let stop = CancellationToken::new();
+    let (ran, mut runs) = mpsc::unbounded_channel();
+    let first = AtomicUsize::new(0);
+    let running = tokio::spawn({
+        let (queue, stop) = (queue.clone(), stop.clone());
+        async move {
+            queue
+                .run(stop, move |key, reasons| {
+                    let broken = key == "bad" && first.fetch_add(1, Ordering::SeqCst) == 0;
+                    let ran = ran.clone();
+                    async move {
+                        assert!(!broken, "on purpose");
+                        ran.send(format!("{key}({reasons})")).unwrap();
+                        Outcome::done()
+                    }
+                })
+                .await;
+        }
+    });
+    queue.wake("bad".to_owned(), Reason::Changed);
+    queue.wake("good".to_owned(), Reason::Changed);
+    assert_eq!(runs.recv().await.unwrap(), "good(changed)");
+    assert_eq!(runs.recv().await.unwrap(), "bad(retry)");
+    assert_eq!(queue.counts().panicked, 1);
+    stop.cancel();
+    running.await.unwrap();
+}
+
+/// A run of that length is stopped in the middle; whether it ended, and after what time.
+async fn stopped(length: Duration) -> (bool, Duration) {
+    let queue = queue(1);
+    let stop = CancellationToken::new();
+    let (begun, mut begins) = mpsc::unbounded_channel();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let running = tokio::spawn({
+        let (queue, stop, ended) = (queue.clone(), stop.clone(), Arc::clone(&ended));
+        async move {
+            queue
+                .run(stop, move |_, _| {
+                    let (begun, ended) = (begun.clone(), Arc::clone(&ended));
+                    async move {
+                        begun.send(()).unwrap();
+                        tokio::time::sleep(length).await;
+                        ended.fetch_add(1, Ordering::SeqCst);
+                        Outcome::done()
+                    }
+                })
+                .await;
+        }
+    });
+    queue.wake("a".to_owned(), Reason::Changed);
+    queue.wake("b".to_owned(), Reason::Changed);
+    begins.recv().await.unwrap();
+    let start = Instant::now();
+    stop.cancel();
+    running.await.unwrap();
+    assert!(begins.try_recv().is_err(), "nothing begins after the stop");
+    (ended.load(Ordering::SeqCst) == 1, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_runs_end_but_not_for_ever() {
+    let ms = |duration: Duration| duration.as_millis().div_euclid(100) * 100;
+    let (ended, after) = stopped(Duration::from_secs(3)).await;
+    assert_eq!((ended, ms(after)), (true, 3000));
+    let (ended, after) = stopped(Duration::from_secs(60)).await;
+    assert_eq!((ended, ms(after)), (false, 5000));
+}
