@@ -7,6 +7,9 @@
 //! The answer to a write of ours goes in by [`Mirror::note`], so that the next run reads
 //! what the last one wrote (an inventory above all), not what the watch had told by then.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,10 +19,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::feed::{self, Collection, Item, Pace, Trouble};
-use super::shelf::{Difference, Shelf};
-use super::wake::Reason;
 use crate::Key;
+use crate::runtime::feed::{self, Collection, Item, Pace, Trouble};
+use crate::runtime::shelf::{Difference, Shelf};
+use crate::runtime::wake::Reason;
 
 /// Asks for a run now; Flux's annotation.
 const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";

@@ -10,6 +10,9 @@
 //! making another. What is over a limit, or cannot be written, is counted and logged;
 //! nothing is ever written late.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
