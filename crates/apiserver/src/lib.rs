@@ -39,4 +39,4 @@ mod table;
 
 pub use auth::{Identity, Token};
 pub use cluster::EmbeddedCluster;
-pub use controllers::Profile;
+pub use controllers::{Profile, Simulation};

@@ -1,5 +1,11 @@
 //! Why a build fails, and where.
+//!
+//! Texts that people search for are the real tool's; paths in them are
+//! relative to the tree.
 
+use crate::tree::ReadError;
+use equate_manifest::patch::json::{ApplyError, PatchError};
+use equate_manifest::yaml;
 use std::fmt;
 
 /// A place in a file of the tree.
@@ -44,18 +50,276 @@ pub struct BuildError {
     /// Where.
     pub place: Place,
     /// What is wrong.
-    #[source]
     pub fault: Fault,
 }
 
-/// What can be wrong.
+/// What can be wrong. Its text says what failed and names the file, field or object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "each text says what its fields are")]
 pub enum Fault {
-    /// A field the engine does not carry out yet.
+    // what is not done
     #[error("{field} is not supported yet")]
-    Unsupported {
-        /// The field, `kustomization.vars`.
-        field: String,
+    Unsupported { field: String },
+    #[error("{url} is remote, and remote bases are not fetched yet: commit a copy and name its directory")]
+    Remote { url: String },
+    #[error("external plugins disabled; unable to load external plugin '{kind}'")]
+    Plugin { kind: String },
+    #[error("must specify --enable-helm")]
+    Helm,
+
+    // limits
+    #[error("more than {0} files are read")]
+    Files(usize),
+    #[error("more than {0} bytes are read")]
+    Bytes(usize),
+    #[error("file '{path}' is longer than {limit} bytes")]
+    FileBytes { path: String, limit: usize },
+    #[error("bases and components are nested deeper than {0} levels")]
+    Depth(usize),
+    #[error("the build holds more than {0} objects")]
+    Objects(usize),
+
+    // finding and reading
+    #[error(
+        "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{root}'"
+    )]
+    NoKustomization { root: String },
+    #[error("Found multiple kustomization files under: {root}")]
+    SeveralKustomizations { root: String },
+    #[error("evalsymlink failure on '{path}': no such file or directory")]
+    NoFile { path: String },
+    #[error("'{path}' must resolve to a file, not a directory")]
+    IsDirectory { path: String },
+    #[error("must build at directory: not a valid directory: '{path}' is a file")]
+    NotDirectory { path: String },
+    #[error("new root '{path}' cannot be absolute")]
+    AbsolutePath { path: String },
+    #[error("security; '{path}' leads out of the source")]
+    OutsideTree { path: String },
+    #[error("security; file '{file}' is not in or below '{root}'")]
+    LoadRestriction { file: String, root: String },
+    #[error("file '{path}' cannot be read")]
+    Read {
+        path: String,
+        #[source]
+        source: ReadError,
     },
+    #[error("file '{path}' is not UTF-8 text")]
+    NotText { path: String },
+    #[error("cycle detected: candidate root '{candidate}' contains visited root '{visited}'")]
+    Cycle { candidate: String, visited: String },
+    #[error("accumulating resources: accumulation err='{file}': {directory}")]
+    Accumulate { file: Box<Fault>, directory: Box<Fault> },
+
+    // the kustomization file
+    #[error("kustomization.yaml is empty")]
+    EmptyKustomization,
+    #[error("invalid Kustomization: json: unknown field {field:?}")]
+    UnknownField { field: String },
+    #[error("invalid Kustomization: {0}")]
+    Decode(String),
+    #[error("kind should be Kustomization or Component")]
+    Kind,
+    #[error("apiVersion for {kind} should be {version}")]
+    ApiVersion { kind: String, version: &'static str },
+    #[error("expected kind 'Component' for path '{path}' but got '{kind}'")]
+    NotComponent { path: String, kind: String },
+    #[error("expected kind != 'Component' for path '{path}'")]
+    IsComponent { path: String },
+    #[error("component path '{path}' must be local and relative")]
+    ComponentPath { path: String },
+    #[error("unknown option {option:?} in buildMetadata")]
+    BuildMetadata { option: String },
+    #[error("unknown sort order {order:?}: must be one of \"\", \"legacy\" or \"fifo\"")]
+    SortOrder { order: String },
+    #[error("legacySortOptions cannot be set if order is not \"legacy\"")]
+    SortOptions,
+
+    #[error("the built-in schema version should be v1.21.2, not {version:?}")]
+    OpenApiVersion { version: String },
+    #[error("builtin version and custom schema provided, cannot use both")]
+    OpenApiBoth,
+
+    // manifests
+    #[error("{0}")]
+    Yaml(yaml::Fault),
+    #[error("missing metadata.name in object: {api_version} {kind}")]
+    NoName { api_version: String, kind: String },
+    #[error("missing Resource metadata: missing kind in object")]
+    NoMetadata,
+    #[error("a manifest must be a map, not a {found}")]
+    NotMap { found: &'static str },
+    #[error("{field} must be a {wanted}, not a {found}")]
+    FieldType {
+        field: &'static str,
+        wanted: &'static str,
+        found: &'static str,
+    },
+    #[error("empty item at {path} in object {object}")]
+    EmptyItem { path: String, object: String },
+    #[error("expected array in {kind}/items, but found {found}")]
+    ListItems { kind: String, found: &'static str },
+    #[error("failed to decode Kubernetes YAML: {0}")]
+    NotManifest(Box<Fault>),
+
+    // ids
+    #[error("may not add resource with an already registered id: {id}")]
+    AlreadyRegistered { id: String },
+    #[error("id {id} does not exist; cannot merge or replace")]
+    NothingToMerge { id: String },
+    #[error("id {id} exists; can not use behavior: '{behavior}', behavior must be merge or replace")]
+    Exists { id: String, behavior: String },
+    #[error("found multiple objects {} that could accept merge of {id}", candidates.join(", "))]
+    SeveralToMerge { id: String, candidates: Vec<String> },
+    #[error("namespace transformation produces ID conflict: {id}")]
+    NamespaceConflict { id: String },
+
+    // patches
+    #[error("must specify one of patch and path")]
+    NoPatch,
+    #[error("patch and path can't be set at the same time")]
+    PatchAndPath,
+    #[error("unable to parse SM or JSON patch from {source_text}: {strategic}")]
+    NeitherPatch {
+        source_text: String,
+        strategic: Box<Fault>,
+    },
+    #[error("illegally qualifies as both an SM and JSON patch: {source_text}")]
+    BothPatches { source_text: String },
+    #[error("must specify a target for JSON patch {source_text}")]
+    NoTarget { source_text: String },
+    #[error("must specify the target name")]
+    NoTargetName,
+    #[error(
+        "Multiple Strategic-Merge Patches in one `patches` entry is not allowed to set `patches.target` field: {source_text}"
+    )]
+    SeveralPatches { source_text: String },
+    #[error("patch appears to be empty: {source_text}")]
+    EmptyPatch { source_text: String },
+    #[error(
+        "no resource matches strategic merge patch {id:?}: no matches for Id {id}; failed to find unique target for patch {id}"
+    )]
+    NoPatchTarget { id: String },
+    #[error("multiple matches for Id {id}; failed to find unique target for patch {id}")]
+    SeveralPatchTargets { id: String },
+    #[error("unknown patch strategy '{directive}'")]
+    Directive { directive: String },
+    #[error("strategic merge patch of {id}: {path}: wrong node kind: expected {expected} but got {found}")]
+    MergeKind {
+        id: String,
+        path: String,
+        expected: &'static str,
+        found: &'static str,
+    },
+    #[error("JSON patch: {0}")]
+    JsonPatch(#[source] PatchError),
+    #[error("JSON patch of {id}: {source}")]
+    JsonApply {
+        id: String,
+        #[source]
+        source: ApplyError,
+    },
+    #[error("JSON patch of {id} leaves no object")]
+    JsonResult { id: String },
+
+    // selectors
+    #[error("{pattern:?} is no regular expression")]
+    Pattern {
+        pattern: String,
+        #[source]
+        source: regex::Error,
+    },
+    #[error("unable to parse selector {selector:?}: {problem}")]
+    Selector { selector: String, problem: String },
+
+    // transformers
+    #[error("considering field '{path}' of object {id}: {problem}")]
+    Field {
+        path: String,
+        id: String,
+        problem: FieldProblem,
+    },
+    #[error("conflicting fieldspecs: {path} is to be created in one and not in the other")]
+    FieldSpecConflict { path: String },
+    #[error("resource with name {name} does not match a config with the following GVK [{kinds}]")]
+    NoReplicas { name: String, kinds: String },
+    #[error("found multiple possible referrals: {candidates}; {id} names one of them in '{path}'")]
+    Referrals {
+        id: String,
+        path: String,
+        candidates: String,
+    },
+    #[error("path config error; no 'name' field in node; '{path}' of {id}")]
+    NoReferenceName { id: String, path: String },
+
+    // generators
+    #[error("a configmap must have a name")]
+    NoGeneratorName,
+    #[error("configmap {name} illegally repeats the key `{key}`")]
+    RepeatedKey { name: String, key: String },
+    #[error(
+        "{key:?} is not a valid key name for a ConfigMap or Secret: it may have letters, digits, '-', '_' and '.'"
+    )]
+    Key { key: String },
+    #[error("{key:?} is not a valid name of an environment variable in '{path}'")]
+    EnvKey { key: String, path: String },
+    #[error("'{path}': line {line} has invalid utf8 bytes")]
+    EnvText { path: String, line: usize },
+    #[error("invalid literal source {literal}, expected key=value")]
+    Literal { literal: String },
+    #[error("{0}")]
+    FileSource(String),
+    #[error("stringData value for key {key:?} must be a scalar")]
+    StringData { key: String },
+
+    // replacements and variables
+    #[error("{0}")]
+    Replacement(String),
+    #[error("{0}")]
+    Variable(String),
+
+    // substitution
+    #[error("'{name}' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'")]
+    VariableName { name: String },
+    #[error("variable substitution failed in {id}: {problem}")]
+    Substitution {
+        id: String,
+        problem: crate::substitute::SubstituteError,
+    },
+    #[error("{id} is no YAML after substitution, at line {line} of it: {fault}")]
+    Substituted {
+        id: String,
+        line: usize,
+        fault: yaml::Fault,
+    },
+    #[error("{id} is no object after substitution")]
+    SubstitutedKind { id: String },
+}
+
+/// What is wrong at a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each text says it")]
+pub enum FieldProblem {
+    #[error("expected sequence or mapping node")]
+    NotCollection,
+    #[error("wrong node kind: expected MappingNode but got {0}")]
+    NotMap(&'static str),
+    #[error("wrong node kind: expected ScalarNode but got {0}")]
+    NotScalar(&'static str),
+    #[error("cannot set or create an empty field name")]
+    EmptyName,
+    #[error("node must be a scalar, sequence or map")]
+    Reference,
+    #[error("invalid value type expect a string")]
+    NotText,
+}
+
+/// What upstream's messages call a value's node.
+pub(crate) fn node_kind(value: &serde_json::Value) -> &'static str {
+    match value {
+        serde_json::Value::Array(_) => "SequenceNode",
+        serde_json::Value::Object(_) => "MappingNode",
+        _ => "ScalarNode",
+    }
 }

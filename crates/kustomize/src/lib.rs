@@ -4,18 +4,59 @@
 //! clusters; the rules of Flux's controller (a generated kustomization, fields
 //! of its spec, `${var}` substitution) stand on top. Nothing here does I/O,
 //! knows the time or a cluster: files come through [`Tree`].
+//!
+//! | module | what it does, in the order of a build |
+//! |---|---|
+//! | `tree`, `loader`, `inputs` | reading, within limits, and remembering what was read |
+//! | `flux` | the kustomization of a directory with a Kustomization's fields in it |
+//! | `kustomization` | reading a kustomization file |
+//! | `pipeline` | carrying one out |
+//! | `manifests`, `resource`, `collection` | resources, their ids and histories |
+//! | `generate` | ConfigMaps and Secrets from files |
+//! | `patch`, `selector`, `schema` | patches and whom they are for |
+//! | `transform`, `field_spec` | namespace, names, labels, images, replicas, replacements |
+//! | `references`, `variables`, `order`, `notes` | what follows at the root |
+//! | `substitute` | `${var}` |
+//!
+//! Refused by name: remote bases, Helm charts, plugins that are programs.
 
+mod collection;
+mod crds;
 mod error;
+mod field_path;
+mod field_spec;
+mod flux;
+mod generate;
 mod inputs;
+mod kustomization;
+mod loader;
+mod manifests;
+mod notes;
+mod order;
+mod patch;
+mod path;
+mod pipeline;
+mod plugins;
+mod references;
+mod resource;
+mod schema;
+mod selector;
 mod spec;
+pub mod substitute;
+mod transform;
 mod tree;
+mod variables;
 
-pub use error::{BuildError, Fault, Place};
+pub use error::{BuildError, Fault, FieldProblem, Place};
 pub use inputs::Inputs;
-pub use spec::{CommonMetadata, Limits, Spec, SpecImage, SpecPatch, SpecTarget, Substitution};
+pub use spec::{
+    CommonMetadata, Limits, LoadRestriction, Options, Order, Spec, SpecImage, SpecPatch, SpecTarget,
+    Substitution,
+};
 pub use tree::{EntryKind, ReadError, Stat, Tree};
 
 use equate_manifest::object::Object;
+use loader::{Loader, at};
 
 /// What a build made.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,15 +85,55 @@ pub struct Origin {
     pub line: usize,
 }
 
-/// Builds the objects of a directory.
+/// Builds the objects of a Kustomization: its directory, its fields on top, its variables put in.
 pub fn build(tree: &dyn Tree, spec: &Spec) -> Result<Built, BuildError> {
-    let mut inputs = Inputs::default();
-    inputs.walked(tree, &spec.path);
-    inputs.saw(tree, &spec.path);
-    Err(BuildError {
-        place: Place::file(&spec.path),
-        fault: Fault::Unsupported {
-            field: "kustomization.resources".to_owned(),
-        },
-    })
+    let mut loader = Loader::new(tree, spec.limits.clone(), LoadRestriction::Tree);
+    let kustomization = flux::root(&mut loader, spec)?;
+    let mut resources = pipeline::run(&kustomization, &mut loader, Order::Input)?;
+    if let Some(substitution) = &spec.substitute
+        && (substitution.always || !substitution.variables.is_empty())
+    {
+        let place = Place::file(&kustomization.path);
+        let variables = substitute::variables(substitution).map_err(at(place))?;
+        for resource in &mut resources {
+            let place = Place {
+                path: resource.origin.path.clone(),
+                line: resource.origin.line,
+                column: 0,
+            };
+            substitute::apply(resource, &variables, substitution.strict).map_err(at(place))?;
+        }
+    }
+    for resource in &mut resources {
+        flux::common_metadata(resource, &spec.common_metadata);
+    }
+    Ok(finish(resources, loader))
+}
+
+/// Builds a directory as kustomize itself does, without anything of Flux's.
+pub fn kustomize(tree: &dyn Tree, dir: &str, options: &Options) -> Result<Built, BuildError> {
+    let mut loader = Loader::new(tree, options.limits.clone(), options.restriction);
+    let root = loader.resolve_directory("", dir).map_err(at(Place::file(dir)))?;
+    let Some(name) = kustomization::find(&mut loader, &root)? else {
+        return Err(at(Place::file(&root))(Fault::NoKustomization {
+            root: root.clone(),
+        }));
+    };
+    let kustomization = kustomization::read(&mut loader, &root, &name)?;
+    let resources = pipeline::run(&kustomization, &mut loader, options.order)?;
+    Ok(finish(resources, loader))
+}
+
+fn finish(resources: Vec<resource::Resource>, loader: Loader<'_>) -> Built {
+    let objects = resources
+        .into_iter()
+        .map(|resource| Resource {
+            object: resource.object,
+            origin: resource.origin,
+        })
+        .collect();
+    Built {
+        objects,
+        inputs: loader.inputs,
+    }
 }

@@ -146,3 +146,34 @@ impl Default for Limits {
         }
     }
 }
+
+/// Which files a kustomization may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LoadRestriction {
+    /// Any in the tree: Flux's rule.
+    #[default]
+    Tree,
+    /// Those in or below its own directory: the kustomize CLI's rule.
+    Root,
+}
+
+/// The order objects come out in, unless the kustomization says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The order they appear in: Flux's rule.
+    #[default]
+    Input,
+    /// By kind: the kustomize CLI's rule.
+    Legacy,
+}
+
+/// How kustomize itself is to build, without anything of Flux's.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Which files a kustomization may name.
+    pub restriction: LoadRestriction,
+    /// The order objects come out in.
+    pub order: Order,
+    /// How much a build may read and make.
+    pub limits: Limits,
+}

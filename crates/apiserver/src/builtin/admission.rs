@@ -71,6 +71,13 @@ pub(crate) fn default_tolerations(pod: &mut Value) {
     }
 }
 
+/// Where one node takes every pod: there, unless the pod names one or is held back by a gate.
+pub(crate) fn bind(pod: &mut Value, node: &str) {
+    if items(pod, "spec.schedulingGates").is_empty() && text(pod, "spec.nodeName").is_empty() {
+        set(pod, "spec.nodeName", node);
+    }
+}
+
 /// Settles a new pod's priority: by its class, else by the default class, else 0.
 ///
 /// `class` finds a PriorityClass by name; `default_class` is the one marked `globalDefault`.

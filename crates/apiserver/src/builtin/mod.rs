@@ -38,7 +38,7 @@ pub(crate) mod service;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod tree;
+pub(crate) mod tree;
 mod volume_checks;
 
 pub(crate) use bootstrap::bootstrap;

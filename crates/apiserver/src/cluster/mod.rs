@@ -83,6 +83,7 @@ impl Default for Builder {
             anonymous: true,
             settings: Settings {
                 service_account_admission: true,
+                node: None,
             },
             controllers: Profile::default(),
             clock: Arc::new(jiff::Timestamp::now),
@@ -124,6 +125,7 @@ impl Builder {
     /// Which controllers run.
     #[must_use]
     pub fn controllers(mut self, controllers: Profile) -> Self {
+        self.settings.node = controllers.workloads.is_some().then_some(controllers::NODE);
         self.controllers = controllers;
         self
     }

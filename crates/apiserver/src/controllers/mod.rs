@@ -8,14 +8,13 @@
 //! | `definitions` | establishes CRDs, and empties deleted ones |
 //! | `roles` | fills in ClusterRoles that gather others |
 //! | `expiry` | drops Events an hour after they were last written |
+//! | `workloads` | plays the controllers, scheduler and kubelet of workloads; off unless asked for |
 //!
 //! Each is a synchronous core: it is shown events, and decides `Step`s from
 //! a snapshot. One task shows and acts for all of them (`run`). They write as
 //! any client does, through `Cluster::perform`, and keep no truth of their
 //! own: what they remember is an index that a snapshot rebuilds.
 //!
-//! There are no workload controllers here.
-
 mod definitions;
 mod expiry;
 mod furnish;
@@ -26,6 +25,7 @@ mod roles;
 mod run;
 #[cfg(test)]
 mod tests;
+mod workloads;
 
 use crate::status::ApiError;
 use crate::store::{Event, Key, ResourceId, Snapshot, Store};
@@ -35,6 +35,8 @@ use std::future::Future;
 use tokio::time::{Duration, Instant};
 
 pub(crate) use run::start;
+pub(crate) use workloads::NODE;
+pub use workloads::Simulation;
 
 /// Which controllers run, and their times.
 #[derive(Debug, Clone)]
@@ -54,6 +56,9 @@ pub struct Profile {
     pub namespace_delay: Duration,
     /// How long an Event is kept after it was last written.
     pub event_ttl: Duration,
+    /// Plays Deployments, StatefulSets, DaemonSets, Jobs and Pods on one node that does not exist.
+    /// Without it they are stored as declared and their status stays as written.
+    pub workloads: Option<Simulation>,
 }
 
 impl Default for Profile {
@@ -66,6 +71,7 @@ impl Default for Profile {
             cluster_roles: true,
             namespace_delay: Duration::from_secs(5),
             event_ttl: Duration::from_hours(1),
+            workloads: None,
         }
     }
 }
@@ -126,6 +132,8 @@ pub(crate) enum Action {
         object: Value,
         manager: &'static str,
     },
+    /// DELETE of what has nothing to wind down: no grace period.
+    Kill { key: Key, uid: String },
     /// DELETE with preconditions.
     Delete {
         key: Key,
@@ -193,6 +201,9 @@ trait Controller: Send {
 
     /// Looks at an object again.
     fn again(&mut self, about: Key);
+
+    /// Learns why a write about an object was refused, before `again` names it.
+    fn refused(&mut self, _about: &Key, _error: &ApiError) {}
 
     /// What to do now. What it returns counts as done unless `again` names it.
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step>;

@@ -6,10 +6,12 @@ use super::furnish::Furnish;
 use super::garbage::Garbage;
 use super::namespaces::Namespaces;
 use super::roles::Roles;
+use super::workloads::Workloads;
 use super::{Action, Cluster, Controller, Profile, Seen, Step};
 use crate::status::ApiError;
 use crate::store::Key;
 use futures::StreamExt;
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::time::{Duration, Instant, sleep_until};
@@ -46,38 +48,55 @@ pub(crate) fn start<C: Cluster>(
     if profile.cluster_roles {
         controllers.push(Box::new(Roles::default()));
     }
+    if let Some(simulation) = &profile.workloads {
+        controllers.push(Box::new(Workloads::new(simulation.clone())));
+    }
     run(cluster, controllers)
 }
 
-/// What failed, and when it is tried again.
+/// What failed, and when it is tried again. Each waits for itself: what is refused for ever does
+/// not keep a lost race waiting.
 #[derive(Debug, Default)]
 struct Held {
-    about: Vec<(usize, Key)>,
-    until: Option<Instant>,
+    waiting: HashMap<(usize, Key), Wait>,
+}
+
+#[derive(Debug)]
+struct Wait {
     delay: Duration,
+    /// `None` while it is being tried again.
+    until: Option<Instant>,
 }
 
 impl Held {
-    /// Holds what failed in a round. A round without failures makes the next delay short again.
+    /// Holds what failed in a round. What was tried again and did not fail is forgotten.
     fn settle(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
-        if failed.is_empty() {
-            if self.about.is_empty() {
-                self.delay = Duration::ZERO;
+        for failure in failed {
+            let wait = self.waiting.entry(failure).or_insert(Wait {
+                delay: Duration::ZERO,
+                until: None,
+            });
+            if wait.until.is_none() {
+                wait.delay = (wait.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
+                wait.until = Some(at + wait.delay);
             }
-            return;
         }
-        self.delay = (self.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
-        self.until = Some(at + self.delay);
-        self.about.extend(failed);
+        self.waiting.retain(|_, wait| wait.until.is_some());
     }
 
     fn release(&mut self, at: Instant) -> Vec<(usize, Key)> {
-        if self.until.is_some_and(|until| until <= at) {
-            self.until = None;
-            std::mem::take(&mut self.about)
-        } else {
-            Vec::new()
+        let mut released = Vec::new();
+        for (failure, wait) in &mut self.waiting {
+            if wait.until.is_some_and(|until| until <= at) {
+                wait.until = None;
+                released.push(failure.clone());
+            }
         }
+        released
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.waiting.values().filter_map(|wait| wait.until).min()
     }
 }
 
@@ -111,13 +130,17 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             }
             let steps = decide(&*cluster, &mut controllers, at);
             let acted = !steps.is_empty();
-            let failed = act(&*cluster, steps).await;
+            let mut failed = Vec::new();
+            for (index, about, error) in act(&*cluster, steps).await {
+                controllers[index].refused(&about, &error);
+                failed.push((index, about));
+            }
             held.settle(failed, Instant::now());
             if acted {
                 // What was done may call for more, and most of it arrived as events.
                 continue;
             }
-            let due = controllers.iter().filter_map(|c| c.due()).chain(held.until).min();
+            let due = controllers.iter().filter_map(|c| c.due()).chain(held.due()).min();
             let timer = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -171,8 +194,8 @@ fn decide<C: Cluster>(cluster: &C, controllers: &mut [Box<dyn Controller>], at: 
     planned
 }
 
-/// Does the steps; what they were about, of those that failed.
-async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key)> {
+/// Does the steps; of those that failed who decided them, what they were about, and why.
+async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key, ApiError)> {
     futures::stream::iter(planned)
         .map(|planned| planned.act(cluster))
         .buffer_unordered(STEPS_AT_ONCE)
@@ -182,7 +205,7 @@ async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key)
 }
 
 impl Planned {
-    async fn act<C: Cluster>(self, cluster: &C) -> Option<(usize, Key)> {
+    async fn act<C: Cluster>(self, cluster: &C) -> Option<(usize, Key, ApiError)> {
         for action in self.step.actions {
             let Err(error) = cluster.perform(action.clone()).await else {
                 continue;
@@ -195,7 +218,7 @@ impl Planned {
                 let controller = self.controller;
                 tracing::warn!(controller, about = %self.step.about, %error, "will be tried again");
             }
-            return Some((self.index, self.step.about));
+            return Some((self.index, self.step.about, error));
         }
         None
     }
@@ -213,6 +236,8 @@ fn settled(action: &Action, error: &ApiError) -> bool {
             });
             error.code == 404 || error.reason == "AlreadyExists" || terminating
         }
-        Action::Merge { .. } | Action::Apply { .. } | Action::Delete { .. } => error.code == 404,
+        Action::Merge { .. } | Action::Apply { .. } | Action::Delete { .. } | Action::Kill { .. } => {
+            error.code == 404
+        }
     }
 }

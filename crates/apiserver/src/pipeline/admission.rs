@@ -139,6 +139,9 @@ fn kind_admission(
                 service_account_exists(view, target, object)?;
             }
             admission::default_tolerations(object);
+            if let Some(node) = api.settings.node {
+                admission::bind(object, node);
+            }
             let classes = all("scheduling.k8s.io", "priorityclasses");
             let class = |name: &str| {
                 classes

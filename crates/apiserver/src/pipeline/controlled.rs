@@ -81,6 +81,15 @@ impl Cluster for Api {
                 .await
                 .map(|_| ())
             }
+            Action::Kill { key, uid } => {
+                let target = self.controlled(&key, "")?;
+                let options = DeleteOptions {
+                    grace_period_seconds: Some(0),
+                    uid: Some(uid),
+                    ..DeleteOptions::default()
+                };
+                self.delete(&target, &options).await.map(|_| ())
+            }
             Action::Delete {
                 key,
                 uid,

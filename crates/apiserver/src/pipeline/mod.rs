@@ -38,6 +38,8 @@ pub(crate) type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 pub(crate) struct Settings {
     /// Whether pods get the `default` ServiceAccount and must name an existing one.
     pub service_account_admission: bool,
+    /// The node that takes every new pod, where pods are simulated: there is no scheduler.
+    pub node: Option<&'static str>,
 }
 
 /// The whole write path, and the state it works on.

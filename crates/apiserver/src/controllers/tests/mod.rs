@@ -360,6 +360,7 @@ impl Cluster for Bench {
                 new["rules"] = object["rules"].clone();
                 self.replace(key, entry.revision, new).await
             }
+            Action::Kill { .. } => Err(ApiError::internal("nothing here is killed")),
             Action::Delete {
                 key,
                 uid,

@@ -1,0 +1,90 @@
+//! Failures on request: the annotation `equate.dev/simulate`.
+//!
+//! It stands on a pod (by its template), or on the workload that owns it. What
+//! it names must be one of [`Fault`]; anything else is said in an Event and
+//! changes nothing, so that a misspelt fault is not taken for a healthy run.
+
+use super::look::{Look, Speaker};
+use super::{Kind, controller, owner_key};
+use crate::builtin::tree::{annotation, get};
+use serde_json::Value;
+
+/// The annotation.
+const SIMULATE: &str = "equate.dev/simulate";
+
+/// How a pod fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its containers end with exit code 1 as soon as they run.
+    CrashLoopBackOff,
+    /// Its images cannot be pulled.
+    ImagePullBackOff,
+}
+
+impl Fault {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "CrashLoopBackOff" => Some(Self::CrashLoopBackOff),
+            "ImagePullBackOff" => Some(Self::ImagePullBackOff),
+            _ => None,
+        }
+    }
+}
+
+/// What an object asks for: its own annotation, and its pod template's.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Asked<'a> {
+    own: Option<&'a str>,
+    template: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    /// Whether all that is asked for is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.unknown().is_none()
+    }
+
+    fn unknown(&self) -> Option<&'a str> {
+        [self.own, self.template]
+            .into_iter()
+            .flatten()
+            .find(|name| Fault::named(name).is_none())
+    }
+}
+
+pub(super) fn asked(object: &Value) -> Asked<'_> {
+    Asked {
+        own: annotation(object, SIMULATE),
+        template: annotation(get(object, "spec.template"), SIMULATE),
+    }
+}
+
+/// How a pod fails: by its own annotation, else by those of its owners.
+pub(super) fn of(look: &Look<'_>, pod: &Value) -> Option<Fault> {
+    let mut object = pod;
+    // A Deployment's ReplicaSet, and the Deployment.
+    for _ in 0..3 {
+        if let Some(name) = annotation(object, SIMULATE) {
+            return Fault::named(name);
+        }
+        let key = owner_key(controller(object)?, &look.key.namespace)?;
+        object = look.get(Kind::of(&key.resource)?, &key.namespace, &key.name)?;
+    }
+    None
+}
+
+/// The Event that names an annotation's value as unknown.
+pub(super) fn say_misnamed(look: &mut Look<'_>, object: &Value) {
+    let Some(name) = asked(object).unknown() else {
+        return;
+    };
+    let message = format!(
+        "{SIMULATE}: {name:?} is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\""
+    );
+    let speaker = Speaker {
+        component: "equate-simulation",
+        about: object,
+    };
+    let event = look.event(speaker, "Warning", "UnknownSimulation", &message);
+    look.step(vec![event]);
+}

@@ -1,0 +1,322 @@
+//! One look at one object: what it sees, and the writes it asks for.
+
+use super::alarm::Alarms;
+use super::{Children, Kind, NODE, Simulation};
+use crate::builtin::tree::{get, int};
+use crate::controllers::object::{deleting, meta, text, uid};
+use crate::controllers::{Action, Seen, Step};
+use crate::store::Key;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use tokio::time::Duration;
+
+/// As the real controllers are called in managed fields.
+const MANAGER: &str = "kube-controller-manager";
+const KUBELET: &str = "kubelet";
+/// Of upstream's alphabet, which spells no words.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many Events about pods one look makes: upstream's recorder lets 25 through in a burst.
+pub(super) const EVENTS_MAX: usize = 25;
+
+pub(super) struct Look<'a> {
+    pub(super) seen: &'a Seen<'a>,
+    pub(super) key: &'a Key,
+    pub(super) simulation: &'a Simulation,
+    pub(super) children: &'a Children,
+    pub(super) alarms: &'a mut Alarms,
+    pub(super) refusals: &'a mut HashMap<Key, String>,
+    pub(super) events: &'a mut u64,
+    pub(super) steps: &'a mut Vec<Step>,
+}
+
+/// Who says something, and about what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Speaker<'a> {
+    pub(super) component: &'a str,
+    pub(super) about: &'a Value,
+}
+
+impl<'a> Look<'a> {
+    /// The children of a kind that an owner controls.
+    pub(super) fn children_of(&self, owner: &Value, kind: Kind) -> Vec<(&'a Key, &'a Value)> {
+        let resource = kind.resource();
+        let children = self.children.get(uid(owner)).into_iter().flatten();
+        children
+            .filter(|key| key.resource == resource)
+            .filter_map(|key| Some((key, self.seen.snapshot.get(key)?.object())))
+            .collect()
+    }
+
+    pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&'a Value> {
+        let key = Key::new(&kind.resource(), namespace, name);
+        self.seen.snapshot.get(&key).map(|entry| entry.object())
+    }
+
+    /// See [`Alarms::passed`].
+    pub(super) fn passed(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
+        self.alarms.passed(self.key, state, wait, self.seen.at)
+    }
+
+    /// The question has no answer any more: asked again, it begins anew.
+    pub(super) fn settled(&mut self, question: &'static str) {
+        self.alarms.settled(self.key, question);
+    }
+
+    /// Whether a pod has been ready for so long.
+    pub(super) fn available(&mut self, pod: &Value, min_ready: Duration) -> bool {
+        if !is_ready(pod) {
+            return false;
+        }
+        let state = format!("{}/{}", uid(pod), condition_time(pod, "Ready"));
+        // The owner looks again: its count is what changes.
+        min_ready.is_zero() || self.ready_for(&state, meta(pod, "name"), min_ready)
+    }
+
+    fn ready_for(&mut self, state: &str, pod: &str, min_ready: Duration) -> bool {
+        let pod = Key::new(&Kind::Pod.resource(), &*self.key.namespace, pod);
+        let passed = self
+            .alarms
+            .passed(&pod, ("ready", state), min_ready, self.seen.at);
+        // The alarm rings for the pod, which marks nobody else: one for the owner as well.
+        passed
+            || self
+                .alarms
+                .passed(self.key, ("ready", state), min_ready, self.seen.at)
+    }
+
+    /// The time that objects carry.
+    pub(super) fn now(&self) -> Value {
+        json!(self.seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    }
+
+    /// Does all of it in order, or looks again.
+    pub(super) fn step(&mut self, actions: Vec<Action>) {
+        if !actions.is_empty() {
+            self.steps.push(Step {
+                about: self.key.clone(),
+                actions,
+            });
+        }
+    }
+
+    /// A new object of a kind in this namespace.
+    pub(super) fn create(&self, kind: Kind, object: Value) -> Action {
+        let key = Key::new(&kind.resource(), &*self.key.namespace, meta(&object, "name"));
+        Action::Create {
+            key,
+            object,
+            manager: MANAGER,
+        }
+    }
+
+    /// A change of an object outside of its status; `patch` is a merge patch.
+    pub(super) fn change(&self, key: &Key, object: &Value, mut patch: Value) -> Action {
+        patch["metadata"]["uid"] = json!(uid(object));
+        Action::Merge {
+            key: key.clone(),
+            endpoint: "",
+            patch,
+            manager: MANAGER,
+        }
+    }
+
+    /// The write that gives the object at hand this status; none if it has it.
+    pub(super) fn status(&self, object: &Value, status: &Value) -> Option<Action> {
+        let patch = difference(get(object, "status"), status)?;
+        Some(self.status_patch(object, patch))
+    }
+
+    /// A change of the status of the object at hand.
+    pub(super) fn status_patch(&self, object: &Value, patch: Value) -> Action {
+        let manager = match Kind::of(&self.key.resource) {
+            Some(Kind::Pod | Kind::Node) => KUBELET,
+            _ => MANAGER,
+        };
+        Action::Merge {
+            key: self.key.clone(),
+            endpoint: "status",
+            patch: json!({ "metadata": { "uid": uid(object) }, "status": patch }),
+            manager,
+        }
+    }
+
+    pub(super) fn kill(&self, key: &Key, object: &Value) -> Action {
+        Action::Kill {
+            key: key.clone(),
+            uid: uid(object).to_owned(),
+        }
+    }
+
+    /// An Event about an object: `Normal` or `Warning`.
+    pub(super) fn event(&mut self, by: Speaker<'_>, kind: &str, reason: &str, message: &str) -> Action {
+        *self.events += 1;
+        let (about, namespace) = (by.about, meta(by.about, "namespace"));
+        let namespace = if namespace.is_empty() {
+            "default"
+        } else {
+            namespace
+        };
+        let serial = self
+            .seen
+            .now
+            .as_nanosecond()
+            .wrapping_add(i128::from(*self.events));
+        let name = format!("{}.{serial:x}", meta(about, "name"));
+        let mut involved = json!({
+            "kind": text(about, "kind"), "apiVersion": text(about, "apiVersion"),
+            "namespace": meta(about, "namespace"), "name": meta(about, "name"),
+            "uid": uid(about), "resourceVersion": meta(about, "resourceVersion"),
+        });
+        if meta(about, "namespace").is_empty()
+            && let Some(involved) = involved.as_object_mut()
+        {
+            involved.remove("namespace");
+        }
+        let mut source = json!({ "component": by.component });
+        let mut instance = "";
+        if by.component == KUBELET {
+            source["host"] = json!(NODE);
+            instance = NODE;
+        }
+        let now = self.now();
+        let object = json!({
+            "kind": "Event", "apiVersion": "v1",
+            "metadata": { "name": name, "namespace": namespace },
+            "involvedObject": involved,
+            "reason": reason, "message": message, "type": kind,
+            "source": source, "reportingComponent": by.component, "reportingInstance": instance,
+            "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+        });
+        Action::Create {
+            key: Key::new(&crate::store::ResourceId::new("", "events"), namespace, name),
+            object,
+            manager: MANAGER,
+        }
+    }
+}
+
+/// The merge patch from one value to another; `None` if there is nothing to change. What is
+/// absent and what is `null` are the same.
+pub(super) fn difference(old: &Value, new: &Value) -> Option<Value> {
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return (!same(old, new)).then(|| new.clone());
+    };
+    let mut patch = Map::new();
+    for (name, value) in after {
+        if let Some(change) = difference(before.get(name).unwrap_or(&Value::Null), value) {
+            patch.insert(name.clone(), change);
+        }
+    }
+    for (name, _) in before
+        .iter()
+        .filter(|(n, v)| !v.is_null() && !after.contains_key(*n))
+    {
+        patch.insert(name.clone(), Value::Null);
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+fn same(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let covers = |a: &Map<String, Value>, b: &Map<String, Value>| {
+                a.iter()
+                    .all(|(name, value)| same(value, b.get(name).unwrap_or(&Value::Null)))
+            };
+            covers(old, new) && covers(new, old)
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| same(old, new))
+        }
+        (old, new) => old == new,
+    }
+}
+
+/// A number as statuses have it: left out when it is zero.
+pub(super) fn counted(status: &mut Value, name: &str, count: usize) {
+    if count > 0 {
+        status[name] = json!(count);
+    }
+}
+
+/// A count that a specification asks for.
+pub(super) fn wanted(object: &Value, path: &str, default: usize) -> usize {
+    int(object, path).map_or(default, |n| usize::try_from(n).unwrap_or(0))
+}
+
+/// A number of seconds of a specification.
+pub(super) fn seconds(object: &Value, path: &str) -> Duration {
+    let seconds = int(object, path).and_then(|n| u64::try_from(n).ok());
+    Duration::from_secs(seconds.unwrap_or(0))
+}
+
+/// The condition of a type.
+pub(super) fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
+    let conditions = get(object, "status.conditions").as_array()?;
+    conditions.iter().find(|c| c["type"] == kind)
+}
+
+fn condition_time<'v>(object: &'v Value, kind: &str) -> &'v str {
+    condition(object, kind).map_or("", |c| text(c, "lastTransitionTime"))
+}
+
+pub(super) fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready").is_some_and(|c| c["status"] == "True")
+}
+
+/// Whether a pod counts: it neither ended nor goes.
+pub(super) fn is_active(pod: &Value) -> bool {
+    let phase = get(pod, "status.phase");
+    !deleting(pod) && phase != "Succeeded" && phase != "Failed"
+}
+
+/// A short text that depends on all of the parts and reads like one of upstream's hashes.
+pub(super) fn digest(parts: &[&str], length: usize) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let bytes = hash.finalize();
+    let letter = |b: &u8| char::from(ALPHABET[usize::from(*b) % ALPHABET.len()]);
+    bytes.iter().take(length).map(letter).collect()
+}
+
+/// The reference of a child to its controller.
+pub(super) fn owned_by(owner: &Value) -> Value {
+    json!([{
+        "apiVersion": text(owner, "apiVersion"), "kind": text(owner, "kind"),
+        "name": meta(owner, "name"), "uid": uid(owner),
+        "controller": true, "blockOwnerDeletion": true,
+    }])
+}
+
+/// A pod by the template of its owner.
+pub(super) fn pod_of(owner: &Value, template: &Value, name: &str) -> Value {
+    let mut metadata = json!({
+        "name": name, "namespace": meta(owner, "namespace"), "ownerReferences": owned_by(owner),
+    });
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = template["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
+}
+
+/// So many names `OWNER-xxxxx` that no pod has, the same for the same owner.
+pub(super) fn free_names(look: &Look<'_>, owner: &str, count: usize) -> Vec<String> {
+    // As upstream's generated names, which fit a label.
+    let base: String = owner.chars().take(57).collect();
+    let free = |n: usize| {
+        let name = format!(
+            "{base}-{}",
+            digest(&[&look.key.namespace, owner, &n.to_string()], 5)
+        );
+        look.get(Kind::Pod, &look.key.namespace, &name)
+            .is_none()
+            .then_some(name)
+    };
+    (0..).filter_map(free).take(count).collect()
+}

@@ -1,0 +1,329 @@
+//! Simulated workloads: what the controllers, the scheduler and the kubelet would do.
+//!
+//! A cluster without nodes is enough to see whether manifests are applied, but
+//! not what comes of them: health checks would wait for ever. Here pods become
+//! ready after a short delay, or fail when an annotation asks for it, and what
+//! owns them follows by the real controllers' rules and in their words.
+//!
+//! | module | plays |
+//! |---|---|
+//! | `deployment`, `replica_set` | rollouts, history, scale, conditions |
+//! | `stateful_set`, `daemon_set`, `revision` | ordered and per-node pods, their revisions |
+//! | `job` | runs to completion or failure |
+//! | `pod` | the kubelet: a pod's status; `fault` says which |
+//! | `network`, `claim`, `node` | balancer addresses, bound claims, the one node |
+//!
+//! Nothing runs: no image is pulled, no probe is made, and no resource, taint,
+//! selector or affinity is weighed. CronJobs start no Jobs. Pods are found by
+//! their controller reference; orphans are not adopted, except a ReplicaSet
+//! under the very name that would be created.
+//!
+//! The cost follows change: an event marks its object and its owner, and only
+//! what is marked is looked at. Children are found by an index over owner uids.
+
+mod alarm;
+mod claim;
+mod daemon_set;
+mod deployment;
+mod fault;
+mod job;
+mod look;
+mod network;
+mod node;
+mod pod;
+mod replica_set;
+mod revision;
+mod rollout;
+mod stateful_set;
+#[cfg(test)]
+mod tests;
+
+use super::object::{deleting, owner_references, text, uid};
+use super::{Controller, Seen, Step};
+use crate::status::ApiError;
+use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
+use alarm::Alarms;
+use jiff::Timestamp;
+use look::Look;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use tokio::time::{Duration, Instant};
+
+/// The node that takes every pod.
+pub(crate) const NODE: &str = "equate-0";
+
+/// How many steps one round takes at most, so that other controllers get their turn.
+const STEPS_MAX: usize = 256;
+
+/// How workloads are simulated.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    /// How long after its creation a pod is ready, or fails if it was asked to. 200 ms: long
+    /// enough to be seen as a step, short enough not to be waited for.
+    pub ready_after: Duration,
+    /// How long a pod that does not restart runs until it has succeeded.
+    pub runs_for: Duration,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self {
+            ready_after: Duration::from_millis(200),
+            runs_for: Duration::from_millis(200),
+        }
+    }
+}
+
+/// What is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    Pod,
+    Revision,
+    Service,
+    Ingress,
+    Claim,
+    Volume,
+    Node,
+}
+
+/// Group, plural, kind.
+const KINDS: [(&str, &str, &str, Kind); 12] = [
+    ("apps", "deployments", "Deployment", Kind::Deployment),
+    ("apps", "replicasets", "ReplicaSet", Kind::ReplicaSet),
+    ("apps", "statefulsets", "StatefulSet", Kind::StatefulSet),
+    ("apps", "daemonsets", "DaemonSet", Kind::DaemonSet),
+    ("batch", "jobs", "Job", Kind::Job),
+    ("", "pods", "Pod", Kind::Pod),
+    (
+        "apps",
+        "controllerrevisions",
+        "ControllerRevision",
+        Kind::Revision,
+    ),
+    ("", "services", "Service", Kind::Service),
+    ("networking.k8s.io", "ingresses", "Ingress", Kind::Ingress),
+    ("", "persistentvolumeclaims", "PersistentVolumeClaim", Kind::Claim),
+    ("", "persistentvolumes", "PersistentVolume", Kind::Volume),
+    ("", "nodes", "Node", Kind::Node),
+];
+
+impl Kind {
+    fn of(resource: &ResourceId) -> Option<Self> {
+        let found = KINDS
+            .iter()
+            .find(|k| k.1 == resource.plural() && k.0 == resource.group())?;
+        Some(found.3)
+    }
+
+    fn resource(self) -> ResourceId {
+        let (group, plural, ..) = KINDS[self as usize];
+        ResourceId::new(group, plural)
+    }
+}
+
+/// The children of owners, by the owner's uid.
+type Children = HashMap<String, BTreeSet<Key>>;
+
+/// The controller of all of them.
+#[derive(Debug)]
+pub(super) struct Workloads {
+    simulation: Simulation,
+    children: Children,
+    alarms: Alarms,
+    dirty: BTreeSet<Key>,
+    /// Why the last write about an object was refused.
+    refusals: HashMap<Key, String>,
+    /// Claims that wait for pods to go.
+    held_claims: BTreeSet<Key>,
+    /// Objects whose annotation names no fault there is.
+    misnamed: BTreeSet<Key>,
+    /// Makes names of Events unique.
+    events: u64,
+}
+
+impl Workloads {
+    pub(super) fn new(simulation: Simulation) -> Self {
+        Self {
+            simulation,
+            children: Children::default(),
+            alarms: Alarms::default(),
+            dirty: BTreeSet::new(),
+            refusals: HashMap::new(),
+            held_claims: BTreeSet::new(),
+            misnamed: BTreeSet::new(),
+            events: 0,
+        }
+    }
+
+    /// Keeps the index, and marks what the change concerns.
+    fn changed(&mut self, key: &Key, kind: Kind, before: Option<&Value>, after: Option<&Value>) {
+        let old = before.and_then(controller);
+        let new = after.and_then(controller);
+        let owner = |r: &Value| text(r, "uid").to_owned();
+        if old.map(owner) != new.map(owner) {
+            if let Some(set) = old.and_then(|r| self.children.get_mut(text(r, "uid"))) {
+                set.remove(key);
+            }
+            if let Some(reference) = new {
+                let set = self.children.entry(owner(reference)).or_default();
+                set.insert(key.clone());
+            }
+        }
+        for reference in [old, new].into_iter().flatten() {
+            self.dirty.extend(owner_key(reference, &key.namespace));
+        }
+        if kind == Kind::Pod {
+            // Rarely is there one.
+            let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
+            self.dirty.extend(held.cloned());
+        }
+        match after {
+            Some(object) => {
+                self.dirty.insert(key.clone());
+                let asked = before.map(fault::asked) != Some(fault::asked(object));
+                // What was asked for has changed.
+                if asked && !fault::asked(object).is_known() && new.is_none() {
+                    self.misnamed.insert(key.clone());
+                }
+                // What an owner asks for holds for its pods, which do not change with it.
+                if asked && let Some(children) = self.children.get(uid(object)) {
+                    self.dirty.extend(children.iter().cloned());
+                }
+            }
+            None => self.gone(key, kind, before),
+        }
+    }
+
+    fn gone(&mut self, key: &Key, kind: Kind, before: Option<&Value>) {
+        self.alarms.forget(key);
+        self.refusals.remove(key);
+        self.held_claims.remove(key);
+        self.children.remove(before.map(uid).unwrap_or_default());
+        if kind == Kind::Node {
+            self.dirty.insert(key.clone());
+        }
+    }
+}
+
+/// The reference to the owner that controls an object.
+fn controller(object: &Value) -> Option<&Value> {
+    owner_references(object).iter().find(|r| r["controller"] == true)
+}
+
+/// Where the owner is, if it is of a kind that is played.
+fn owner_key(reference: &Value, namespace: &str) -> Option<Key> {
+    let group = text(reference, "apiVersion")
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    let kind = text(reference, "kind");
+    let found = KINDS.iter().find(|k| k.2 == kind && k.0 == group)?;
+    Some(Key::new(&found.3.resource(), namespace, text(reference, "name")))
+}
+
+impl Controller for Workloads {
+    fn name(&self) -> &'static str {
+        "simulated workloads"
+    }
+
+    fn resync(&mut self, snapshot: &Snapshot, _at: Instant, _now: Timestamp) {
+        *self = Self {
+            events: self.events,
+            ..Self::new(self.simulation.clone())
+        };
+        for (.., kind) in KINDS {
+            let resource = kind.resource();
+            for (path, entry) in snapshot.list(&resource, None) {
+                let key = Key::new(&resource, path.namespace(), path.name());
+                self.changed(&key, kind, None, Some(entry.object()));
+            }
+        }
+        // Whoever asked for them was told then.
+        self.misnamed.clear();
+        self.dirty.insert(Key::new(&Kind::Node.resource(), "", NODE));
+    }
+
+    fn observe(&mut self, event: &Event, _at: Instant) {
+        let Some(kind) = Kind::of(&event.key.resource) else {
+            return;
+        };
+        let before = event.previous.as_ref().map(|entry| entry.object());
+        let after = match event.kind {
+            EventKind::Added | EventKind::Modified => Some(event.entry.object()),
+            EventKind::Deleted => None,
+        };
+        self.changed(&event.key, kind, before, after);
+    }
+
+    fn again(&mut self, about: Key) {
+        self.dirty.insert(about);
+    }
+
+    fn refused(&mut self, about: &Key, error: &ApiError) {
+        // Those say that something newer is there, not that anything is wrong.
+        if error.code != 409 {
+            self.refusals.insert(about.clone(), error.to_string());
+        }
+    }
+
+    fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
+        self.dirty.extend(self.alarms.ring(seen.at));
+        let mut steps = Vec::new();
+        while steps.len() < STEPS_MAX
+            && let Some(key) = self.dirty.pop_first()
+        {
+            let Some(kind) = Kind::of(&key.resource) else {
+                continue;
+            };
+            let mut look = Look {
+                seen,
+                key: &key,
+                simulation: &self.simulation,
+                children: &self.children,
+                alarms: &mut self.alarms,
+                refusals: &mut self.refusals,
+                events: &mut self.events,
+                steps: &mut steps,
+            };
+            let Some(entry) = seen.snapshot.get(&key) else {
+                if kind == Kind::Node {
+                    node::make(&mut look);
+                }
+                continue;
+            };
+            let object = entry.object();
+            if self.misnamed.remove(&key) {
+                fault::say_misnamed(&mut look, object);
+            }
+            match kind {
+                Kind::Pod => pod::look(&mut look, object),
+                Kind::Claim => {
+                    if claim::look(&mut look, object) == claim::State::Held {
+                        self.held_claims.insert(key.clone());
+                    }
+                }
+                Kind::Volume => claim::volume(&mut look, object),
+                // Their children are the garbage collector's.
+                _ if deleting(object) => {}
+                Kind::Deployment => deployment::look(&mut look, object),
+                Kind::ReplicaSet => replica_set::look(&mut look, object),
+                Kind::StatefulSet => stateful_set::look(&mut look, object),
+                Kind::DaemonSet => daemon_set::look(&mut look, object),
+                Kind::Job => job::look(&mut look, object),
+                Kind::Service => network::service(&mut look, object),
+                Kind::Ingress => network::ingress(&mut look, object),
+                Kind::Node => node::look(&mut look, object),
+                Kind::Revision => {}
+            }
+        }
+        steps
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.alarms.next()
+    }
+}

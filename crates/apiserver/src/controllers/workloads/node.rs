@@ -1,0 +1,60 @@
+//! The one node: it exists and is ready.
+
+use super::look::Look;
+use super::pod::HOST_IP;
+use super::{Kind, NODE};
+use crate::builtin::tree::items;
+use crate::controllers::object::deleting;
+use serde_json::{Value, json};
+
+pub(super) fn make(look: &mut Look<'_>) {
+    if look.key.name != NODE {
+        return;
+    }
+    let labels = json!({
+        "kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+    });
+    let object =
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE, "labels": labels } });
+    let create = look.create(Kind::Node, object);
+    look.step(vec![create]);
+}
+
+pub(super) fn look(look: &mut Look<'_>, node: &Value) {
+    if look.key.name != NODE || deleting(node) {
+        return;
+    }
+    let mut actions = Vec::new();
+    // A new node is tainted until somebody finds it ready.
+    if !items(node, "spec.taints").is_empty() && node.get("status").is_none_or(|s| s["conditions"].is_null())
+    {
+        actions.push(look.change(look.key, node, json!({ "spec": { "taints": null } })));
+    }
+    let now = look.now();
+    let since = items(node, "status.conditions")
+        .first()
+        .map_or(now, |c| c["lastTransitionTime"].clone());
+    let room = json!({ "cpu": "1k", "memory": "1Ti", "pods": "1M" });
+    let status = json!({
+        "addresses": [
+            { "type": "InternalIP", "address": HOST_IP }, { "type": "Hostname", "address": NODE },
+        ],
+        "allocatable": room, "capacity": room,
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "simulated",
+            "lastHeartbeatTime": since, "lastTransitionTime": since,
+        }],
+        "nodeInfo": {
+            "architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": "v1.36.2",
+            "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
+            "machineID": "", "osImage": "", "systemUUID": "",
+        },
+    });
+    // Whatever else the API keeps there stays.
+    let mut whole = node.get("status").cloned().unwrap_or_else(|| json!({}));
+    if let (Some(whole), Some(ours)) = (whole.as_object_mut(), status.as_object()) {
+        whole.extend(ours.clone());
+    }
+    actions.extend(look.status(node, &whole));
+    look.step(actions);
+}

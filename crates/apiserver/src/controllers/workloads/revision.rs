@@ -1,0 +1,90 @@
+//! Revisions of StatefulSets and DaemonSets: which pod templates there were, by name.
+
+use super::Kind;
+use super::look::{Look, digest, owned_by, wanted};
+use crate::builtin::tree::{get, int};
+use crate::controllers::Action;
+use crate::controllers::object::meta;
+use serde_json::{Value, json};
+
+/// The label of pods and revisions.
+pub(super) const HASH: &str = "controller-revision-hash";
+
+/// The revisions of one object.
+pub(super) struct Revisions<'a> {
+    known: Vec<&'a Value>,
+    /// The name of the one its template stands for.
+    pub(super) update: String,
+    /// What comes after the object's name in it.
+    pub(super) hash: String,
+}
+
+impl<'a> Revisions<'a> {
+    pub(super) fn of(look: &Look<'a>, owner: &Value) -> Self {
+        let hash = digest(&[&get(owner, "spec.template").to_string()], 9);
+        let children = look.children_of(owner, Kind::Revision);
+        let mut known: Vec<&'a Value> = children.into_iter().map(|(_, revision)| revision).collect();
+        known.sort_by_key(|revision| number(revision));
+        Self {
+            known,
+            update: format!("{}-{hash}", meta(owner, "name")),
+            hash,
+        }
+    }
+
+    /// The template of a revision that is known.
+    pub(super) fn template(&self, name: &str) -> Option<&'a Value> {
+        let revision = self.known.iter().find(|r| meta(r, "name") == name)?;
+        Some(get(revision, "data.spec.template"))
+    }
+
+    /// Keeps the current revision and as many old ones as are asked for; `used` are never dropped.
+    pub(super) fn keep(&self, look: &mut Look<'_>, owner: &Value, label: &str, used: &[&str]) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let last = self.known.last().map_or(0, |r| number(r));
+        match self.known.iter().find(|r| meta(r, "name") == self.update) {
+            None => actions.push(look.create(Kind::Revision, self.object(look, owner, label, last + 1))),
+            Some(present) if number(present) < last => {
+                let key =
+                    crate::store::Key::new(&Kind::Revision.resource(), &*look.key.namespace, &*self.update);
+                actions.push(look.change(&key, present, json!({ "revision": last + 1 })));
+            }
+            Some(_) => {}
+        }
+        let limit = wanted(owner, "spec.revisionHistoryLimit", 10);
+        let old: Vec<&&Value> = self
+            .known
+            .iter()
+            .filter(|r| meta(r, "name") != self.update && !used.contains(&meta(r, "name")))
+            .collect();
+        for revision in old.iter().take(old.len().saturating_sub(limit)) {
+            let key = crate::store::Key::new(
+                &Kind::Revision.resource(),
+                &*look.key.namespace,
+                meta(revision, "name"),
+            );
+            actions.push(look.kill(&key, revision));
+        }
+        actions
+    }
+
+    fn object(&self, look: &Look<'_>, owner: &Value, label: &str, number: i64) -> Value {
+        let mut template = get(owner, "spec.template").clone();
+        template["$patch"] = json!("replace");
+        let mut labels = get(owner, "spec.template.metadata.labels").clone();
+        labels[HASH] = json!(label);
+        json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "metadata": {
+                "name": self.update, "namespace": look.key.namespace,
+                "labels": labels, "ownerReferences": owned_by(owner),
+            },
+            "data": { "spec": { "template": template } },
+            "revision": number,
+        })
+    }
+}
+
+fn number(revision: &Value) -> i64 {
+    int(revision, "revision").unwrap_or(0)
+}

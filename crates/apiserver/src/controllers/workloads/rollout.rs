@@ -1,0 +1,94 @@
+//! The arithmetic of a rolling update: how many new and old pods there may be.
+//!
+//! Pure functions of numbers, by upstream's rules (1.36, `controller/deployment`).
+
+use crate::builtin::tree::get;
+use serde_json::Value;
+
+/// How many pods a Deployment may have above and below what is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Margin {
+    pub(super) surge: usize,
+    pub(super) unavailable: usize,
+}
+
+/// One ReplicaSet of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    /// As its specification says.
+    pub(super) replicas: usize,
+    /// As its status says.
+    pub(super) available: usize,
+}
+
+impl Margin {
+    /// Of a Deployment that wants so many pods; nothing of either would be a standstill.
+    pub(super) fn of(deployment: &Value, wanted: usize) -> Self {
+        if get(deployment, "spec.strategy.type") == "Recreate" {
+            return Self {
+                surge: 0,
+                unavailable: 0,
+            };
+        }
+        let scaled = |name: &str, up: bool| {
+            let value = &get(deployment, "spec.strategy.rollingUpdate")[name];
+            share(value, wanted, up)
+        };
+        let margin = Self {
+            surge: scaled("maxSurge", true),
+            unavailable: scaled("maxUnavailable", false).min(wanted),
+        };
+        if margin.surge == 0 && margin.unavailable == 0 {
+            return Self {
+                unavailable: 1,
+                ..margin
+            };
+        }
+        margin
+    }
+}
+
+/// A number, or a percentage of a whole, rounded up or down.
+fn share(value: &Value, whole: usize, up: bool) -> usize {
+    if let Some(number) = value.as_u64() {
+        return usize::try_from(number).unwrap_or(usize::MAX);
+    }
+    let percent = value.as_str().and_then(|text| text.strip_suffix('%'));
+    let Some(percent) = percent.and_then(|p| p.parse::<usize>().ok()) else {
+        return 0;
+    };
+    let product = whole.saturating_mul(percent);
+    if up { product.div_ceil(100) } else { product / 100 }
+}
+
+/// How large the new ReplicaSet may be now. `all` are the replicas of all, its own included.
+pub(super) fn new_size(wanted: usize, own: usize, all: usize, margin: Margin) -> usize {
+    if own > wanted {
+        return wanted;
+    }
+    let room = (wanted + margin.surge).saturating_sub(all);
+    own + room.min(wanted - own)
+}
+
+/// How large the old ones may be now, in their order: those of oldest first give way first, what
+/// is not available anywhere before what is.
+pub(super) fn old_sizes(wanted: usize, new: Size, old: &[Size], margin: Margin) -> Vec<usize> {
+    let mut sizes: Vec<usize> = old.iter().map(|size| size.replicas).collect();
+    let all: usize = new.replicas + sizes.iter().sum::<usize>();
+    let needed = wanted.saturating_sub(margin.unavailable);
+    let new_missing = new.replicas.saturating_sub(new.available);
+    let mut give = all.saturating_sub(needed + new_missing);
+    for (size, known) in sizes.iter_mut().zip(old) {
+        let useless = size.saturating_sub(known.available).min(give);
+        *size -= useless;
+        give -= useless;
+    }
+    let available: usize = new.available + old.iter().map(|size| size.available).sum::<usize>();
+    let mut give = give.min(available.saturating_sub(needed));
+    for size in &mut sizes {
+        let less = (*size).min(give);
+        *size -= less;
+        give -= less;
+    }
+    sizes
+}

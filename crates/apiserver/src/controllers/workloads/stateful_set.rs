@@ -1,0 +1,236 @@
+//! StatefulSets: pods with numbers, one after the other unless they may come together.
+
+use super::Kind;
+use super::look::{Look, Speaker, counted, is_active, is_ready, pod_of, seconds, wanted};
+use super::revision::{HASH, Revisions};
+use crate::builtin::tree::{entries, get, items, text};
+use crate::controllers::Action;
+use crate::controllers::object::{deleting, meta};
+use crate::store::Key;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use tokio::time::Duration;
+
+const COMPONENT: &str = "statefulset-controller";
+
+struct Set<'a> {
+    object: &'a Value,
+    ordinals: Range<usize>,
+    parallel: bool,
+    min_ready: Duration,
+    revisions: Revisions<'a>,
+    /// The revision of pods below the partition.
+    current: String,
+    pods: BTreeMap<usize, (&'a Key, &'a Value)>,
+}
+
+pub(super) fn look(look: &mut Look<'_>, object: &Value) {
+    let set = Set::of(look, object);
+    let mut used: Vec<&str> = set.pods.values().map(|(_, pod)| revision_of(pod)).collect();
+    used.push(&set.current);
+    let actions = set.revisions.keep(look, object, &set.revisions.update, &used);
+    look.step(actions);
+    let moved = set.grow(look) || set.shrink(look) || set.update(look);
+    // Between two steps the counts change with the pods.
+    if !moved {
+        set.report(look);
+    }
+}
+
+fn revision_of(pod: &Value) -> &str {
+    pod["metadata"]["labels"][HASH].as_str().unwrap_or_default()
+}
+
+impl<'a> Set<'a> {
+    fn of(look: &Look<'a>, object: &'a Value) -> Self {
+        let start = wanted(object, "spec.ordinals.start", 0);
+        let revisions = Revisions::of(look, object);
+        let current = match text(object, "status.currentRevision") {
+            "" => revisions.update.clone(),
+            known => known.to_owned(),
+        };
+        let name = meta(object, "name");
+        let ordinal = |pod: &str| pod.strip_prefix(name)?.strip_prefix('-')?.parse().ok();
+        let pods = look
+            .children_of(object, Kind::Pod)
+            .into_iter()
+            .filter_map(|(key, pod)| Some((ordinal(&key.name)?, (key, pod))))
+            .collect();
+        Self {
+            object,
+            ordinals: start..start + wanted(object, "spec.replicas", 1),
+            parallel: text(object, "spec.podManagementPolicy") == "Parallel",
+            min_ready: seconds(object, "spec.minReadySeconds"),
+            revisions,
+            current,
+            pods,
+        }
+    }
+
+    fn partition(&self) -> usize {
+        let partition = wanted(self.object, "spec.updateStrategy.rollingUpdate.partition", 0);
+        self.ordinals.start + partition
+    }
+
+    fn is_well(&self, look: &mut Look<'_>, pod: &Value) -> bool {
+        !deleting(pod) && look.available(pod, self.min_ready)
+    }
+
+    fn say(&self, look: &mut Look<'_>, verb: &str, pod: &str) -> Action {
+        let speaker = Speaker {
+            component: COMPONENT,
+            about: self.object,
+        };
+        let message = format!("{verb} Pod {pod} in StatefulSet {} successful", self.name());
+        let reason = format!("Successful{verb}");
+        look.event(speaker, "Normal", &reason, &message)
+    }
+
+    fn name(&self) -> &'a str {
+        meta(self.object, "name")
+    }
+
+    /// Makes the missing pods, in order the first of them once those before it are well.
+    /// Whether it has done anything.
+    fn grow(&self, look: &mut Look<'_>) -> bool {
+        let mut moved = false;
+        for ordinal in self.ordinals.clone() {
+            match self.pods.get(&ordinal) {
+                None => {
+                    self.add(look, ordinal);
+                    moved = true;
+                }
+                Some((key, pod)) if !is_active(pod) && !deleting(pod) => {
+                    let actions = vec![look.kill(key, pod)];
+                    look.step(actions);
+                    moved = true;
+                }
+                Some((_, pod)) => {
+                    if !self.parallel && !self.is_well(look, pod) {
+                        return moved;
+                    }
+                    continue;
+                }
+            }
+            if !self.parallel {
+                return moved;
+            }
+        }
+        moved
+    }
+
+    fn add(&self, look: &mut Look<'_>, ordinal: usize) {
+        let (set, name) = (self.object, format!("{}-{ordinal}", self.name()));
+        let mut actions = Vec::new();
+        let mut volumes: Vec<Value> = Vec::new();
+        for template in items(set, "spec.volumeClaimTemplates") {
+            let volume = meta(template, "name");
+            let claim = format!("{volume}-{name}");
+            if look.get(Kind::Claim, &look.key.namespace, &claim).is_none() {
+                let mut labels = get(template, "metadata.labels").clone();
+                for (label, value) in entries(set, "spec.selector.matchLabels") {
+                    labels[label] = value.clone();
+                }
+                let object = json!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": { "name": claim, "namespace": look.key.namespace, "labels": labels },
+                    "spec": template["spec"],
+                });
+                actions.push(look.create(Kind::Claim, object));
+            }
+            volumes.push(json!({ "name": volume, "persistentVolumeClaim": { "claimName": claim } }));
+        }
+        let old = (ordinal < self.partition()).then(|| self.revisions.template(&self.current));
+        let (revision, template) = match old.flatten() {
+            Some(template) => (&self.current, template),
+            None => (&self.revisions.update, get(set, "spec.template")),
+        };
+        let mut pod = pod_of(set, template, &name);
+        for (label, value) in [
+            (HASH, revision.as_str()),
+            ("statefulset.kubernetes.io/pod-name", &name),
+            ("apps.kubernetes.io/pod-index", &ordinal.to_string()),
+        ] {
+            pod["metadata"]["labels"][label] = json!(value);
+        }
+        let replaced = |v: &Value| volumes.iter().any(|ours| ours["name"] == v["name"]);
+        let kept = items(&pod, "spec.volumes").iter().filter(|v| !replaced(v));
+        let volumes: Vec<Value> = kept.cloned().chain(volumes.iter().cloned()).collect();
+        if !volumes.is_empty() {
+            pod["spec"]["volumes"] = json!(volumes);
+        }
+        pod["spec"]["hostname"] = json!(name);
+        let service = text(set, "spec.serviceName");
+        if !service.is_empty() {
+            pod["spec"]["subdomain"] = json!(service);
+        }
+        actions.push(look.create(Kind::Pod, pod));
+        actions.push(self.say(look, "Create", &name));
+        look.step(actions);
+    }
+
+    /// Removes pods beyond the wanted ones, in order the last of them.
+    fn shrink(&self, look: &mut Look<'_>) -> bool {
+        let beyond = self.pods.iter().rev().filter(|(n, _)| !self.ordinals.contains(n));
+        let count = if self.parallel { usize::MAX } else { 1 };
+        let mut moved = false;
+        for (_, (key, pod)) in beyond.take(count) {
+            self.remove(look, key, pod);
+            moved = true;
+        }
+        moved
+    }
+
+    fn remove(&self, look: &mut Look<'_>, key: &Key, pod: &Value) {
+        if !deleting(pod) {
+            let actions = vec![look.kill(key, pod), self.say(look, "Delete", &key.name)];
+            look.step(actions);
+        }
+    }
+
+    /// Replaces the last pod of another revision, once those after it are well.
+    fn update(&self, look: &mut Look<'_>) -> bool {
+        if text(self.object, "spec.updateStrategy.type") == "OnDelete" {
+            return false;
+        }
+        let partition = self.partition();
+        for (_, (key, pod)) in self.pods.iter().rev().filter(|(n, _)| **n >= partition) {
+            if revision_of(pod) != self.revisions.update {
+                self.remove(look, key, pod);
+                return true;
+            }
+            if !self.is_well(look, pod) {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn report(&self, look: &mut Look<'_>) {
+        let set = self.object;
+        let pods: Vec<&Value> = self.pods.values().map(|(_, pod)| *pod).collect();
+        let of = |revision: &str| pods.iter().filter(|p| revision_of(p) == revision).count();
+        let ready = pods.iter().filter(|p| is_ready(p)).count();
+        let available = pods.iter().filter(|p| look.available(p, self.min_ready)).count();
+        let (update, mut current) = (&self.revisions.update, &self.current);
+        let updated = of(update);
+        let rolls = text(set, "spec.updateStrategy.type") != "OnDelete";
+        if rolls && updated == pods.len() && ready == pods.len() && pods.len() == self.ordinals.len() {
+            current = update;
+        }
+        let mut status = json!({
+            "observedGeneration": get(set, "metadata.generation"),
+            "replicas": pods.len(),
+            "currentRevision": current,
+            "updateRevision": update,
+            "collisionCount": 0,
+            "availableReplicas": available,
+        });
+        counted(&mut status, "readyReplicas", ready);
+        counted(&mut status, "currentReplicas", of(current));
+        counted(&mut status, "updatedReplicas", updated);
+        let action = look.status(set, &status);
+        look.step(action.into_iter().collect());
+    }
+}

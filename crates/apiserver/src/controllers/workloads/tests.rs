@@ -1,0 +1,145 @@
+//! The arithmetic and the small decisions; whole scenarios run through the API in
+//! `testkit/tests/it/workloads.rs`.
+
+use super::KINDS;
+use super::look::difference;
+use super::rollout::{Margin, Size, new_size, old_sizes};
+use serde_json::{Value, json};
+
+#[test]
+fn each_kind_stands_at_its_place() {
+    for (index, (group, plural, _, kind)) in KINDS.into_iter().enumerate() {
+        assert_eq!(kind as usize, index, "{plural}");
+        let resource = kind.resource();
+        assert_eq!((resource.group(), resource.plural()), (group, plural));
+    }
+}
+
+#[test]
+fn how_many_more_and_fewer_pods_there_may_be() {
+    let check = |strategy: Value, wanted: usize, surge: usize, unavailable: usize| {
+        let deployment = json!({ "spec": { "strategy": strategy } });
+        let expected = Margin { surge, unavailable };
+        assert_eq!(
+            Margin::of(&deployment, wanted),
+            expected,
+            "{strategy} of {wanted}"
+        );
+    };
+    let rolling = |surge: Value, unavailable: Value| {
+        let limits = json!({ "maxSurge": surge, "maxUnavailable": unavailable });
+        json!({ "type": "RollingUpdate", "rollingUpdate": limits })
+    };
+    check(rolling(json!("25%"), json!("25%")), 2, 1, 0);
+    check(rolling(json!("25%"), json!("25%")), 4, 1, 1);
+    check(rolling(json!("25%"), json!("25%")), 10, 3, 2);
+    check(rolling(json!(2), json!(0)), 3, 2, 0);
+    check(rolling(json!(0), json!("100%")), 3, 0, 3);
+    check(rolling(json!(0), json!(9)), 3, 0, 3);
+    // A standstill is none.
+    check(rolling(json!(0), json!(0)), 3, 0, 1);
+    check(rolling(json!(0), json!("10%")), 3, 0, 1);
+    check(json!({ "type": "Recreate" }), 3, 0, 0);
+}
+
+/// A rollout until it stands still, all that is wanted being available after each step; one line a step.
+fn rolled(wanted: usize, start: &[usize], margin: Margin) -> Vec<String> {
+    let mut old: Vec<usize> = start.to_vec();
+    let (mut new, mut lines) = (0, Vec::new());
+    loop {
+        let before = (new, old.clone());
+        let all = new + old.iter().sum::<usize>();
+        let grown = new_size(wanted, new, all, margin);
+        if grown == new {
+            let size = |replicas: usize| Size {
+                replicas,
+                available: replicas,
+            };
+            let sizes: Vec<Size> = old.iter().map(|n| size(*n)).collect();
+            old = old_sizes(wanted, size(new), &sizes, margin);
+        }
+        new = grown;
+        if (new, &old) == (before.0, &before.1) {
+            return lines;
+        }
+        let total = new + old.iter().sum::<usize>();
+        assert!(
+            total <= wanted.max(start.iter().sum()) + margin.surge,
+            "too many: {lines:?}"
+        );
+        assert!(total + margin.unavailable >= wanted, "too few: {lines:?}");
+        lines.push(format!("{new} new, {old:?} old"));
+    }
+}
+
+#[test]
+fn a_rollout_goes_step_by_step() {
+    let margin = |surge, unavailable| Margin { surge, unavailable };
+    assert_eq!(
+        rolled(2, &[2], margin(1, 0)),
+        [
+            "1 new, [2] old",
+            "1 new, [1] old",
+            "2 new, [1] old",
+            "2 new, [0] old"
+        ]
+    );
+    assert_eq!(
+        rolled(3, &[3], margin(0, 1)),
+        [
+            "0 new, [2] old",
+            "1 new, [2] old",
+            "1 new, [1] old",
+            "2 new, [1] old",
+            "2 new, [0] old",
+            "3 new, [0] old",
+        ]
+    );
+    assert_eq!(
+        rolled(4, &[1, 3], margin(4, 0)),
+        ["4 new, [1, 3] old", "4 new, [0, 0] old"]
+    );
+    assert_eq!(rolled(0, &[2], margin(1, 1)), ["0 new, [0] old"]);
+}
+
+#[test]
+fn what_is_not_available_gives_way_first() {
+    let size = |replicas, available| Size { replicas, available };
+    let margin = Margin {
+        surge: 1,
+        unavailable: 1,
+    };
+    // Four wanted, at least three available. The new pod is not there yet.
+    let old = [size(2, 0), size(2, 2)];
+    assert_eq!(old_sizes(4, size(1, 0), &old, margin), [1, 2]);
+    // A broken rollout stops at what it may take down.
+    let old = [size(4, 4)];
+    assert_eq!(old_sizes(4, size(2, 0), &old, margin), [3]);
+    assert_eq!(old_sizes(4, size(2, 0), &[size(3, 3)], margin), [3]);
+}
+
+#[test]
+fn differences_are_merge_patches() {
+    let check = |old: Value, new: Value, expected: Value| {
+        let found = difference(&old, &new).unwrap_or(Value::Null);
+        assert_eq!(found, expected, "{old} to {new}");
+    };
+    check(json!({}), json!({ "a": 1 }), json!({ "a": 1 }));
+    check(json!({ "a": 1 }), json!({}), json!({ "a": null }));
+    check(json!({ "a": 1 }), json!({ "a": 1 }), Value::Null);
+    check(
+        json!({ "a": { "b": 1, "c": 2 } }),
+        json!({ "a": { "b": 2 } }),
+        json!({ "a": { "b": 2, "c": null } }),
+    );
+    check(
+        json!({ "a": [1, 2] }),
+        json!({ "a": [1, 3] }),
+        json!({ "a": [1, 3] }),
+    );
+    check(json!(null), json!({ "a": 1 }), json!({ "a": 1 }));
+    // Absent and null are one.
+    check(json!({ "a": null }), json!({}), Value::Null);
+    check(json!({}), json!({ "a": null }), Value::Null);
+    check(json!([{ "a": 1 }]), json!([{ "a": 1, "b": null }]), Value::Null);
+}

@@ -1,0 +1,298 @@
+//! Paths into one object, as replacements and variables write them:
+//! `spec.template.spec.containers.[name=web].image`, `a.0.b`, `a.*.b`, `data.[a.b/c]`.
+
+use serde_json::{Map, Value};
+
+/// What a field that is made on the way to be set holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    Scalar,
+    Map,
+    List,
+}
+
+impl Made {
+    /// What has to be made to hold a copy of this.
+    pub(crate) fn like(value: &Value) -> Self {
+        match value {
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Map,
+            _ => Self::Scalar,
+        }
+    }
+
+    fn value(self) -> Value {
+        match self {
+            // null stands for a scalar without a type of its own
+            Self::Scalar => Value::Null,
+            Self::Map => Value::Object(Map::new()),
+            Self::List => Value::Array(Vec::new()),
+        }
+    }
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Astray(pub(crate) String);
+
+/// Splits at dots. `\.` is a dot; what stands in brackets stays together.
+pub(crate) fn split(path: &str) -> Vec<String> {
+    let mut plain: Vec<String> = Vec::new();
+    for part in path.split('.') {
+        match plain
+            .last_mut()
+            .and_then(|last| last.strip_suffix('\\').map(str::to_owned))
+        {
+            Some(head) => {
+                let joined = format!("{head}.{part}");
+                plain.pop();
+                plain.push(joined);
+            }
+            None => plain.push(part.to_owned()),
+        }
+    }
+    if plain.len() > 1 && plain.first().is_some_and(String::is_empty) {
+        plain.remove(0);
+    }
+    let mut segments = Vec::new();
+    let mut rest = plain.into_iter();
+    while let Some(part) = rest.next() {
+        if !part.starts_with('[') || part.ends_with(']') {
+            segments.push(part);
+            continue;
+        }
+        let mut whole = part;
+        for more in rest.by_ref() {
+            whole.push('.');
+            whole.push_str(&more);
+            if more.ends_with(']') {
+                break;
+            }
+        }
+        if whole.contains('=') {
+            segments.push(whole);
+        } else {
+            segments.push(whole.trim_matches(['[', ']']).to_owned());
+        }
+    }
+    segments
+}
+
+/// `[name=value]`, taken apart; the name is empty in `[=value]`.
+fn index_by(segment: &str) -> Option<(&str, &str)> {
+    segment.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
+}
+
+fn index_of(segment: &str) -> Option<usize> {
+    segment.parse().ok()
+}
+
+/// The value at a path; lists are indexed by number, `-` for the last, or `[name=value]`.
+pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    let Some((segment, rest)) = path.split_first() else {
+        return Some(value);
+    };
+    let next = match value {
+        Value::Object(map) => map.get(segment.as_str())?,
+        Value::Array(items) => match (index_by(segment), segment.as_str()) {
+            (Some((name, wanted)), _) => items.iter().find(|item| {
+                let field = if name.is_empty() {
+                    Some(*item)
+                } else {
+                    item.get(name)
+                };
+                field
+                    .and_then(crate::resource::scalar_text)
+                    .is_some_and(|text| text == wanted)
+            })?,
+            (None, "-") => items.last()?,
+            (None, number) => items.get(index_of(number)?)?,
+        },
+        _ => return None,
+    };
+    get(next, rest)
+}
+
+/// Calls `set` for every value a path leads to, and tells how many there are.
+pub(crate) fn visit(
+    value: &mut Value,
+    path: &[String],
+    makes: Option<Made>,
+    set: &mut dyn FnMut(&mut Value) -> Result<(), String>,
+) -> Result<usize, Astray> {
+    let Some((segment, rest)) = path.split_first() else {
+        return set(value).map(|()| 1).map_err(Astray);
+    };
+    if let Some(at) = index_of(segment) {
+        return visit_index(value, at, rest, makes, set);
+    }
+    if let Some((name, wanted)) = index_by(segment) {
+        return visit_named(value, name, wanted, rest, makes, set);
+    }
+    if segment == "*" {
+        let Value::Array(items) = value else {
+            return Err(wrong_kind("SequenceNode", value));
+        };
+        return items
+            .iter_mut()
+            .try_fold(0, |count, item| Ok(count + visit(item, rest, makes, set)?));
+    }
+    if value.is_null() {
+        return Ok(0);
+    }
+    let Value::Object(map) = value else {
+        return Err(wrong_kind("MappingNode", value));
+    };
+    if !map.contains_key(segment) {
+        let Some(makes) = makes else {
+            return Ok(0);
+        };
+        map.insert(segment.clone(), part(rest, makes).value());
+    }
+    match map.get_mut(segment) {
+        Some(field) => visit(field, rest, makes, set),
+        None => Ok(0),
+    }
+}
+
+fn wrong_kind(expected: &str, found: &Value) -> Astray {
+    Astray(format!(
+        "wrong node kind: expected {expected} but got {}",
+        crate::error::node_kind(found)
+    ))
+}
+
+/// What the next segment needs to stand in.
+fn part(rest: &[String], makes: Made) -> Made {
+    match rest.first() {
+        None => makes,
+        Some(next) if index_of(next).is_some() || index_by(next).is_some() || next == "*" => Made::List,
+        Some(_) => Made::Map,
+    }
+}
+
+fn visit_index(
+    value: &mut Value,
+    at: usize,
+    rest: &[String],
+    makes: Option<Made>,
+    set: &mut dyn FnMut(&mut Value) -> Result<(), String>,
+) -> Result<usize, Astray> {
+    let Value::Array(items) = value else {
+        return Err(wrong_kind("SequenceNode", value));
+    };
+    if let Some(makes) = makes
+        && items.len() == at
+    {
+        items.push(part(rest, makes).value());
+    }
+    let count = items.len();
+    match items.get_mut(at) {
+        Some(item) => visit(item, rest, makes, set),
+        None => Err(Astray(format!(
+            "index {at} specified but only {count} elements found"
+        ))),
+    }
+}
+
+fn visit_named(
+    value: &mut Value,
+    name: &str,
+    wanted: &str,
+    rest: &[String],
+    makes: Option<Made>,
+    set: &mut dyn FnMut(&mut Value) -> Result<(), String>,
+) -> Result<usize, Astray> {
+    let Value::Array(items) = value else {
+        return Err(wrong_kind("SequenceNode", value));
+    };
+    let pattern = regex::Regex::new(wanted).map_err(|error| Astray(error.to_string()))?;
+    let mut count = 0;
+    for item in items.iter_mut() {
+        let text = if name.is_empty() {
+            Some(&*item)
+        } else {
+            item.get(name)
+        };
+        let fits = text
+            .and_then(crate::resource::scalar_text)
+            .is_some_and(|text| pattern.is_match(&text));
+        if fits {
+            count += if name.is_empty() {
+                visit(item, &[], makes, set)?
+            } else {
+                visit(item, rest, makes, set)?
+            };
+        }
+    }
+    let Some(makes) = makes.filter(|_| count == 0) else {
+        return Ok(count);
+    };
+    let mut item = if name.is_empty() {
+        Value::from(wanted)
+    } else {
+        let mut map = Map::new();
+        map.insert(name.to_owned(), wanted.into());
+        Value::Object(map)
+    };
+    let made = visit(
+        &mut item,
+        if name.is_empty() { &[] } else { rest },
+        Some(makes),
+        set,
+    )?;
+    items.push(item);
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn brackets_keep_dots_together() {
+        for (path, expected) in [
+            ("a.b", vec!["a", "b"]),
+            ("a\\.b.c", vec!["a.b", "c"]),
+            ("a.[name=x.y].c", vec!["a", "[name=x.y]", "c"]),
+            ("data.[a.b/c]", vec!["data", "a.b/c"]),
+        ] {
+            assert_eq!(split(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_reaches_and_makes_fields() {
+        let check = |path: &str, makes: Option<Made>, mut value: Value, count: usize, expected: Value| {
+            let found = visit(&mut value, &split(path), makes, &mut |field| {
+                *field = "X".into();
+                Ok(())
+            });
+            assert_eq!((found, value), (Ok(count), expected), "{path}");
+        };
+        check(
+            "a.[n=y].v",
+            None,
+            json!({"a": [{"n": "x"}, {"n": "y", "v": 1}]}),
+            1,
+            json!({"a": [{"n": "x"}, {"n": "y", "v": "X"}]}),
+        );
+        check(
+            "a.*.v",
+            None,
+            json!({"a": [{"v": 1}, {"v": 2}]}),
+            2,
+            json!({"a": [{"v": "X"}, {"v": "X"}]}),
+        );
+        check("a.0", None, json!({"a": [1]}), 1, json!({"a": ["X"]}));
+        check("a.b", None, json!({}), 0, json!({}));
+        check(
+            "a.[n=y].v",
+            Some(Made::Scalar),
+            json!({}),
+            1,
+            json!({"a": [{"n": "y", "v": "X"}]}),
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! Field specifications: which fields of which kinds a transformer changes.
+//!
+//! A path runs through maps by name; a list on the way is entered item by item
+//! without being named, unless the segment ends in `[]`, which demands one. Null
+//! stops the walk silently.
+
+mod tables;
+
+pub(crate) use tables::{Reference, Tables};
+
+use crate::error::{Fault, FieldProblem, node_kind};
+use crate::kustomization::FieldSpecField;
+use crate::resource::{Resource, split_api_version};
+use serde_json::{Map, Value};
+
+/// One field of one or more kinds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FieldSpec {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) path: String,
+    pub(crate) create: bool,
+    segments: Vec<String>,
+}
+
+/// What a missing last field becomes before it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Creates {
+    Nothing,
+    Scalar,
+    Map,
+}
+
+impl FieldSpec {
+    pub(crate) fn new(group: &str, version: &str, kind: &str, path: &str, create: bool) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            path: path.to_owned(),
+            create,
+            segments: split(path),
+        }
+    }
+
+    pub(crate) fn from_field(field: &FieldSpecField) -> Self {
+        Self::new(
+            &field.group,
+            &field.version,
+            &field.kind,
+            &field.path,
+            field.create,
+        )
+    }
+
+    /// Whether it is for objects of this kind.
+    pub(crate) fn selects(&self, group: &str, version: &str, kind: &str) -> bool {
+        (self.kind.is_empty() || self.kind == kind)
+            && (self.group.is_empty() || self.group == group)
+            && (self.version.is_empty() || self.version == version)
+    }
+
+    /// Calls `change` for every field of the object it names.
+    pub(crate) fn visit(
+        &self,
+        resource: &mut Resource,
+        creates: Creates,
+        change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+    ) -> Result<(), Fault> {
+        let object = &resource.object;
+        let (group, version) = split_api_version(object.api_version());
+        if !self.selects(group, version, object.kind()) {
+            return Ok(());
+        }
+        self.visit_any(resource, creates, change)
+    }
+
+    /// The same, whatever the object's kind.
+    pub(crate) fn visit_any(
+        &self,
+        resource: &mut Resource,
+        creates: Creates,
+        change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+    ) -> Result<(), Fault> {
+        let creates = if self.create { creates } else { Creates::Nothing };
+        visit_map(&mut resource.object.0, &self.segments, creates, change).map_err(|problem| Fault::Field {
+            path: self.path.clone(),
+            id: resource.id().to_string(),
+            problem,
+        })
+    }
+}
+
+/// Adds specifications to a list. One that covers a kind and path already there adds nothing; with
+/// a different `create` it is an error.
+pub(crate) fn merge(list: &mut Vec<FieldSpec>, more: &[FieldSpec]) -> Result<(), Fault> {
+    for spec in more {
+        let same = list
+            .iter()
+            .find(|other| other.path == spec.path && spec.selects(&other.group, &other.version, &other.kind));
+        match same {
+            None => list.push(spec.clone()),
+            Some(other) if other.create == spec.create => {}
+            Some(_) => {
+                return Err(Fault::FieldSpecConflict {
+                    path: spec.path.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Splits at `/`; `\/` is a slash.
+fn split(path: &str) -> Vec<String> {
+    let mut segments = vec![String::new()];
+    let mut rest = path.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if rest.peek() == Some(&'/') => {
+                rest.next();
+                push(&mut segments, '/');
+            }
+            '/' => segments.push(String::new()),
+            other => push(&mut segments, other),
+        }
+    }
+    if segments.first().is_some_and(String::is_empty) {
+        segments.remove(0);
+    }
+    segments
+}
+
+fn push(segments: &mut [String], c: char) {
+    if let Some(last) = segments.last_mut() {
+        last.push(c);
+    }
+}
+
+fn visit(
+    value: &mut Value,
+    path: &[String],
+    creates: Creates,
+    change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+) -> Result<(), FieldProblem> {
+    if path.is_empty() {
+        return change(value);
+    }
+    match value {
+        Value::Null => Ok(()),
+        Value::Array(items) => items
+            .iter_mut()
+            .try_for_each(|item| visit(item, path, creates, change)),
+        Value::Object(map) => visit_map(map, path, creates, change),
+        _ => Err(FieldProblem::NotCollection),
+    }
+}
+
+fn visit_map(
+    map: &mut Map<String, Value>,
+    path: &[String],
+    creates: Creates,
+    change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+) -> Result<(), FieldProblem> {
+    let Some((segment, rest)) = path.split_first() else {
+        return Ok(());
+    };
+    let (name, demands_list) = match segment.strip_suffix("[]") {
+        Some(name) => (name, true),
+        None => (segment.as_str(), false),
+    };
+    if name.is_empty() {
+        return Err(FieldProblem::EmptyName);
+    }
+    let created = match creates {
+        Creates::Nothing => None,
+        _ if demands_list => None,
+        Creates::Scalar if rest.is_empty() => Some(Value::from("")),
+        Creates::Scalar | Creates::Map => Some(Value::Object(Map::new())),
+    };
+    let field = match map.get_mut(name) {
+        Some(field) => {
+            if field.is_null() && demands_list {
+                *field = Value::Array(Vec::new());
+            } else if field.is_null()
+                && let Some(created) = created
+            {
+                *field = created;
+            }
+            field
+        }
+        None => match created {
+            Some(created) => map.entry(name.to_owned()).or_insert(created),
+            None => return Ok(()),
+        },
+    };
+    visit(field, rest, creates, change)
+}
+
+/// Sets an entry of a map field.
+pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<(), FieldProblem> {
+    match value {
+        Value::Object(map) => {
+            map.insert(key.to_owned(), text.into());
+            Ok(())
+        }
+        other => Err(FieldProblem::NotMap(node_kind(other))),
+    }
+}
+
+/// Sets a scalar field.
+pub(crate) fn set_scalar(value: &mut Value, scalar: Value) -> Result<(), FieldProblem> {
+    if value.is_object() || value.is_array() {
+        return Err(FieldProblem::NotScalar(node_kind(value)));
+    }
+    *value = scalar;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(path: &str, create: bool, creates: Creates, object: Value, expected: Value) {
+        let Value::Object(map) = object else {
+            panic!("no object");
+        };
+        let mut resource = Resource::new(map, crate::Origin::default());
+        let spec = FieldSpec::new("", "", "", path, create);
+        spec.visit(&mut resource, creates, &mut |value| {
+            *value = "X".into();
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(resource.object.into_value(), expected, "{path}");
+    }
+
+    #[test]
+    fn a_path_enters_lists_and_creates_maps() {
+        check("a/b", false, Creates::Scalar, json!({}), json!({}));
+        check("a/b", true, Creates::Scalar, json!({}), json!({"a": {"b": "X"}}));
+        check(
+            "a/b",
+            true,
+            Creates::Scalar,
+            json!({"a": null}),
+            json!({"a": {"b": "X"}}),
+        );
+        check(
+            "a/b",
+            false,
+            Creates::Scalar,
+            json!({"a": [{"b": 1}, {"c": 1}]}),
+            json!({"a": [{"b": "X"}, {"c": 1}]}),
+        );
+        check("a[]/b", true, Creates::Scalar, json!({}), json!({}));
+        check(
+            "a/x\\/y",
+            true,
+            Creates::Scalar,
+            json!({}),
+            json!({"a": {"x/y": "X"}}),
+        );
+    }
+
+    #[test]
+    fn a_path_through_a_scalar_is_an_error() {
+        let Value::Object(map) = json!({"kind": "K", "metadata": {"name": "n"}, "a": 1}) else {
+            panic!("no object");
+        };
+        let mut resource = Resource::new(map, crate::Origin::default());
+        let spec = FieldSpec::new("", "", "", "a/b", false);
+        let error = spec
+            .visit(&mut resource, Creates::Nothing, &mut |_| Ok(()))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "considering field 'a/b' of object K.[noVer].[noGrp]/n.[noNs]: expected sequence or mapping node"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! The lists of fields transformers change: kustomize's own, and what `configurations` add.
+
+use super::{FieldSpec, merge};
+use crate::error::Fault;
+use crate::kustomization::Configuration;
+use std::sync::{Arc, LazyLock};
+
+static BUILT_IN: LazyLock<Arc<Tables>> =
+    LazyLock::new(|| Arc::new(Tables::from_table(include_str!("../../data/field-specs.txt"))));
+
+/// All lists.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tables {
+    pub(crate) name_prefix: Vec<FieldSpec>,
+    pub(crate) name_suffix: Vec<FieldSpec>,
+    pub(crate) namespace: Vec<FieldSpec>,
+    pub(crate) labels: Vec<FieldSpec>,
+    pub(crate) common_labels: Vec<FieldSpec>,
+    pub(crate) template_labels: Vec<FieldSpec>,
+    pub(crate) volume_claim_template_labels: Vec<FieldSpec>,
+    pub(crate) common_annotations: Vec<FieldSpec>,
+    pub(crate) images: Vec<FieldSpec>,
+    pub(crate) replicas: Vec<FieldSpec>,
+    pub(crate) variables: Vec<FieldSpec>,
+    pub(crate) references: Vec<Reference>,
+}
+
+/// The fields that name objects of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Reference {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) fields: Vec<FieldSpec>,
+}
+
+impl Tables {
+    /// kustomize's own.
+    pub(crate) fn built_in() -> Arc<Self> {
+        Arc::clone(&BUILT_IN)
+    }
+
+    fn from_table(table: &str) -> Self {
+        let mut tables = Self::default();
+        let any = |word: &str| {
+            if word == "-" {
+                String::new()
+            } else {
+                word.to_owned()
+            }
+        };
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            match words[..] {
+                ["references", group, version, kind] => tables.references.push(Reference {
+                    group: any(group),
+                    version: any(version),
+                    kind: any(kind),
+                    fields: Vec::new(),
+                }),
+                [create, group, version, kind, path] => {
+                    let spec = FieldSpec::new(&any(group), &any(version), &any(kind), path, create == "+");
+                    if let Some(reference) = tables.references.last_mut() {
+                        reference.fields.push(spec);
+                    }
+                }
+                [list, create, group, version, kind, path] => {
+                    let spec = FieldSpec::new(&any(group), &any(version), &any(kind), path, create == "+");
+                    if let Some(list) = tables.list(list) {
+                        list.push(spec);
+                    }
+                }
+                _ => {}
+            }
+        }
+        tables
+    }
+
+    fn list(&mut self, name: &str) -> Option<&mut Vec<FieldSpec>> {
+        Some(match name {
+            "namePrefix" => &mut self.name_prefix,
+            "nameSuffix" => &mut self.name_suffix,
+            "namespace" => &mut self.namespace,
+            "commonLabels" => &mut self.common_labels,
+            "templateLabels" => &mut self.template_labels,
+            "volumeClaimTemplateLabels" => &mut self.volume_claim_template_labels,
+            "commonAnnotations" => &mut self.common_annotations,
+            "images" => &mut self.images,
+            "replicas" => &mut self.replicas,
+            "varReference" => &mut self.variables,
+            _ => return None,
+        })
+    }
+
+    /// Adds what a file of `configurations` says.
+    pub(crate) fn extend(&mut self, configuration: &Configuration) -> Result<(), Fault> {
+        let specs = |fields: &[crate::kustomization::FieldSpecField]| -> Vec<FieldSpec> {
+            fields.iter().map(FieldSpec::from_field).collect()
+        };
+        for (list, more) in [
+            (&mut self.name_prefix, &configuration.name_prefix),
+            (&mut self.name_suffix, &configuration.name_suffix),
+            (&mut self.namespace, &configuration.namespace),
+            (&mut self.labels, &configuration.labels),
+            (&mut self.common_labels, &configuration.common_labels),
+            (&mut self.template_labels, &configuration.template_labels),
+            (
+                &mut self.volume_claim_template_labels,
+                &configuration.volume_claim_template_labels,
+            ),
+            (&mut self.common_annotations, &configuration.common_annotations),
+            (&mut self.images, &configuration.images),
+            (&mut self.replicas, &configuration.replicas),
+            (&mut self.variables, &configuration.var_reference),
+        ] {
+            merge(list, &specs(more))?;
+        }
+        for reference in &configuration.name_reference {
+            self.refer(&Reference {
+                group: reference.group.clone(),
+                version: reference.version.clone(),
+                kind: reference.kind.clone(),
+                fields: specs(&reference.field_specs),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Adds another set of lists.
+    pub(crate) fn absorb(&mut self, other: &Self) -> Result<(), Fault> {
+        let Self {
+            name_prefix,
+            name_suffix,
+            namespace,
+            labels,
+            common_labels,
+            template_labels,
+            volume_claim_template_labels,
+            common_annotations,
+            images,
+            replicas,
+            variables,
+            references,
+        } = other;
+        for (list, more) in [
+            (&mut self.name_prefix, name_prefix),
+            (&mut self.name_suffix, name_suffix),
+            (&mut self.namespace, namespace),
+            (&mut self.labels, labels),
+            (&mut self.common_labels, common_labels),
+            (&mut self.template_labels, template_labels),
+            (
+                &mut self.volume_claim_template_labels,
+                volume_claim_template_labels,
+            ),
+            (&mut self.common_annotations, common_annotations),
+            (&mut self.images, images),
+            (&mut self.replicas, replicas),
+            (&mut self.variables, variables),
+        ] {
+            merge(list, more)?;
+        }
+        references.iter().try_for_each(|reference| self.refer(reference))
+    }
+
+    fn refer(&mut self, reference: &Reference) -> Result<(), Fault> {
+        let same = self.references.iter_mut().find(|other| {
+            other.group == reference.group
+                && other.version == reference.version
+                && other.kind == reference.kind
+        });
+        match same {
+            Some(known) => merge(&mut known.fields, &reference.fields),
+            None => {
+                self.references.push(reference.clone());
+                Ok(())
+            }
+        }
+    }
+}

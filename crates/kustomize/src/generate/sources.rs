@@ -1,0 +1,136 @@
+//! Where generated data comes from: env files, literals, files, in this order.
+
+use crate::error::Fault;
+use crate::kustomization::GeneratorFields;
+use crate::loader::Loader;
+use std::collections::{BTreeMap, HashSet};
+
+/// All keys and values of an entry. A key twice is an error.
+pub(super) fn collect(
+    fields: &GeneratorFields,
+    root: &str,
+    loader: &mut Loader<'_>,
+) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
+    let mut pairs = Vec::new();
+    for path in &fields.envs {
+        let (_, content) = loader.read(root, path)?;
+        env_file(&content, path, &mut pairs)?;
+    }
+    for literal in &fields.literals {
+        pairs.push(parse_literal(literal)?);
+    }
+    for source in &fields.files {
+        let (key, path) = parse_file(source)?;
+        let (_, content) = loader.read(root, path)?;
+        pairs.push((key.to_owned(), content.to_vec()));
+    }
+    let mut data = BTreeMap::new();
+    let mut seen = HashSet::new();
+    for (key, value) in pairs {
+        if !valid_key(&key) {
+            return Err(Fault::Key { key });
+        }
+        if !seen.insert(key.clone()) {
+            return Err(Fault::RepeatedKey {
+                name: fields.name.clone(),
+                key,
+            });
+        }
+        data.insert(key, value);
+    }
+    Ok(data)
+}
+
+/// Whether a ConfigMap or Secret may have this key.
+fn valid_key(key: &str) -> bool {
+    !key.is_empty()
+        && key.len() <= 253
+        && key != "."
+        && key != ".."
+        && !key.starts_with("..")
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// `key=value`; one pair of quotes round the value goes.
+fn parse_literal(literal: &str) -> Result<(String, Vec<u8>), Fault> {
+    match literal.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), unquoted(value).as_bytes().to_vec())),
+        _ => Err(Fault::Literal {
+            literal: literal.to_owned(),
+        }),
+    }
+}
+
+fn unquoted(value: &str) -> &str {
+    for quote in ['"', '\''] {
+        if value.len() >= 2
+            && let Some(inner) = value
+                .strip_prefix(quote)
+                .and_then(|rest| rest.strip_suffix(quote))
+        {
+            return inner;
+        }
+    }
+    value
+}
+
+/// `path` (the key is its last segment) or `key=path`.
+fn parse_file(source: &str) -> Result<(&str, &str), Fault> {
+    let fault = |text: String| Err(Fault::FileSource(text));
+    let mut parts = source.split('=');
+    match (parts.next().unwrap_or_default(), parts.next(), parts.next()) {
+        (path, None, _) => Ok((crate::path::name(path.trim_end_matches('/')), path)),
+        (_, Some(_), Some(_)) => fault(format!("source {source:?} key name or file path contains '='")),
+        ("", Some(path), None) => fault(format!(
+            "missing key name for file path {path:?} in source {source:?}"
+        )),
+        (key, Some(""), None) => fault(format!(
+            "missing file path for key name {key:?} in source {source:?}"
+        )),
+        (key, Some(path), None) => Ok((key, path)),
+    }
+}
+
+/// Lines of `KEY=value`; blank ones and comments do not count, a key alone has an empty value.
+fn env_file(content: &[u8], path: &str, pairs: &mut Vec<(String, Vec<u8>)>) -> Result<(), Fault> {
+    for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let Ok(line) = std::str::from_utf8(line) else {
+            return Err(Fault::EnvText {
+                path: path.to_owned(),
+                line: index + 1,
+            });
+        };
+        let line = if index == 0 {
+            line.trim_start_matches('\u{feff}')
+        } else {
+            line
+        };
+        let line = line.trim_start();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (key, value) = line.split_once('=').unwrap_or((line, ""));
+        if !valid_env_key(key) {
+            return Err(Fault::EnvKey {
+                key: key.to_owned(),
+                path: path.to_owned(),
+            });
+        }
+        pairs.push((key.to_owned(), value.as_bytes().to_vec()));
+    }
+    Ok(())
+}
+
+/// The names Kubernetes allows environment variables: letters, digits, `_`, `-`, `.`, no digit first.
+fn valid_env_key(key: &str) -> bool {
+    !key.is_empty()
+        && key != "."
+        && key != ".."
+        && !key.starts_with(|c: char| c.is_ascii_digit())
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}

@@ -1,0 +1,624 @@
+//! The fields of a kustomization file.
+
+use super::decode::Shape;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+type Texts = BTreeMap<String, String>;
+
+/// All fields, kustomize api 0.21's names.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Fields {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) metadata: Option<Value>,
+    pub(crate) openapi: Texts,
+    pub(crate) name_prefix: String,
+    pub(crate) name_suffix: String,
+    pub(crate) namespace: String,
+    pub(crate) common_labels: Texts,
+    pub(crate) labels: Vec<LabelField>,
+    pub(crate) common_annotations: Texts,
+    pub(crate) patches_strategic_merge: Vec<String>,
+    pub(crate) patches_json6902: Vec<Patch>,
+    pub(crate) patches: Vec<Patch>,
+    pub(crate) images: Vec<Image>,
+    pub(crate) image_tags: Vec<Image>,
+    pub(crate) replacements: Vec<Replacement>,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) vars: Vec<Variable>,
+    pub(crate) sort_options: Option<SortOptions>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) components: Vec<String>,
+    pub(crate) crds: Vec<String>,
+    pub(crate) bases: Vec<String>,
+    pub(crate) config_map_generator: Vec<GeneratorFields>,
+    pub(crate) secret_generator: Vec<GeneratorFields>,
+    pub(crate) helm_globals: Option<Value>,
+    pub(crate) helm_charts: Vec<Value>,
+    pub(crate) helm_chart_inflation_generator: Vec<Value>,
+    pub(crate) generator_options: Option<GeneratorOptions>,
+    pub(crate) configurations: Vec<String>,
+    pub(crate) generators: Vec<String>,
+    pub(crate) transformers: Vec<String>,
+    pub(crate) validators: Vec<String>,
+    pub(crate) build_metadata: Vec<String>,
+}
+
+impl Fields {
+    /// Whether nothing but `apiVersion`, `kind` and `metadata` is set.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self {
+            api_version: _,
+            kind: _,
+            metadata: _,
+            openapi,
+            name_prefix,
+            name_suffix,
+            namespace,
+            common_labels,
+            labels,
+            common_annotations,
+            patches_strategic_merge,
+            patches_json6902,
+            patches,
+            images,
+            image_tags,
+            replacements,
+            replicas,
+            vars,
+            sort_options,
+            resources,
+            components,
+            crds,
+            bases,
+            config_map_generator,
+            secret_generator,
+            helm_globals,
+            helm_charts,
+            helm_chart_inflation_generator,
+            generator_options,
+            configurations,
+            generators,
+            transformers,
+            validators,
+            build_metadata,
+        } = self;
+        openapi.is_empty()
+            && [name_prefix, name_suffix, namespace]
+                .iter()
+                .all(|text| text.is_empty())
+            && common_labels.is_empty()
+            && labels.is_empty()
+            && common_annotations.is_empty()
+            && patches_strategic_merge.is_empty()
+            && patches_json6902.is_empty()
+            && patches.is_empty()
+            && images.is_empty()
+            && image_tags.is_empty()
+            && replacements.is_empty()
+            && replicas.is_empty()
+            && vars.is_empty()
+            && sort_options.is_none()
+            && [resources, components, crds, bases]
+                .iter()
+                .all(|list| list.is_empty())
+            && config_map_generator.is_empty()
+            && secret_generator.is_empty()
+            && helm_globals.is_none()
+            && helm_charts.is_empty()
+            && helm_chart_inflation_generator.is_empty()
+            && generator_options.is_none()
+            && [
+                configurations,
+                generators,
+                transformers,
+                validators,
+                build_metadata,
+            ]
+            .iter()
+            .all(|list| list.is_empty())
+    }
+
+    /// Deprecated fields take the place their successors have. `bases` and `imageTags` come last.
+    pub(super) fn adopt_deprecated(&mut self) {
+        let images = std::mem::take(&mut self.image_tags);
+        self.images.extend(images);
+        for generator in self
+            .config_map_generator
+            .iter_mut()
+            .chain(&mut self.secret_generator)
+        {
+            let env = std::mem::take(&mut generator.env);
+            if !env.is_empty() {
+                generator.envs.push(env);
+            }
+        }
+    }
+}
+
+/// `labels[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LabelField {
+    pub(crate) pairs: Texts,
+    pub(crate) include_selectors: bool,
+    pub(crate) include_templates: bool,
+    pub(crate) include_volume_claim_templates: bool,
+    pub(crate) fields: Vec<FieldSpecField>,
+}
+
+/// A field specification as users write it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct FieldSpecField {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) path: String,
+    pub(crate) create: bool,
+}
+
+/// `patches[]` and `patchesJson6902[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Patch {
+    pub(crate) path: String,
+    pub(crate) patch: String,
+    pub(crate) target: Option<Selector>,
+    pub(crate) options: PatchOptions,
+}
+
+/// `patches[].options`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PatchOptions {
+    pub(crate) allow_name_change: bool,
+    pub(crate) allow_kind_change: bool,
+}
+
+/// Which objects are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Selector {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) label_selector: String,
+    pub(crate) annotation_selector: String,
+}
+
+/// `images[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Image {
+    pub(crate) name: String,
+    pub(crate) new_name: String,
+    pub(crate) new_tag: String,
+    pub(crate) tag_suffix: String,
+    pub(crate) digest: String,
+}
+
+/// `replicas[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Replica {
+    pub(crate) name: String,
+    pub(crate) count: i64,
+}
+
+/// `vars[]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) objref: Target,
+    pub(crate) fieldref: FieldReference,
+}
+
+/// The object a variable is read from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Target {
+    pub(crate) api_version: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+}
+
+/// The field a variable is read from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FieldReference {
+    pub(crate) field_path: String,
+}
+
+/// `replacements[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Replacement {
+    pub(crate) path: String,
+    pub(crate) source: Option<ReplacementSource>,
+    pub(crate) source_value: Option<String>,
+    pub(crate) targets: Vec<ReplacementTarget>,
+}
+
+/// Where a replacement's value comes from.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReplacementSource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) field_path: String,
+    pub(crate) options: Option<FieldOptions>,
+}
+
+/// Where a replacement's value goes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReplacementTarget {
+    pub(crate) select: Option<Selector>,
+    pub(crate) reject: Vec<Selector>,
+    pub(crate) field_paths: Vec<String>,
+    pub(crate) options: Option<FieldOptions>,
+}
+
+/// Which part of a field is meant.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FieldOptions {
+    pub(crate) delimiter: String,
+    pub(crate) index: i64,
+    pub(crate) encoding: String,
+    pub(crate) create: bool,
+}
+
+/// `sortOptions`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SortOptions {
+    pub(crate) order: String,
+    pub(crate) legacy_sort_options: Option<LegacySortOptions>,
+}
+
+/// `sortOptions.legacySortOptions`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LegacySortOptions {
+    pub(crate) order_first: Vec<String>,
+    pub(crate) order_last: Vec<String>,
+}
+
+/// `configMapGenerator[]` and `secretGenerator[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct GeneratorFields {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) behavior: String,
+    pub(crate) literals: Vec<String>,
+    pub(crate) files: Vec<String>,
+    pub(crate) envs: Vec<String>,
+    pub(crate) env: String,
+    pub(crate) options: Option<GeneratorOptions>,
+    pub(crate) r#type: String,
+}
+
+/// `generatorOptions`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct GeneratorOptions {
+    pub(crate) labels: Texts,
+    pub(crate) annotations: Texts,
+    pub(crate) disable_name_suffix_hash: bool,
+    pub(crate) immutable: bool,
+}
+
+/// A file of `configurations`: field specifications by list.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Configuration {
+    pub(crate) name_prefix: Vec<FieldSpecField>,
+    pub(crate) name_suffix: Vec<FieldSpecField>,
+    pub(crate) namespace: Vec<FieldSpecField>,
+    pub(crate) labels: Vec<FieldSpecField>,
+    pub(crate) common_labels: Vec<FieldSpecField>,
+    pub(crate) template_labels: Vec<FieldSpecField>,
+    pub(crate) volume_claim_template_labels: Vec<FieldSpecField>,
+    pub(crate) common_annotations: Vec<FieldSpecField>,
+    pub(crate) name_reference: Vec<ReferenceField>,
+    pub(crate) var_reference: Vec<FieldSpecField>,
+    pub(crate) images: Vec<FieldSpecField>,
+    pub(crate) replicas: Vec<FieldSpecField>,
+}
+
+/// `nameReference[]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReferenceField {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) field_specs: Vec<FieldSpecField>,
+}
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const FIELD_SPEC: Shape = Shape::Struct {
+    name: "FieldSpec",
+    fields: &[
+        ("group", Shape::Text),
+        ("version", Shape::Text),
+        ("kind", Shape::Text),
+        ("path", Shape::Text),
+        ("create", Shape::Flag),
+    ],
+};
+
+const FIELD_SPECS: Shape = Shape::List(&FIELD_SPEC);
+
+const SELECTOR: Shape = Shape::Struct {
+    name: "Selector",
+    fields: &[
+        ("group", Shape::Text),
+        ("version", Shape::Text),
+        ("kind", Shape::Text),
+        ("name", Shape::Text),
+        ("namespace", Shape::Text),
+        ("labelSelector", Shape::Text),
+        ("annotationSelector", Shape::Text),
+    ],
+};
+
+const PATCH: Shape = Shape::Struct {
+    name: "Patch",
+    fields: &[
+        ("path", Shape::Text),
+        ("patch", Shape::Text),
+        ("target", SELECTOR),
+        (
+            "options",
+            Shape::Struct {
+                name: "PatchArgs",
+                fields: &[("allowNameChange", Shape::Flag), ("allowKindChange", Shape::Flag)],
+            },
+        ),
+    ],
+};
+
+const IMAGE: Shape = Shape::Struct {
+    name: "Image",
+    fields: &[
+        ("name", Shape::Text),
+        ("newName", Shape::Text),
+        ("newTag", Shape::Text),
+        ("tagSuffix", Shape::Text),
+        ("digest", Shape::Text),
+    ],
+};
+
+const GENERATOR_OPTIONS: Shape = Shape::Struct {
+    name: "GeneratorOptions",
+    fields: &[
+        ("labels", Shape::Texts),
+        ("annotations", Shape::Texts),
+        ("disableNameSuffixHash", Shape::Flag),
+        ("immutable", Shape::Flag),
+    ],
+};
+
+const CONFIG_MAP: Shape = Shape::Struct {
+    name: "ConfigMapArgs",
+    fields: &[
+        ("namespace", Shape::Text),
+        ("name", Shape::Text),
+        ("behavior", Shape::Text),
+        ("literals", TEXTS),
+        ("files", TEXTS),
+        ("envs", TEXTS),
+        ("env", Shape::Text),
+        ("options", GENERATOR_OPTIONS),
+    ],
+};
+
+const SECRET: Shape = Shape::Struct {
+    name: "SecretArgs",
+    fields: &[
+        ("namespace", Shape::Text),
+        ("name", Shape::Text),
+        ("behavior", Shape::Text),
+        ("literals", TEXTS),
+        ("files", TEXTS),
+        ("envs", TEXTS),
+        ("env", Shape::Text),
+        ("options", GENERATOR_OPTIONS),
+        ("type", Shape::Text),
+    ],
+};
+
+const FIELD_OPTIONS: Shape = Shape::Struct {
+    name: "FieldOptions",
+    fields: &[
+        ("delimiter", Shape::Text),
+        ("index", Shape::Integer),
+        ("encoding", Shape::Text),
+        ("create", Shape::Flag),
+    ],
+};
+
+/// A replacement, in a kustomization or in a file of its own.
+pub(crate) const REPLACEMENT: Shape = Shape::Struct {
+    name: "ReplacementField",
+    fields: &[
+        ("path", Shape::Text),
+        (
+            "source",
+            Shape::Struct {
+                name: "SourceSelector",
+                fields: &[
+                    ("group", Shape::Text),
+                    ("version", Shape::Text),
+                    ("kind", Shape::Text),
+                    ("name", Shape::Text),
+                    ("namespace", Shape::Text),
+                    ("fieldPath", Shape::Text),
+                    ("options", FIELD_OPTIONS),
+                ],
+            },
+        ),
+        ("sourceValue", Shape::Text),
+        (
+            "targets",
+            Shape::List(&Shape::Struct {
+                name: "TargetSelector",
+                fields: &[
+                    ("select", SELECTOR),
+                    ("reject", Shape::List(&SELECTOR)),
+                    ("fieldPaths", TEXTS),
+                    ("options", FIELD_OPTIONS),
+                ],
+            }),
+        ),
+    ],
+};
+
+const VARIABLE: Shape = Shape::Struct {
+    name: "Var",
+    fields: &[
+        ("name", Shape::Text),
+        (
+            "objref",
+            Shape::Struct {
+                name: "Target",
+                fields: &[
+                    ("apiVersion", Shape::Text),
+                    ("group", Shape::Text),
+                    ("version", Shape::Text),
+                    ("kind", Shape::Text),
+                    ("name", Shape::Text),
+                    ("namespace", Shape::Text),
+                ],
+            },
+        ),
+        (
+            "fieldref",
+            Shape::Struct {
+                name: "FieldSelector",
+                fields: &[("fieldPath", Shape::Text)],
+            },
+        ),
+    ],
+};
+
+/// The whole file.
+pub(super) static KUSTOMIZATION: Shape = Shape::Struct {
+    name: "Kustomization",
+    fields: &[
+        ("apiVersion", Shape::Text),
+        ("kind", Shape::Text),
+        ("metadata", Shape::Any),
+        ("openapi", Shape::Texts),
+        ("namePrefix", Shape::Text),
+        ("nameSuffix", Shape::Text),
+        ("namespace", Shape::Text),
+        ("commonLabels", Shape::Texts),
+        (
+            "labels",
+            Shape::List(&Shape::Struct {
+                name: "Label",
+                fields: &[
+                    ("pairs", Shape::Texts),
+                    ("includeSelectors", Shape::Flag),
+                    ("includeTemplates", Shape::Flag),
+                    ("includeVolumeClaimTemplates", Shape::Flag),
+                    ("fields", FIELD_SPECS),
+                ],
+            }),
+        ),
+        ("commonAnnotations", Shape::Texts),
+        ("patchesStrategicMerge", TEXTS),
+        ("patchesJson6902", Shape::List(&PATCH)),
+        ("patches", Shape::List(&PATCH)),
+        ("images", Shape::List(&IMAGE)),
+        ("imageTags", Shape::List(&IMAGE)),
+        ("replacements", Shape::List(&REPLACEMENT)),
+        (
+            "replicas",
+            Shape::List(&Shape::Struct {
+                name: "Replica",
+                fields: &[("name", Shape::Text), ("count", Shape::Integer)],
+            }),
+        ),
+        ("vars", Shape::List(&VARIABLE)),
+        (
+            "sortOptions",
+            Shape::Struct {
+                name: "SortOptions",
+                fields: &[
+                    ("order", Shape::Text),
+                    (
+                        "legacySortOptions",
+                        Shape::Struct {
+                            name: "LegacySortOptions",
+                            fields: &[("orderFirst", TEXTS), ("orderLast", TEXTS)],
+                        },
+                    ),
+                ],
+            },
+        ),
+        ("resources", TEXTS),
+        ("components", TEXTS),
+        ("crds", TEXTS),
+        ("bases", TEXTS),
+        ("configMapGenerator", Shape::List(&CONFIG_MAP)),
+        ("secretGenerator", Shape::List(&SECRET)),
+        ("helmGlobals", Shape::Any),
+        ("helmCharts", Shape::List(&Shape::Any)),
+        ("helmChartInflationGenerator", Shape::List(&Shape::Any)),
+        ("generatorOptions", GENERATOR_OPTIONS),
+        ("configurations", TEXTS),
+        ("generators", TEXTS),
+        ("transformers", TEXTS),
+        ("validators", TEXTS),
+        ("buildMetadata", TEXTS),
+    ],
+};
+
+/// A file of `configurations`.
+pub(crate) static CONFIGURATION: Shape = Shape::Struct {
+    name: "TransformerConfig",
+    fields: &[
+        ("namePrefix", FIELD_SPECS),
+        ("nameSuffix", FIELD_SPECS),
+        ("namespace", FIELD_SPECS),
+        ("labels", FIELD_SPECS),
+        ("commonLabels", FIELD_SPECS),
+        ("templateLabels", FIELD_SPECS),
+        ("volumeClaimTemplateLabels", FIELD_SPECS),
+        ("commonAnnotations", FIELD_SPECS),
+        (
+            "nameReference",
+            Shape::List(&Shape::Struct {
+                name: "NameBackReferences",
+                fields: &[
+                    ("group", Shape::Text),
+                    ("version", Shape::Text),
+                    ("kind", Shape::Text),
+                    ("fieldSpecs", FIELD_SPECS),
+                ],
+            }),
+        ),
+        ("varReference", FIELD_SPECS),
+        ("images", FIELD_SPECS),
+        ("replicas", FIELD_SPECS),
+    ],
+};

@@ -1,0 +1,188 @@
+//! The kustomization file: finding it, reading it as Go does, its fields.
+//!
+//! Reading is `encoding/json` with unknown fields refused, over what
+//! `sigs.k8s.io/yaml` makes of the text: field names match whatever their case,
+//! null sets nothing, repeated keys pass and the last one counts.
+
+mod decode;
+mod fields;
+
+pub(crate) use decode::decode;
+pub(crate) use fields::{
+    CONFIGURATION, Configuration, FieldOptions, FieldSpecField, Fields, GeneratorFields, GeneratorOptions,
+    Image, LabelField, Patch, REPLACEMENT, ReferenceField, Replacement, ReplacementSource, ReplacementTarget,
+    Replica, Selector, SortOptions, Variable,
+};
+
+use crate::error::{BuildError, Fault, Place};
+use crate::loader::{Loader, at};
+use crate::tree::EntryKind;
+use equate_manifest::yaml::{self, Dialect, Duplicates, Options, Spans};
+use std::collections::HashMap;
+
+/// The names a kustomization file may have.
+pub(crate) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+const VERSION: &str = "kustomize.config.k8s.io/v1beta1";
+const COMPONENT_VERSION: &str = "kustomize.config.k8s.io/v1alpha1";
+const KIND: &str = "Kustomization";
+const COMPONENT: &str = "Component";
+
+/// A kustomization file that was read.
+#[derive(Debug)]
+pub(crate) struct Kustomization {
+    /// The file; the directory's would-be file if it was generated.
+    pub(crate) path: String,
+    /// The directory.
+    pub(crate) root: String,
+    pub(crate) fields: Fields,
+    spans: Spans,
+    /// Canonical field names to the spellings of the file, where they differ.
+    spellings: HashMap<String, String>,
+}
+
+impl Kustomization {
+    /// One that no file holds.
+    pub(crate) fn generated(root: &str, fields: Fields) -> Self {
+        Self {
+            path: crate::path::join(root, FILE_NAMES[0]).unwrap_or_default(),
+            root: root.to_owned(),
+            fields,
+            spans: Spans::default(),
+            spellings: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn is_component(&self) -> bool {
+        self.fields.kind == COMPONENT
+    }
+
+    /// The file's base name, as origin annotations give it.
+    pub(crate) fn file_name(&self) -> &str {
+        crate::path::name(&self.path)
+    }
+
+    /// Where a field or one of its items stands, or the nearest that has a place.
+    pub(crate) fn place(&self, segments: &[&str]) -> Place {
+        let mut segments: Vec<&str> = segments.to_vec();
+        if let Some(first) = segments.first_mut()
+            && let Some(spelling) = self.spellings.get(*first)
+        {
+            *first = spelling;
+        }
+        while !segments.is_empty() {
+            let pointer: String = segments.iter().flat_map(|segment| ["/", segment]).collect();
+            if let Some(place) = self.spans.get(&pointer) {
+                return Place {
+                    path: self.path.clone(),
+                    line: place.line,
+                    column: place.column,
+                };
+            }
+            segments.pop();
+        }
+        Place::file(&self.path)
+    }
+
+    /// The place of item `index` of a list field.
+    pub(crate) fn item(&self, field: &str, index: usize) -> Place {
+        self.place(&[field, &index.to_string()])
+    }
+}
+
+/// The kustomization file of a directory, if it has one. Several are an error.
+pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>, BuildError> {
+    let mut found = None;
+    for name in FILE_NAMES {
+        let path = crate::path::join(root, name).unwrap_or_default();
+        if matches!(loader.locate(&path), Some((_, EntryKind::File))) {
+            if found.is_some() {
+                return Err(at(Place::file(root))(Fault::SeveralKustomizations {
+                    root: root.to_owned(),
+                }));
+            }
+            found = Some(name.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the file `name` of the directory `root`.
+pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Kustomization, BuildError> {
+    let path = crate::path::join(root, name).unwrap_or_default();
+    let (_, text) = loader.read_text(root, name).map_err(at(Place::file(&path)))?;
+    parse(&text, root, path)
+}
+
+/// Reads the text of a kustomization file.
+pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomization, BuildError> {
+    let options = Options {
+        dialect: Dialect::Yaml11,
+        duplicates: Duplicates::Collect,
+        spans: true,
+        ..Options::default()
+    };
+    let documents = yaml::load(text, &options).map_err(|error| BuildError {
+        place: Place {
+            path: path.clone(),
+            line: error.line,
+            column: error.column,
+        },
+        fault: Fault::Yaml(error.fault),
+    })?;
+    let Some(document) = documents.into_iter().next() else {
+        return Err(at(Place::file(path))(Fault::EmptyKustomization));
+    };
+    let mut kustomization = Kustomization {
+        path,
+        root: root.to_owned(),
+        fields: Fields::default(),
+        spans: document.spans,
+        spellings: HashMap::new(),
+    };
+    let decoded = decode::<Fields>(
+        document.value,
+        &fields::KUSTOMIZATION,
+        &mut kustomization.spellings,
+    );
+    kustomization.fields = decoded.map_err(|(segments, fault)| {
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        BuildError {
+            place: kustomization.place(&segments),
+            fault,
+        }
+    })?;
+    check(&mut kustomization)?;
+    Ok(kustomization)
+}
+
+/// Defaults, deprecated fields under their new names, and what may not be.
+fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
+    let fields = &mut kustomization.fields;
+    if fields.is_empty() {
+        return Err(at(Place::file(&kustomization.path))(Fault::EmptyKustomization));
+    }
+    if fields.kind.is_empty() {
+        KIND.clone_into(&mut fields.kind);
+    }
+    let version = if fields.kind == COMPONENT {
+        COMPONENT_VERSION
+    } else {
+        VERSION
+    };
+    if fields.api_version.is_empty() {
+        version.clone_into(&mut fields.api_version);
+    }
+    fields.adopt_deprecated();
+    if fields.kind != KIND && fields.kind != COMPONENT {
+        return Err(at(kustomization.place(&["kind"]))(Fault::Kind));
+    }
+    if kustomization.fields.api_version != version {
+        let kind = kustomization.fields.kind.clone();
+        return Err(at(kustomization.place(&["apiVersion"]))(Fault::ApiVersion {
+            kind,
+            version,
+        }));
+    }
+    Ok(())
+}

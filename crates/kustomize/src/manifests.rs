@@ -1,0 +1,183 @@
+//! Resources from text: documents, `List` expansion, what a manifest must have.
+
+use crate::Origin;
+use crate::error::{BuildError, Fault, Place};
+use crate::resource::Resource;
+use equate_manifest::json::type_name;
+use equate_manifest::yaml::{self, Dialect, Options};
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+
+/// Reads all resources of a text. `path` is the file they stand in.
+///
+/// `kind: XxxList` with `items` is replaced by its items, which come after
+/// everything else of the text.
+pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
+    let options = Options {
+        dialect: Dialect::Yaml12,
+        ..Options::default()
+    };
+    let documents = yaml::load(text, &options).map_err(|error| BuildError {
+        place: Place {
+            path: path.to_owned(),
+            line: error.line,
+            column: error.column,
+        },
+        fault: Fault::Yaml(error.fault),
+    })?;
+    let mut queue = VecDeque::with_capacity(documents.len());
+    for document in documents {
+        let place = Place {
+            path: path.to_owned(),
+            line: document.place.line,
+            column: document.place.column,
+        };
+        if let Some(object) = manifest(document.value, &place)? {
+            queue.push_back((object, place));
+        }
+    }
+    let mut resources = Vec::with_capacity(queue.len());
+    while let Some((mut object, place)) = queue.pop_front() {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if !kind.ends_with("List") || !object.contains_key("items") {
+            let line = place.line;
+            resources.push(Resource::new(
+                object,
+                Origin {
+                    path: place.path,
+                    line,
+                },
+            ));
+            continue;
+        }
+        match object.remove("items") {
+            Some(Value::Array(items)) => {
+                for item in items {
+                    if let Some(item) = manifest(item, &place)? {
+                        queue.push_back((item, place.clone()));
+                    }
+                }
+            }
+            None | Some(Value::Null) => {}
+            Some(other) => {
+                let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+                return Err(BuildError {
+                    place,
+                    fault: Fault::ListItems {
+                        kind: kind.to_owned(),
+                        found: type_name(&other),
+                    },
+                });
+            }
+        }
+    }
+    Ok(resources)
+}
+
+/// A document that is a manifest; `None` if it is empty.
+fn manifest(value: Value, place: &Place) -> Result<Option<Map<String, Value>>, BuildError> {
+    let object = match value {
+        Value::Null => return Ok(None),
+        Value::Object(object) if object.is_empty() => return Ok(None),
+        Value::Object(object) => object,
+        other => {
+            return Err(BuildError {
+                place: place.clone(),
+                fault: Fault::NotMap {
+                    found: type_name(&other),
+                },
+            });
+        }
+    };
+    check(&object).map_err(|fault| BuildError {
+        place: place.clone(),
+        fault,
+    })?;
+    Ok(Some(object))
+}
+
+fn check(object: &Map<String, Value>) -> Result<(), Fault> {
+    let text = |map: &Map<String, Value>, key: &str, field: &'static str| match map.get(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other @ (Value::Array(_) | Value::Object(_))) => Err(Fault::FieldType {
+            field,
+            wanted: "string",
+            found: type_name(other),
+        }),
+        Some(other) => Ok(other.to_string()),
+    };
+    let api_version = text(object, "apiVersion", "apiVersion")?;
+    let kind = text(object, "kind", "kind")?;
+    let name = match object.get("metadata") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::Object(metadata)) => {
+            for (field, shown) in [
+                ("labels", "metadata.labels"),
+                ("annotations", "metadata.annotations"),
+            ] {
+                if let Some(other) = metadata
+                    .get(field)
+                    .filter(|value| !value.is_object() && !value.is_null())
+                {
+                    return Err(Fault::FieldType {
+                        field: shown,
+                        wanted: "map",
+                        found: type_name(other),
+                    });
+                }
+            }
+            text(metadata, "namespace", "metadata.namespace")?;
+            text(metadata, "name", "metadata.name")?
+        }
+        Some(other) => {
+            return Err(Fault::FieldType {
+                field: "metadata",
+                wanted: "map",
+                found: type_name(other),
+            });
+        }
+    };
+    if kind.is_empty() {
+        return Err(Fault::NoMetadata);
+    }
+    if name.is_empty() && !kind.ends_with("List") {
+        return Err(Fault::NoName { api_version, kind });
+    }
+    let mut path = String::new();
+    for (key, value) in object {
+        if let Some(path) = empty_item(value, key, &mut path) {
+            return Err(Fault::EmptyItem {
+                path,
+                object: format!("{api_version} {kind} {name}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The path of the first null that stands in a list.
+fn empty_item(value: &Value, key: &str, path: &mut String) -> Option<String> {
+    let before = path.len();
+    path.push('.');
+    path.push_str(key);
+    let found = match value {
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            if item.is_null() {
+                return Some(format!("{path}[{index}]"));
+            }
+            if item.is_object() || item.is_array() {
+                empty_item(item, &index.to_string(), path)
+            } else {
+                None
+            }
+        }),
+        Value::Object(map) => map
+            .iter()
+            .filter(|(_, value)| value.is_object() || value.is_array())
+            .find_map(|(key, value)| empty_item(value, key, path)),
+        _ => None,
+    };
+    path.truncate(before);
+    found
+}

@@ -1,0 +1,474 @@
+//! Strategic merge, as kustomize does it.
+//!
+//! It differs from the API server's: new list items go before those that are
+//! there, lists of unknown kinds are replaced, `$patch` is the only directive,
+//! a null that is there stays unless the patch mentions it. The rules are those
+//! of kyaml's `merge2`, quirks included: where upstream walks a new value as if
+//! it merged with itself, [`absorb`](Merger::absorb) does the same.
+
+use crate::error::{Fault, node_kind};
+use crate::resource::scalar_text;
+use crate::schema::{FieldType, Node};
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+const DIRECTIVE: &str = "$patch";
+
+/// Merges `patch` into `target`; `None` if nothing remains.
+pub(super) fn merge(
+    target: Map<String, Value>,
+    patch: Map<String, Value>,
+    root: FieldType<'_>,
+) -> Result<Option<Value>, MergeFault> {
+    let mut merger = Merger { path: Vec::new() };
+    merger.both(Value::Object(target), Value::Object(patch), root)
+}
+
+/// What is wrong with a patch, and where in it.
+#[derive(Debug)]
+pub(super) enum MergeFault {
+    Directive(String),
+    Kind {
+        path: String,
+        expected: &'static str,
+        found: &'static str,
+    },
+}
+
+impl MergeFault {
+    pub(super) fn of(self, id: &str) -> Fault {
+        match self {
+            Self::Directive(directive) => Fault::Directive { directive },
+            Self::Kind {
+                path,
+                expected,
+                found,
+            } => Fault::MergeKind {
+                id: id.to_owned(),
+                path,
+                expected,
+                found,
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Directive {
+    Merge,
+    Replace,
+    Delete,
+}
+
+struct Merger {
+    path: Vec<String>,
+}
+
+impl Merger {
+    /// A value that is there and what the patch says of it.
+    fn both(&mut self, dest: Value, patch: Value, field: FieldType<'_>) -> Result<Option<Value>, MergeFault> {
+        match (dest, patch) {
+            (_, Value::Null) => Ok(None),
+            (Value::Null, patch) => self.absorb(patch, field),
+            (Value::Object(dest), Value::Object(patch)) => self.maps(dest, patch, field),
+            (Value::Array(dest), Value::Array(patch)) => match field {
+                FieldType::MergingList(items, keys) => self.lists(dest, patch, items, keys),
+                _ => Ok(Some(Value::Array(patch))),
+            },
+            (dest, patch) => {
+                let (expected, found) = (node_kind(&dest), node_kind(&patch));
+                if expected == found {
+                    return Ok(Some(patch));
+                }
+                Err(MergeFault::Kind {
+                    path: self.path.join("."),
+                    expected,
+                    found,
+                })
+            }
+        }
+    }
+
+    fn maps(
+        &mut self,
+        mut dest: Map<String, Value>,
+        mut patch: Map<String, Value>,
+        field: FieldType<'_>,
+    ) -> Result<Option<Value>, MergeFault> {
+        match map_directive(&mut patch)? {
+            Directive::Delete => return Ok(None),
+            Directive::Replace => return self.absorb_map(patch, field),
+            Directive::Merge => {}
+        }
+        for (key, value) in patch {
+            self.path.push(key);
+            let key = self.path.last().cloned().unwrap_or_default();
+            let field = of(field, &key);
+            let merged = match dest.remove(&key) {
+                Some(current) => self.both(current, value, field)?,
+                None => self.absorb(value, field)?,
+            };
+            if let Some(merged) = merged.filter(|value| !value.is_null()) {
+                dest.insert(key, merged);
+            }
+            self.path.pop();
+        }
+        self.settle_rest(&mut dest, field)?;
+        Ok(Some(Value::Object(dest)))
+    }
+
+    /// What the patch does not mention: only lists that merge may change, by losing repeated items.
+    fn settle_rest(&mut self, map: &mut Map<String, Value>, field: FieldType<'_>) -> Result<(), MergeFault> {
+        let FieldType::Object(_) = field else {
+            return Ok(());
+        };
+        for (key, value) in map {
+            self.settle(value, of(field, key))?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, value: &mut Value, field: FieldType<'_>) -> Result<(), MergeFault> {
+        match (value, field) {
+            (Value::Object(map), FieldType::Object(_)) => self.settle_rest(map, field),
+            (Value::Array(items), FieldType::MergingList(node, keys)) => {
+                let list = std::mem::take(items);
+                if let Some(Value::Array(settled)) = self.lists(list, Vec::new(), node, keys)? {
+                    *items = settled;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A value the target does not have: merged with itself.
+    fn absorb(&mut self, value: Value, field: FieldType<'_>) -> Result<Option<Value>, MergeFault> {
+        match value {
+            Value::Null => Ok(None),
+            Value::Object(mut map) => match map_directive(&mut map)? {
+                Directive::Delete => Ok(None),
+                Directive::Merge | Directive::Replace => self.absorb_map(map, field),
+            },
+            Value::Array(mut list) => match field {
+                FieldType::MergingList(items, keys) => {
+                    if list_directive(&mut list)? == Directive::Delete {
+                        return Ok(None);
+                    }
+                    self.absorb_list(list, items, keys)
+                }
+                _ => Ok(Some(Value::Array(list))),
+            },
+            scalar => Ok(Some(scalar)),
+        }
+    }
+
+    fn absorb_map(
+        &mut self,
+        map: Map<String, Value>,
+        field: FieldType<'_>,
+    ) -> Result<Option<Value>, MergeFault> {
+        let mut absorbed = Map::new();
+        for (key, value) in map {
+            self.path.push(key.clone());
+            if let Some(value) = self.absorb(value, of(field, &key))? {
+                absorbed.insert(key, value);
+            }
+            self.path.pop();
+        }
+        Ok(Some(Value::Object(absorbed)))
+    }
+
+    fn absorb_list(
+        &mut self,
+        list: Vec<Value>,
+        items: Option<Node<'_>>,
+        keys: &[String],
+    ) -> Result<Option<Value>, MergeFault> {
+        let field = items.map_or(FieldType::Unknown, FieldType::Object);
+        let mut absorbed = Vec::with_capacity(list.len());
+        for item in list {
+            absorbed.extend(self.absorb(item, field)?);
+        }
+        self.lists(absorbed, Vec::new(), None, keys)
+    }
+
+    fn lists(
+        &mut self,
+        dest: Vec<Value>,
+        mut patch: Vec<Value>,
+        items: Option<Node<'_>>,
+        keys: &[String],
+    ) -> Result<Option<Value>, MergeFault> {
+        match list_directive(&mut patch)? {
+            Directive::Delete => return Ok(None),
+            Directive::Replace => return self.absorb_list(patch, items, keys),
+            Directive::Merge => {}
+        }
+        if keys.is_empty() {
+            return Ok(Some(Value::Array(union(patch, dest))));
+        }
+        if patch.is_empty() && !repeats(&dest, keys) {
+            return self.settle_items(dest, items).map(Some);
+        }
+        let field = items.map_or(FieldType::Unknown, FieldType::Object);
+        self.keyed(dest, patch, field, keys).map(Some)
+    }
+
+    fn settle_items(&mut self, mut list: Vec<Value>, items: Option<Node<'_>>) -> Result<Value, MergeFault> {
+        if let Some(node) = items {
+            for item in &mut list {
+                self.settle(item, FieldType::Object(node))?;
+            }
+        }
+        Ok(Value::Array(list))
+    }
+
+    /// Merges lists of maps that are told apart by `keys`.
+    fn keyed(
+        &mut self,
+        mut dest: Vec<Value>,
+        patch: Vec<Value>,
+        field: FieldType<'_>,
+        keys: &[String],
+    ) -> Result<Value, MergeFault> {
+        let identities = identities(&patch, &dest, keys);
+        let valid: Vec<usize> = valid_keys(&identities, keys.len());
+        let keys: Vec<&str> = valid.iter().map(|at| keys[*at].as_str()).collect();
+        let mut merged: Vec<Value> = Vec::with_capacity(dest.len() + patch.len());
+        for identity in &identities {
+            let values: Vec<&str> = valid.iter().map(|at| identity[*at].as_str()).collect();
+            let in_dest = dest.iter().position(|item| fits(item, &keys, &values));
+            let current = in_dest.map(|at| dest[at].clone());
+            let change = patch.iter().find(|item| fits(item, &keys, &values)).cloned();
+            let replaces = change
+                .as_ref()
+                .and_then(|change| change.get(DIRECTIVE))
+                .is_some_and(|directive| directive == "replace");
+            let value = match (current, change) {
+                (Some(current), Some(change)) => self.both(current, change, field)?,
+                (Some(mut current), None) => {
+                    self.settle(&mut current, field)?;
+                    Some(current)
+                }
+                (None, Some(change)) => self.absorb(change, field)?,
+                (None, None) => None,
+            };
+            let empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+            let Some(mut value) = value.filter(|value| !empty(value)) else {
+                set(&mut dest, None, &keys, &values);
+                continue;
+            };
+            if let Value::Object(map) = &mut value {
+                for (key, text) in keys.iter().zip(&values) {
+                    if !text.is_empty() && !map.contains_key(*key) {
+                        map.insert((*key).to_owned(), plain(text));
+                    }
+                }
+            }
+            if let Some(at) = in_dest
+                && !replaces
+            {
+                dest[at] = value.clone();
+            }
+            set(&mut merged, Some(value), &keys, &values);
+        }
+        append(&mut merged, dest, &keys);
+        Ok(Value::Array(merged))
+    }
+}
+
+/// The type of a map's field.
+fn of<'s>(field: FieldType<'s>, key: &str) -> FieldType<'s> {
+    match field {
+        FieldType::Object(node) => node.field(key),
+        _ => FieldType::Unknown,
+    }
+}
+
+/// Takes the `$patch` out of a map.
+fn map_directive(map: &mut Map<String, Value>) -> Result<Directive, MergeFault> {
+    let Some(directive) = map.get(DIRECTIVE) else {
+        return Ok(Directive::Merge);
+    };
+    let directive = named(&scalar_text(directive).unwrap_or_default())?;
+    map.remove(DIRECTIVE);
+    Ok(directive)
+}
+
+/// Takes the items `- $patch: x` out of a list.
+fn list_directive(list: &mut Vec<Value>) -> Result<Directive, MergeFault> {
+    let Some(item) = list
+        .iter()
+        .filter_map(Value::as_object)
+        .find(|map| map.contains_key(DIRECTIVE))
+    else {
+        return Ok(Directive::Merge);
+    };
+    if item.len() > 1 {
+        return Ok(Directive::Merge);
+    }
+    let text = item.get(DIRECTIVE).and_then(scalar_text).unwrap_or_default();
+    let directive = named(&text)?;
+    list.retain(|item| item.get(DIRECTIVE).and_then(scalar_text).as_ref() != Some(&text));
+    Ok(directive)
+}
+
+fn named(text: &str) -> Result<Directive, MergeFault> {
+    match text {
+        "merge" => Ok(Directive::Merge),
+        "replace" => Ok(Directive::Replace),
+        "delete" => Ok(Directive::Delete),
+        other => Err(MergeFault::Directive(other.to_owned())),
+    }
+}
+
+/// Scalars of both lists, each once, the patch's first.
+fn union(patch: Vec<Value>, dest: Vec<Value>) -> Vec<Value> {
+    let mut seen = HashSet::new();
+    patch
+        .into_iter()
+        .chain(dest)
+        .filter(|item| seen.insert(scalar_text(item).unwrap_or_else(|| item.to_string())))
+        .collect()
+}
+
+/// Whether an item lacks a key or two items have the same ones.
+fn repeats(list: &[Value], keys: &[String]) -> bool {
+    let mut seen = HashSet::with_capacity(list.len());
+    list.iter().any(|item| {
+        let identity = identity(item, keys);
+        identity.first().is_none_or(String::is_empty) || !seen.insert(identity)
+    }) || keys.len() > 1 && list.len() > 1
+}
+
+/// The texts an item's keys have; empty where it lacks one.
+fn identity(item: &Value, keys: &[String]) -> Vec<String> {
+    keys.iter()
+        .map(|key| item.get(key).and_then(scalar_text).unwrap_or_default())
+        .collect()
+}
+
+/// The identities of all items, each once, the patch's first. With several keys an identity that
+/// lacks some is completed from one it agrees with.
+fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<String>> {
+    let mut seen = HashSet::new();
+    let mut all: Vec<Vec<String>> = Vec::new();
+    for item in patch.iter().chain(dest) {
+        let identity = identity(item, keys);
+        if seen.insert(identity.clone()) {
+            all.push(identity);
+        }
+    }
+    if keys.len() > 1 {
+        for left in 0..all.len() {
+            for right in 0..all.len() {
+                if let Some(both) = complete(&all[left], &all[right]) {
+                    all[left].clone_from(&both);
+                    all[right] = both;
+                }
+            }
+        }
+    }
+    all
+}
+
+fn complete(left: &[String], right: &[String]) -> Option<Vec<String>> {
+    let mut common = false;
+    let mut both = Vec::with_capacity(left.len());
+    for (left, right) in left.iter().zip(right) {
+        if left == right {
+            common = true;
+        } else if !left.is_empty() && !right.is_empty() {
+            return None;
+        }
+        both.push(if left.is_empty() { right } else { left }.clone());
+    }
+    common.then_some(both)
+}
+
+/// The keys that any identity has; all of them if none has any.
+fn valid_keys(identities: &[Vec<String>], count: usize) -> Vec<usize> {
+    let used: Vec<usize> = (0..count)
+        .filter(|at| identities.iter().any(|identity| !identity[*at].is_empty()))
+        .collect();
+    if used.is_empty() {
+        (0..count).collect()
+    } else {
+        used
+    }
+}
+
+/// Whether an item has these values under these keys. Keys without a value do not count, unless
+/// none has one: then the item needs to have the keys.
+fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
+    let some = values.iter().any(|value| !value.is_empty());
+    item.is_object()
+        && keys
+            .iter()
+            .zip(values)
+            .filter(|(_, value)| !some || !value.is_empty())
+            .all(|(key, value)| has(item, key, value))
+}
+
+/// Whether a map's field has this text; empty matches any that is not null.
+fn has(item: &Value, key: &str, text: &str) -> bool {
+    match item.get(key) {
+        None | Some(Value::Null) => false,
+        Some(value) => text.is_empty() || scalar_text(value).is_some_and(|found| found == text),
+    }
+}
+
+/// Puts an element in the place of those that fit, or at the end; `None` takes them away.
+fn set(list: &mut Vec<Value>, element: Option<Value>, keys: &[&str], values: &[&str]) {
+    let maps_only = values.first().is_some_and(|value| !value.is_empty());
+    let mut found = false;
+    let old = std::mem::take(list);
+    for item in old {
+        if item.is_null() || item.as_object().is_some_and(Map::is_empty) {
+            continue;
+        }
+        if !item.is_object() && maps_only {
+            list.push(item);
+            continue;
+        }
+        let matches =
+            !values.is_empty() && keys.iter().zip(values).all(|(key, value)| has(&item, key, value));
+        if !matches {
+            if !values.is_empty() {
+                list.push(item);
+            }
+            continue;
+        }
+        found = true;
+        list.extend(element.clone());
+    }
+    if !found {
+        list.extend(element);
+    }
+}
+
+/// Adds the items that were there to those that were merged. An item that lacks its key takes
+/// the place of everything before it, as upstream has it.
+fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
+    for item in dest {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            match item.get(*key) {
+                None | Some(Value::Null) => merged.push(item.clone()),
+                Some(value) => values.push(scalar_text(value).unwrap_or_default()),
+            }
+        }
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        if keys.len() > 1 {
+            set(merged, None, keys, &values);
+        }
+        set(merged, Some(item), keys, &values);
+    }
+}
+
+/// A scalar as YAML reads its text.
+fn plain(text: &str) -> Value {
+    text.parse::<i64>()
+        .map_or_else(|_| Value::from(text), Value::from)
+}

@@ -1,0 +1,349 @@
+//! Patches: which kind a text is, whom it is for, applying it.
+
+mod merge;
+
+use crate::collection::Collection;
+use crate::error::{BuildError, Fault, Place};
+use crate::kustomization::{Patch, Selector};
+use crate::loader::{Loader, at};
+use crate::manifests;
+use crate::resource::Resource;
+use crate::schema::Schema;
+use crate::selector::Matcher;
+use equate_manifest::patch::json;
+use equate_manifest::yaml::{self, Duplicates, Options};
+use serde_json::{Map, Value};
+
+/// A patch that was read.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    content: Content,
+    target: Option<Matcher>,
+    place: Place,
+    /// How messages call it.
+    source: String,
+}
+
+#[derive(Debug)]
+enum Content {
+    Strategic(Vec<Resource>),
+    Json(json::Patch),
+    /// An entry that holds nothing: upstream lets it pass.
+    Nothing,
+}
+
+/// Reads an entry of `patches`.
+pub(crate) fn prepare(
+    patch: &Patch,
+    root: &str,
+    place: Place,
+    loader: &mut Loader<'_>,
+) -> Result<Prepared, BuildError> {
+    let inline = patch.patch.trim();
+    let (text, path, source) = match (inline.is_empty(), patch.path.is_empty()) {
+        (true, true) => return Err(at(place)(Fault::NoPatch)),
+        (false, false) => return Err(at(place)(Fault::PatchAndPath)),
+        (false, true) => (
+            inline.to_owned(),
+            place.path.clone(),
+            format!("[patch: {inline:?}]"),
+        ),
+        (true, false) => {
+            let (path, text) = loader.read_text(root, &patch.path).map_err(at(place.clone()))?;
+            (text, path, format!("[path: {:?}]", patch.path))
+        }
+    };
+    let content = read(&text, &path, &source).map_err(at(place.clone()))?;
+    let content = match content {
+        Content::Strategic(mut patches) => {
+            for strategic in &mut patches {
+                strategic.may_rename = patch.options.allow_name_change;
+                strategic.may_retype = patch.options.allow_kind_change;
+            }
+            Content::Strategic(patches)
+        }
+        other => other,
+    };
+    let target = patch
+        .target
+        .as_ref()
+        .map(Matcher::new)
+        .transpose()
+        .map_err(at(place.clone()))?;
+    Ok(Prepared {
+        content,
+        target,
+        place,
+        source,
+    })
+}
+
+/// What a text is: strategic merge patches or a JSON patch.
+fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
+    let strategic = manifests::parse(text, path);
+    let json = json_patch(text);
+    match (strategic, json) {
+        (Ok(strategic), Ok(json)) if !strategic.is_empty() && !json.is_empty() => Err(Fault::BothPatches {
+            source_text: source.to_owned(),
+        }),
+        (Ok(strategic), _) if !strategic.is_empty() => Ok(Content::Strategic(strategic)),
+        (Ok(_), _) => Ok(Content::Nothing),
+        (Err(_), Ok(json)) => Ok(Content::Json(json.patch)),
+        (Err(strategic), Err(_)) => Err(Fault::NeitherPatch {
+            source_text: source.to_owned(),
+            strategic: Box::new(strategic.fault),
+        }),
+    }
+}
+
+struct JsonPatch {
+    patch: json::Patch,
+    operations: usize,
+}
+
+impl JsonPatch {
+    fn is_empty(&self) -> bool {
+        self.operations == 0
+    }
+}
+
+/// Reads a JSON patch, written in JSON or YAML.
+fn json_patch(text: &str) -> Result<JsonPatch, Fault> {
+    let options = Options {
+        duplicates: Duplicates::Collect,
+        ..Options::default()
+    };
+    let documents = yaml::load(text, &options).map_err(|error| Fault::Yaml(error.fault))?;
+    let value = documents
+        .into_iter()
+        .next()
+        .map_or(Value::Null, |document| document.value);
+    let operations = value.as_array().map_or(0, Vec::len);
+    let patch = json::Patch::parse(&value).map_err(Fault::JsonPatch)?;
+    Ok(JsonPatch { patch, operations })
+}
+
+impl Prepared {
+    /// Applies it to whom it is for. The resources that changed, or `None` for "see `changed`".
+    pub(crate) fn apply(&self, resources: &mut Collection, schema: &Schema) -> Result<(), BuildError> {
+        self.try_apply(resources, schema).map_err(at(self.place.clone()))
+    }
+
+    fn try_apply(&self, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
+        match (&self.content, &self.target) {
+            (Content::Nothing, _) => Ok(()),
+            (Content::Strategic(patches), Some(target)) => {
+                let [patch] = &patches[..] else {
+                    return Err(Fault::SeveralPatches {
+                        source_text: self.source.clone(),
+                    });
+                };
+                strategic_by_selector(resources, patch, target, schema)
+            }
+            (Content::Strategic(patches), None) => patches
+                .iter()
+                .try_for_each(|patch| strategic_by_id(resources, patch, schema)),
+            (Content::Json(patch), Some(target)) => json_by_selector(resources, patch, target, true, schema),
+            (Content::Json(_), None) => Err(Fault::NoTarget {
+                source_text: self.source.clone(),
+            }),
+        }
+    }
+}
+
+/// Applies an entry of `patchesStrategicMerge`: manifests as text, or a file of them.
+pub(crate) fn apply_strategic_entry(
+    entry: &str,
+    root: &str,
+    place: &Place,
+    loader: &mut Loader<'_>,
+    resources: &mut Collection,
+    schema: &Schema,
+) -> Result<(), BuildError> {
+    let patches = match manifests::parse(entry, &place.path) {
+        Ok(patches) => patches,
+        Err(_) => {
+            let (path, text) = loader.read_text(root, entry).map_err(at(place.clone()))?;
+            manifests::parse(&text, &path)?
+        }
+    };
+    patches
+        .iter()
+        .try_for_each(|patch| strategic_by_id(resources, patch, schema))
+        .map_err(at(place.clone()))
+}
+
+/// Applies an entry of `patchesJson6902`.
+pub(crate) fn apply_json_entry(
+    entry: &Patch,
+    root: &str,
+    place: &Place,
+    loader: &mut Loader<'_>,
+    resources: &mut Collection,
+    schema: &Schema,
+) -> Result<(), BuildError> {
+    let selector = entry.target.clone().unwrap_or_default();
+    if selector.name.is_empty() {
+        return Err(at(place.clone())(Fault::NoTargetName));
+    }
+    let (text, source) = match (entry.patch.is_empty(), entry.path.is_empty()) {
+        (true, true) => return Err(at(place.clone())(Fault::NoPatch)),
+        (false, false) => return Err(at(place.clone())(Fault::PatchAndPath)),
+        (false, true) => (entry.patch.clone(), "[patch]".to_owned()),
+        (true, false) => {
+            let (path, text) = loader.read_text(root, &entry.path).map_err(at(place.clone()))?;
+            (text, format!("[path: {path:?}]"))
+        }
+    };
+    let patch = json_patch(&text).map_err(at(place.clone()))?;
+    if patch.is_empty() {
+        return Err(at(place.clone())(Fault::EmptyPatch { source_text: source }));
+    }
+    let target = Matcher::new(&selector).map_err(at(place.clone()))?;
+    json_by_selector(resources, &patch.patch, &target, false, schema).map_err(at(place.clone()))
+}
+
+/// A strategic merge patch for the one resource that is or was called as the patch is.
+pub(crate) fn strategic_by_id(
+    resources: &mut Collection,
+    patch: &Resource,
+    schema: &Schema,
+) -> Result<(), Fault> {
+    let id = patch.original_id().to_string();
+    let places = resources.by_any_id(&patch.original_key(schema), schema);
+    match places[..] {
+        [at] => {
+            if !strategic(resources, at, patch, schema)? {
+                resources.remove(&[at]);
+            }
+            Ok(())
+        }
+        [] => Err(Fault::NoPatchTarget { id }),
+        _ => Err(Fault::SeveralPatchTargets { id }),
+    }
+}
+
+/// A strategic merge patch for all that a selector means; group, version and kind are the target's.
+pub(crate) fn strategic_by_selector(
+    resources: &mut Collection,
+    patch: &Resource,
+    target: &Matcher,
+    schema: &Schema,
+) -> Result<(), Fault> {
+    let mut gone = Vec::new();
+    for at in 0..resources.len() {
+        let resource = &resources.items()[at];
+        if !target.matches(resource, schema) {
+            continue;
+        }
+        let mut patch = patch.clone();
+        patch
+            .object
+            .0
+            .insert("apiVersion".to_owned(), resource.object.api_version().into());
+        if !strategic(resources, at, &patch, schema)? {
+            gone.push(at);
+        }
+    }
+    resources.remove(&gone);
+    Ok(())
+}
+
+/// Merges a patch into the resource at `at`; false if nothing is left of it.
+fn strategic(
+    resources: &mut Collection,
+    at: usize,
+    patch: &Resource,
+    schema: &Schema,
+) -> Result<bool, Fault> {
+    let changes_id = patch.may_rename || patch.may_retype;
+    let resource = if changes_id {
+        &mut resources.items_mut()[at]
+    } else {
+        &mut resources.contents_mut()[at]
+    };
+    if changes_id {
+        resource.remember(schema);
+    }
+    let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
+    let namespace = resource.object.namespace().to_owned();
+    let root = schema.root(resource.object.api_version(), &kind);
+    let target = std::mem::take(&mut resource.object.0);
+    let merged = merge::merge(target, patch.object.0.clone(), root).map_err(|fault| fault.of(&name))?;
+    let Some(Value::Object(merged)) =
+        merged.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
+    else {
+        return Ok(false);
+    };
+    resource.object.0 = merged;
+    if !patch.may_retype {
+        resource.object.0.insert("kind".to_owned(), kind.into());
+    }
+    if !patch.may_rename {
+        resource.set_name(&name);
+    }
+    resource.set_namespace(&namespace);
+    Ok(true)
+}
+
+/// A JSON patch for all that a selector means.
+fn json_by_selector(
+    resources: &mut Collection,
+    patch: &json::Patch,
+    target: &Matcher,
+    remembers: bool,
+    schema: &Schema,
+) -> Result<(), Fault> {
+    let places: Vec<usize> = resources
+        .items()
+        .iter()
+        .enumerate()
+        .filter(|(_, resource)| target.matches(resource, schema))
+        .map(|(at, _)| at)
+        .collect();
+    if places.is_empty() {
+        return Ok(());
+    }
+    let items = resources.items_mut();
+    for at in places {
+        let resource = &mut items[at];
+        if remembers {
+            resource.remember(schema);
+        }
+        json_to(resource, patch)?;
+    }
+    Ok(())
+}
+
+fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
+    let id = resource.id().to_string();
+    // upstream keeps the history in annotations, so that a renamed object always has some
+    let lends = !resource.history.is_empty() && resource.texts("annotations").is_none();
+    if lends {
+        let metadata = resource.metadata_mut();
+        metadata.insert("annotations".to_owned(), Value::Object(Map::new()));
+    }
+    let document = Value::Object(std::mem::take(&mut resource.object.0));
+    match patch.apply(document) {
+        Ok(Value::Object(map)) => resource.object.0 = map,
+        Ok(_) => return Err(Fault::JsonResult { id }),
+        Err(source) => return Err(Fault::JsonApply { id, source }),
+    }
+    if lends && resource.texts("annotations").is_some_and(Map::is_empty) {
+        resource.metadata_mut().remove("annotations");
+    }
+    Ok(())
+}
+
+/// A selector for exactly what these fields say.
+pub(crate) fn selector(target: &crate::spec::SpecTarget) -> Selector {
+    Selector {
+        group: target.group.clone(),
+        version: target.version.clone(),
+        kind: target.kind.clone(),
+        name: target.name.clone(),
+        namespace: target.namespace.clone(),
+        label_selector: target.label_selector.clone(),
+        annotation_selector: target.annotation_selector.clone(),
+    }
+}

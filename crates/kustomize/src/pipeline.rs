@@ -1,0 +1,683 @@
+//! A kustomization, carried out: the pipeline in the order it runs.
+//!
+//! Resources and bases, generators, components, transformers, for every
+//! kustomization depth first; at the root afterwards the hash suffixes, name
+//! references, variables, the order, and what is told about origins.
+
+use crate::collection::Collection;
+use crate::error::{BuildError, Fault, Place};
+use crate::field_spec::Tables;
+use crate::generate::{self, Kind};
+use crate::kustomization::{self, Configuration, Kustomization};
+use crate::loader::{Loader, at};
+use crate::manifests;
+use crate::notes::{self, Note};
+use crate::order;
+use crate::patch;
+use crate::path;
+use crate::plugins;
+use crate::references;
+use crate::resource::{Resource, scalar_text};
+use crate::schema::Schema;
+use crate::spec::Order;
+use crate::transform::affix::{self, Affix};
+use crate::transform::namespace::{Namespace, Subjects};
+use crate::transform::{images, labels, replacements, replicas};
+use crate::variables::{self, Bound};
+use equate_manifest::yaml;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The annotation of what is only there for the build.
+const LOCAL: &str = "config.kubernetes.io/local-config";
+
+/// What a kustomization and everything below it came to.
+#[derive(Debug)]
+pub(crate) struct Accumulated {
+    pub(crate) resources: Collection,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) variables: Vec<Bound>,
+}
+
+impl Accumulated {
+    fn empty() -> Self {
+        Self {
+            resources: Collection::default(),
+            tables: Tables::built_in(),
+            variables: Vec::new(),
+        }
+    }
+}
+
+/// One build under way.
+pub(crate) struct Build<'l, 't> {
+    pub(crate) loader: &'l mut Loader<'t>,
+    pub(crate) schema: SchemaChoice,
+    /// Whether origins are kept track of.
+    pub(crate) tracks: bool,
+    /// The directory that is built.
+    pub(crate) root: String,
+    /// The directories being built, outermost first.
+    visited: Vec<String>,
+}
+
+/// The schema in force.
+#[derive(Debug)]
+pub(crate) enum SchemaChoice {
+    BuiltIn,
+    Custom(Box<Schema>),
+}
+
+impl SchemaChoice {
+    pub(crate) fn get(&self) -> &Schema {
+        match self {
+            Self::BuiltIn => Schema::built_in(),
+            Self::Custom(schema) => schema,
+        }
+    }
+}
+
+/// Carries out the kustomization at the root and what follows only there.
+pub(crate) fn run(
+    kustomization: &Kustomization,
+    loader: &mut Loader<'_>,
+    default_order: Order,
+) -> Result<Vec<Resource>, BuildError> {
+    let fields = &kustomization.fields;
+    let place = Place::file(&kustomization.path);
+    let options = ["originAnnotations", "transformerAnnotations", "managedByLabel"];
+    if let Some(at_index) = fields
+        .build_metadata
+        .iter()
+        .position(|option| !options.contains(&option.as_str()))
+    {
+        return Err(at(kustomization.item("buildMetadata", at_index))(
+            Fault::BuildMetadata {
+                option: fields.build_metadata[at_index].clone(),
+            },
+        ));
+    }
+    let asks = |option: &str| fields.build_metadata.iter().any(|asked| asked == option);
+    let mut build = Build {
+        loader,
+        schema: SchemaChoice::BuiltIn,
+        tracks: !fields.build_metadata.is_empty(),
+        root: kustomization.root.clone(),
+        visited: vec![kustomization.root.clone()],
+    };
+    build.choose_schema(kustomization)?;
+    let mut accumulated = Accumulated::empty();
+    build.kustomize(kustomization, &mut accumulated)?;
+    let schema = build.schema.get();
+    let Accumulated {
+        mut resources,
+        tables,
+        variables,
+    } = accumulated;
+    add_hashes(&mut resources, schema);
+    references::fix(&mut resources, &tables.references, schema).map_err(at(place.clone()))?;
+    variables::resolve(&mut resources, &variables, &tables.variables, schema).map_err(at(place.clone()))?;
+    resources.items_mut().retain(|resource| !is_local(resource));
+    let mut resources = resources.into_items();
+    order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
+        .map_err(at(kustomization.place(&["sortOptions"])))?;
+    for resource in &mut resources {
+        if asks("managedByLabel") {
+            notes::mark_managed(resource);
+        }
+        notes::write(
+            resource,
+            asks("originAnnotations"),
+            asks("transformerAnnotations"),
+        );
+        settle_annotations(resource);
+    }
+    Ok(resources)
+}
+
+/// Appends to each generated name what its content comes to.
+fn add_hashes(resources: &mut Collection, schema: &Schema) {
+    if resources.items().iter().all(|resource| !resource.needs_hash) {
+        return;
+    }
+    for resource in resources
+        .items_mut()
+        .iter_mut()
+        .filter(|resource| resource.needs_hash)
+    {
+        let suffix = generate::suffix(resource);
+        resource.remember(schema);
+        resource.set_name(&format!("{}-{suffix}", resource.name()));
+    }
+}
+
+fn is_local(resource: &Resource) -> bool {
+    let local = resource
+        .texts("annotations")
+        .and_then(|annotations| annotations.get(LOCAL));
+    local.is_some_and(|value| scalar_text(value).is_none_or(|text| text != "false"))
+}
+
+/// Annotations upstream uses for its own ends go; all others come out as texts; an empty map goes.
+fn settle_annotations(resource: &mut Resource) {
+    if !resource
+        .object
+        .metadata()
+        .is_some_and(|metadata| metadata.contains_key("annotations"))
+    {
+        return;
+    }
+    let metadata = resource.metadata_mut();
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.retain(|name, _| !is_internal(name));
+        for value in annotations.values_mut() {
+            if !value.is_string()
+                && let Some(text) = scalar_text(value)
+            {
+                *value = text.into();
+            }
+        }
+        if !annotations.is_empty() {
+            return;
+        }
+    }
+    metadata.remove("annotations");
+}
+
+/// The names under which upstream keeps its notes during a build.
+fn is_internal(name: &str) -> bool {
+    if let Some(rest) = name.strip_prefix("internal.config.kubernetes.io/") {
+        return matches!(
+            rest,
+            "previousKinds"
+                | "previousNames"
+                | "previousNamespaces"
+                | "prefixes"
+                | "suffixes"
+                | "refBy"
+                | "generatorBehavior"
+                | "needsHashSuffix"
+                | "allowNameChange"
+                | "allowKindChange"
+                | "path"
+                | "index"
+                | "seqindent"
+                | "id"
+                | "annotations-migration-resource-id"
+                | "helm-generated"
+        );
+    }
+    matches!(
+        name,
+        "config.kubernetes.io/path" | "config.kubernetes.io/index" | "config.k8s.io/id"
+    )
+}
+
+impl Build<'_, '_> {
+    pub(crate) fn schema(&self) -> &Schema {
+        self.schema.get()
+    }
+
+    /// Everything a kustomization says, onto what there is: nothing yet for a base, the parent's for a component.
+    fn kustomize(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        refuse(kustomization)?;
+        self.resources(kustomization, so_far)?;
+        self.configurations(kustomization, so_far)?;
+        self.generators(kustomization, so_far)?;
+        self.components(kustomization, so_far)?;
+        self.transform(kustomization, so_far)?;
+        self.validators(kustomization, so_far)?;
+        self.variables(kustomization, so_far)?;
+        let limit = self.loader.limits.objects_max;
+        if so_far.resources.len() > limit {
+            return Err(at(Place::file(&kustomization.path))(Fault::Objects(limit)));
+        }
+        Ok(())
+    }
+
+    fn resources(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        let fields = &kustomization.fields;
+        let lists = [("resources", &fields.resources), ("bases", &fields.bases)];
+        for (field, entries) in lists {
+            for (index, entry) in entries.iter().enumerate() {
+                let place = kustomization.item(field, index);
+                self.resource(kustomization, entry, place, so_far)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One entry of `resources`: a file if it can be read as one, a directory otherwise.
+    fn resource(
+        &mut self,
+        kustomization: &Kustomization,
+        entry: &str,
+        place: Place,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        if path::is_remote(entry) {
+            return Err(at(place)(Fault::Remote {
+                url: entry.to_owned(),
+            }));
+        }
+        let root = &kustomization.root;
+        let file = match self.loader.read_text(root, entry) {
+            Ok((path, text)) => {
+                let resources = self.noted(manifests::parse(&text, &path)?, root, entry);
+                return so_far
+                    .resources
+                    .append_all(resources, self.schema.get())
+                    .map_err(at(place));
+            }
+            Err(
+                fault @ (Fault::Files(_) | Fault::Bytes(_) | Fault::FileBytes { .. } | Fault::NotText { .. }),
+            ) => {
+                return Err(at(place)(fault));
+            }
+            Err(fault) => fault,
+        };
+        let directory = match self.loader.resolve_directory(root, entry) {
+            Ok(directory) => directory,
+            Err(Fault::NoFile { .. } | Fault::OutsideTree { .. } | Fault::NotDirectory { .. }) => {
+                return Err(at(place)(file));
+            }
+            Err(fault) => {
+                return Err(at(place)(Fault::Accumulate {
+                    file: Box::new(file),
+                    directory: Box::new(fault),
+                }));
+            }
+        };
+        let base = self.enter(&directory, place.clone())?;
+        if base.is_component() {
+            return Err(at(place)(Fault::IsComponent { path: directory }));
+        }
+        let mut below = Accumulated::empty();
+        self.kustomize(&base, &mut below)?;
+        self.visited.pop();
+        let schema = self.schema.get();
+        let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
+        absorbed.map_err(at(place.clone()))?;
+        absorb_tables(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
+        variables::absorb(&mut so_far.variables, below.variables).map_err(at(place))
+    }
+
+    /// Reads the kustomization of a directory, which must not be one that is being built.
+    fn enter(&mut self, directory: &str, place: Place) -> Result<Kustomization, BuildError> {
+        if let Some(visited) = self
+            .visited
+            .iter()
+            .find(|visited| path::is_within(visited, directory))
+        {
+            return Err(at(place)(Fault::Cycle {
+                candidate: directory.to_owned(),
+                visited: visited.clone(),
+            }));
+        }
+        let limit = self.loader.limits.depth_max;
+        if self.visited.len() >= limit {
+            return Err(at(place)(Fault::Depth(limit)));
+        }
+        let Some(name) = kustomization::find(self.loader, directory)? else {
+            return Err(at(place)(Fault::NoKustomization {
+                root: directory.to_owned(),
+            }));
+        };
+        let base = kustomization::read(self.loader, directory, &name)?;
+        self.visited.push(directory.to_owned());
+        self.choose_schema(&base)?;
+        Ok(base)
+    }
+
+    fn components(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        for (index, entry) in kustomization.fields.components.iter().enumerate() {
+            let place = kustomization.item("components", index);
+            if path::is_remote(entry) {
+                return Err(at(place)(Fault::Remote { url: entry.clone() }));
+            }
+            let directory = self.loader.resolve_directory(&kustomization.root, entry);
+            let directory = directory.map_err(at(place.clone()))?;
+            let component = self.enter(&directory, place.clone())?;
+            if !component.is_component() {
+                return Err(at(place)(Fault::NotComponent {
+                    path: directory,
+                    kind: component.fields.kind,
+                }));
+            }
+            self.kustomize(&component, so_far)?;
+            self.visited.pop();
+        }
+        Ok(())
+    }
+
+    /// `configurations` and `crds`: more fields for the transformers.
+    fn configurations(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        for (index, entry) in kustomization.fields.configurations.iter().enumerate() {
+            let place = kustomization.item("configurations", index);
+            let (path, text) = self
+                .loader
+                .read_text(&kustomization.root, entry)
+                .map_err(at(place.clone()))?;
+            let configuration = read_configuration(&text, &path)?;
+            Arc::make_mut(&mut so_far.tables)
+                .extend(&configuration)
+                .map_err(at(place))?;
+        }
+        for (index, entry) in kustomization.fields.crds.iter().enumerate() {
+            let place = kustomization.item("crds", index);
+            let (path, text) = self
+                .loader
+                .read_text(&kustomization.root, entry)
+                .map_err(at(place.clone()))?;
+            let configuration = crate::crds::configuration(&text, &path)?;
+            Arc::make_mut(&mut so_far.tables)
+                .extend(&configuration)
+                .map_err(at(place))?;
+        }
+        Ok(())
+    }
+
+    fn generators(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        let fields = &kustomization.fields;
+        for (kind, field, entries) in [
+            (
+                Kind::ConfigMap,
+                "configMapGenerator",
+                &fields.config_map_generator,
+            ),
+            (Kind::Secret, "secretGenerator", &fields.secret_generator),
+        ] {
+            for (index, entry) in entries.iter().enumerate() {
+                let place = kustomization.item(field, index);
+                let global = fields.generator_options.as_ref();
+                let mut made =
+                    generate::generate(kind, entry, global, &kustomization.root, &place, self.loader)?;
+                if self.tracks {
+                    made.note = Some(Note::builtin(&self.root, kustomization, kind.builtin()));
+                }
+                so_far
+                    .resources
+                    .absorb(made, self.schema.get())
+                    .map_err(at(place))?;
+            }
+        }
+        plugins::generate(self, kustomization, so_far)
+    }
+
+    /// The builtin transformers, in their fixed order, then those of `transformers`.
+    fn transform(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        self.patch(kustomization, so_far)?;
+        let fields = &kustomization.fields;
+        let Accumulated {
+            resources, tables, ..
+        } = so_far;
+        let schema = self.schema.get();
+        let tracker = Tracker {
+            on: self.tracks,
+            root: &self.root,
+            kustomization,
+        };
+        if !fields.namespace.is_empty() {
+            let namespace = Namespace {
+                name: &fields.namespace,
+                unset_only: false,
+                subjects: Subjects::Default,
+            };
+            let moved = namespace.apply(resources, &tables.namespace, schema);
+            moved.map_err(at(kustomization.place(&["namespace"])))?;
+            tracker.note(resources, "NamespaceTransformer");
+        }
+        for (field, affix, specs, kind) in [
+            (
+                "namePrefix",
+                Affix::Prefix(&fields.name_prefix),
+                &tables.name_prefix,
+                "PrefixTransformer",
+            ),
+            (
+                "nameSuffix",
+                Affix::Suffix(&fields.name_suffix),
+                &tables.name_suffix,
+                "SuffixTransformer",
+            ),
+        ] {
+            let (Affix::Prefix(text) | Affix::Suffix(text)) = affix;
+            if !text.is_empty() {
+                affix::apply(resources, affix, specs, schema).map_err(at(kustomization.place(&[field])))?;
+                tracker.note(resources, kind);
+            }
+        }
+        for (index, label) in fields.labels.iter().enumerate() {
+            let place = kustomization.item("labels", index);
+            let specs = labels::fields_of(label, tables).map_err(at(place.clone()))?;
+            labels::apply(resources, &label.pairs, &specs).map_err(at(place))?;
+            tracker.note(resources, "LabelTransformer");
+        }
+        if !fields.common_labels.is_empty() || !fields.labels.is_empty() {
+            let labelled = labels::apply(resources, &fields.common_labels, &tables.common_labels);
+            labelled.map_err(at(kustomization.place(&["commonLabels"])))?;
+            tracker.note(resources, "LabelTransformer");
+        }
+        if !fields.common_annotations.is_empty() {
+            let annotated = labels::apply(resources, &fields.common_annotations, &tables.common_annotations);
+            annotated.map_err(at(kustomization.place(&["commonAnnotations"])))?;
+            tracker.note(resources, "AnnotationsTransformer");
+        }
+        for (index, entry) in fields.patches_json6902.iter().enumerate() {
+            let place = kustomization.item("patchesJson6902", index);
+            patch::apply_json_entry(entry, &kustomization.root, &place, self.loader, resources, schema)?;
+            tracker.note(resources, "PatchJson6902Transformer");
+        }
+        for (index, replica) in fields.replicas.iter().enumerate() {
+            let place = kustomization.item("replicas", index);
+            replicas::apply(resources, replica, &tables.replicas).map_err(at(place))?;
+            tracker.note(resources, "ReplicaCountTransformer");
+        }
+        for (index, image) in fields.images.iter().enumerate() {
+            let place = kustomization.item("images", index);
+            images::apply(resources, image, &tables.images).map_err(at(place))?;
+            tracker.note(resources, "ImageTagTransformer");
+        }
+        if !fields.replacements.is_empty() {
+            replacements::apply_all(kustomization, self.loader, resources, schema)?;
+            tracker.note(resources, "ReplacementTransformer");
+        }
+        plugins::transform(self, kustomization, so_far)
+    }
+
+    fn patch(&mut self, kustomization: &Kustomization, so_far: &mut Accumulated) -> Result<(), BuildError> {
+        let fields = &kustomization.fields;
+        let (root, schema) = (&kustomization.root, self.schema.get());
+        let tracker = Tracker {
+            on: self.tracks,
+            root: &self.root,
+            kustomization,
+        };
+        let resources = &mut so_far.resources;
+        for (index, entry) in fields.patches_strategic_merge.iter().enumerate() {
+            let place = kustomization.item("patchesStrategicMerge", index);
+            patch::apply_strategic_entry(entry, root, &place, self.loader, resources, schema)?;
+        }
+        if !fields.patches_strategic_merge.is_empty() {
+            tracker.note(resources, "PatchStrategicMergeTransformer");
+        }
+        for (index, entry) in fields.patches.iter().enumerate() {
+            let place = kustomization.item("patches", index);
+            let prepared = patch::prepare(entry, root, place, self.loader)?;
+            prepared.apply(resources, schema)?;
+            tracker.note(resources, "PatchTransformer");
+        }
+        Ok(())
+    }
+
+    fn validators(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        plugins::validate(self, kustomization, so_far)
+    }
+
+    fn variables(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        for (index, variable) in kustomization.fields.vars.iter().enumerate() {
+            let place = kustomization.item("vars", index);
+            let bound = variables::bind(variable, &mut so_far.resources, self.schema.get());
+            let bound = bound.map_err(at(place.clone()))?;
+            variables::absorb(&mut so_far.variables, vec![bound]).map_err(at(place))?;
+        }
+        Ok(())
+    }
+
+    /// `openapi`: the first schema a build meets is the one in force.
+    fn choose_schema(&mut self, kustomization: &Kustomization) -> Result<(), BuildError> {
+        let openapi = &kustomization.fields.openapi;
+        let place = || kustomization.place(&["openapi"]);
+        let (Some(entry), version) = (openapi.get("path"), openapi.get("version")) else {
+            return match openapi.get("version").map(String::as_str) {
+                None | Some("" | "v1.21.2" | "v1_21_2") => Ok(()),
+                Some(other) => Err(at(place())(Fault::OpenApiVersion {
+                    version: other.to_owned(),
+                })),
+            };
+        };
+        if version.is_some() {
+            return Err(at(place())(Fault::OpenApiBoth));
+        }
+        let (path, text) = self
+            .loader
+            .read_text(&kustomization.root, entry)
+            .map_err(at(place()))?;
+        if !matches!(self.schema, SchemaChoice::BuiltIn) {
+            return Ok(());
+        }
+        let documents = yaml::load(&text, &yaml::Options::default()).map_err(|error| BuildError {
+            place: Place {
+                path,
+                line: error.line,
+                column: error.column,
+            },
+            fault: Fault::Yaml(error.fault),
+        })?;
+        let document = documents
+            .into_iter()
+            .next()
+            .map_or(Value::Null, |document| document.value);
+        self.schema = SchemaChoice::Custom(Box::new(Schema::from_openapi(&document)));
+        Ok(())
+    }
+
+    /// Notes where resources come from, if that is kept track of.
+    pub(crate) fn noted(&self, mut resources: Vec<Resource>, root: &str, entry: &str) -> Vec<Resource> {
+        if self.tracks {
+            let path = path::join(root, entry).unwrap_or_default();
+            let path = path::relative(&self.root, &path);
+            for resource in &mut resources {
+                resource.note = Some(Note::File(path.clone()));
+            }
+        }
+        resources
+    }
+}
+
+/// Notes on resources that a builtin changed them.
+struct Tracker<'a> {
+    on: bool,
+    root: &'a str,
+    kustomization: &'a Kustomization,
+}
+
+impl Tracker<'_> {
+    fn note(&self, resources: &mut Collection, kind: &'static str) {
+        if !self.on {
+            return;
+        }
+        let note = Note::builtin(self.root, self.kustomization, kind);
+        note_all(resources, &note);
+    }
+}
+
+/// Notes on all resources that something changed them. One without an origin takes it for that.
+pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
+    for resource in resources.contents_mut() {
+        if resource.note.is_none() {
+            resource.note = Some(note.clone());
+        } else {
+            resource.changes.push(note.clone());
+        }
+    }
+}
+
+fn absorb_tables(tables: &mut Arc<Tables>, other: &Arc<Tables>) -> Result<(), Fault> {
+    if Arc::ptr_eq(tables, other) || Arc::ptr_eq(other, &Tables::built_in()) {
+        return Ok(());
+    }
+    Arc::make_mut(tables).absorb(other)
+}
+
+/// What is not carried out is refused by its name.
+fn refuse(kustomization: &Kustomization) -> Result<(), BuildError> {
+    let fields = &kustomization.fields;
+    for (field, used) in [
+        ("helmCharts", !fields.helm_charts.is_empty()),
+        (
+            "helmChartInflationGenerator",
+            !fields.helm_chart_inflation_generator.is_empty(),
+        ),
+    ] {
+        if used {
+            return Err(at(kustomization.place(&[field]))(Fault::Helm));
+        }
+    }
+    Ok(())
+}
+
+fn read_configuration(text: &str, path: &str) -> Result<Configuration, BuildError> {
+    let options = yaml::Options {
+        duplicates: yaml::Duplicates::Collect,
+        ..yaml::Options::default()
+    };
+    let documents = yaml::load(text, &options).map_err(|error| BuildError {
+        place: Place {
+            path: path.to_owned(),
+            line: error.line,
+            column: error.column,
+        },
+        fault: Fault::Yaml(error.fault),
+    })?;
+    let value = documents
+        .into_iter()
+        .next()
+        .map_or(Value::Null, |document| document.value);
+    let shape = &kustomization::CONFIGURATION;
+    kustomization::decode(value, shape, &mut HashMap::new())
+        .map_err(|(_, fault)| at(Place::file(path))(fault))
+}

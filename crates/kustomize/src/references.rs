@@ -1,0 +1,357 @@
+//! Name references: fields that name another resource follow it when it is renamed.
+//!
+//! They are fixed once, at the root, from what each resource was called before.
+//! Only what was renamed, moved or suffixed has a history, so that nothing else
+//! is ever a candidate. Candidates are found by their former names, not by
+//! scanning.
+
+use crate::collection::Collection;
+use crate::error::{Fault, FieldProblem};
+use crate::field_spec::{Creates, FieldSpec, Reference};
+use crate::resource::{CLUSTER, Resource, scalar_text, split_api_version};
+use crate::schema::Schema;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// Fixes all references.
+pub(crate) fn fix(
+    resources: &mut Collection,
+    references: &[Reference],
+    schema: &Schema,
+) -> Result<(), Fault> {
+    let renamed = Renamed::new(resources.items(), schema);
+    if renamed.by_name.is_empty() {
+        return Ok(());
+    }
+    let by_kind = by_referrer(references);
+    for resource in resources.contents_mut() {
+        let referrer = Referrer::new(resource, schema);
+        for kind in [referrer.original_kind.clone(), String::new()] {
+            for (target, spec) in by_kind.get(kind.as_str()).into_iter().flatten() {
+                let (group, version) = split_api_version(&referrer.api_version);
+                if !spec.selects(group, version, &referrer.original_kind) {
+                    continue;
+                }
+                let fixer = Fixer {
+                    renamed: &renamed,
+                    referrer: &referrer,
+                    target,
+                    spec,
+                };
+                fixer.fix(resource)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+type Specs<'r> = HashMap<&'r str, Vec<(&'r Reference, &'r FieldSpec)>>;
+
+/// The fields to look at, by the kind that has them.
+fn by_referrer(references: &[Reference]) -> Specs<'_> {
+    let mut specs: Specs<'_> = HashMap::new();
+    for reference in references {
+        for spec in &reference.fields {
+            specs.entry(&spec.kind).or_default().push((reference, spec));
+        }
+    }
+    specs
+}
+
+/// What was renamed: all that deciding about a reference needs.
+struct Renamed {
+    candidates: Vec<Candidate>,
+    by_name: HashMap<String, Vec<usize>>,
+    by_original_namespace: HashMap<String, Vec<usize>>,
+}
+
+struct Candidate {
+    id: String,
+    name: String,
+    /// As written.
+    namespace: String,
+    effective_namespace: String,
+    original_namespace: String,
+    group: String,
+    version: String,
+    former_kinds: Vec<String>,
+    is_service_account: bool,
+    prefixes: Vec<String>,
+    suffixes: Vec<String>,
+}
+
+impl Renamed {
+    fn new(resources: &[Resource], schema: &Schema) -> Self {
+        let mut renamed = Self {
+            candidates: Vec::new(),
+            by_name: HashMap::new(),
+            by_original_namespace: HashMap::new(),
+        };
+        for resource in resources {
+            if resource.history.is_empty() {
+                continue;
+            }
+            let at = renamed.candidates.len();
+            let mut seen = HashSet::new();
+            for former in &resource.history {
+                if seen.insert(&former.name) {
+                    renamed.by_name.entry(former.name.clone()).or_default().push(at);
+                }
+            }
+            let original = resource.original_namespace(schema).to_owned();
+            renamed
+                .by_original_namespace
+                .entry(original)
+                .or_default()
+                .push(at);
+            let (group, version) = resource.group_version();
+            renamed.candidates.push(Candidate {
+                id: resource.id().to_string(),
+                name: resource.name().to_owned(),
+                namespace: resource.object.namespace().to_owned(),
+                effective_namespace: resource.effective_namespace(schema).to_owned(),
+                original_namespace: resource.original_namespace(schema).to_owned(),
+                group: group.to_owned(),
+                version: version.to_owned(),
+                former_kinds: resource
+                    .history
+                    .iter()
+                    .map(|former| former.kind.clone())
+                    .collect(),
+                is_service_account: resource.kind() == "ServiceAccount",
+                prefixes: resource.prefixes.clone(),
+                suffixes: resource.suffixes.clone(),
+            });
+        }
+        renamed
+    }
+}
+
+impl Candidate {
+    fn was(&self, group: &str, version: &str, kind: &str) -> bool {
+        (group.is_empty() || group == self.group)
+            && (version.is_empty() || version == self.version)
+            && (kind.is_empty() || self.former_kinds.iter().any(|former| former == kind))
+    }
+
+    fn is_cluster_scoped(&self) -> bool {
+        self.effective_namespace == CLUSTER
+    }
+}
+
+/// Who names something.
+struct Referrer {
+    id: String,
+    api_version: String,
+    original_kind: String,
+    effective_namespace: String,
+    /// Of a RoleBinding: where its service accounts live.
+    account_namespaces: HashSet<String>,
+    /// Of a binding: what kind its role is.
+    role: Option<(String, String)>,
+    prefixes: Vec<String>,
+    suffixes: Vec<String>,
+}
+
+impl Referrer {
+    fn new(resource: &Resource, schema: &Schema) -> Self {
+        let mut account_namespaces = HashSet::new();
+        if resource.kind() == "RoleBinding" {
+            let subjects = resource.object.0.get("subjects").and_then(Value::as_array);
+            for subject in subjects.into_iter().flatten() {
+                let text = |field: &str| subject.get(field).and_then(Value::as_str);
+                if text("kind") == Some("ServiceAccount")
+                    && let Some(namespace) = text("namespace")
+                {
+                    account_namespaces.insert(namespace.to_owned());
+                }
+            }
+        }
+        let role = resource.object.0.get("roleRef").and_then(|role| {
+            let text = |field: &str| role.get(field).and_then(Value::as_str).map(str::to_owned);
+            Some((text("apiGroup")?, text("kind")?))
+        });
+        Self {
+            id: resource.id().to_string(),
+            api_version: resource.object.api_version().to_owned(),
+            original_kind: resource.original_kind().to_owned(),
+            effective_namespace: resource.effective_namespace(schema).to_owned(),
+            account_namespaces,
+            role,
+            prefixes: resource.prefixes.clone(),
+            suffixes: resource.suffixes.clone(),
+        }
+    }
+
+    /// Whether it may name the candidate at all, as seen from where it lives.
+    fn sees(&self, candidate: &Candidate) -> bool {
+        let cluster_scoped = self.effective_namespace == CLUSTER;
+        let near = cluster_scoped
+            || candidate.is_cluster_scoped()
+            || candidate.effective_namespace == self.effective_namespace;
+        near || candidate.is_service_account && self.account_namespaces.contains(&candidate.namespace)
+    }
+}
+
+struct Fixer<'a> {
+    renamed: &'a Renamed,
+    referrer: &'a Referrer,
+    target: &'a Reference,
+    spec: &'a FieldSpec,
+}
+
+/// What is wrong with a reference.
+enum Problem {
+    Field(FieldProblem),
+    Ambiguous(String),
+    NoName,
+}
+
+impl Fixer<'_> {
+    fn fix(&self, resource: &mut Resource) -> Result<(), Fault> {
+        let mut problem = None;
+        self.spec.visit_any(resource, Creates::Nothing, &mut |value| {
+            if problem.is_none() {
+                problem = self.field(value).err();
+            }
+            Ok(())
+        })?;
+        let (id, path) = (self.referrer.id.clone(), self.spec.path.clone());
+        match problem {
+            None => Ok(()),
+            Some(Problem::Field(problem)) => Err(Fault::Field { path, id, problem }),
+            Some(Problem::Ambiguous(candidates)) => Err(Fault::Referrals { id, path, candidates }),
+            Some(Problem::NoName) => Err(Fault::NoReferenceName { id, path }),
+        }
+    }
+
+    fn field(&self, value: &mut Value) -> Result<(), Problem> {
+        match value {
+            Value::Null => Ok(()),
+            Value::Array(items) => items.iter_mut().try_for_each(|item| match item {
+                Value::Array(_) => Err(Problem::Field(FieldProblem::Reference)),
+                item => self.field(item),
+            }),
+            Value::Object(_) => self.map(value),
+            scalar => self.scalar(scalar),
+        }
+    }
+
+    fn scalar(&self, value: &mut Value) -> Result<(), Problem> {
+        let name = scalar_text(value).unwrap_or_default();
+        if let Some(referral) = self.select(&name, None, false)?
+            && referral.name != name
+        {
+            *value = referral.name.clone().into();
+        }
+        Ok(())
+    }
+
+    fn map(&self, value: &mut Value) -> Result<(), Problem> {
+        let Value::Object(map) = value else {
+            return Ok(());
+        };
+        let name = map.get("name").and_then(scalar_text).ok_or(Problem::NoName)?;
+        let namespace = map.get("namespace").and_then(scalar_text);
+        let Some(referral) = self.select(&name, namespace.as_deref(), true)? else {
+            return Ok(());
+        };
+        if referral.name == name && referral.namespace.is_empty() {
+            return Ok(());
+        }
+        map.insert("name".to_owned(), referral.name.clone().into());
+        if !referral.namespace.is_empty() {
+            map.insert("namespace".to_owned(), referral.namespace.clone().into());
+        }
+        Ok(())
+    }
+
+    /// The one candidate a name means, if there is one.
+    fn select(
+        &self,
+        name: &str,
+        namespace: Option<&str>,
+        whole: bool,
+    ) -> Result<Option<&Candidate>, Problem> {
+        let named = self.renamed.by_name.get(name).into_iter().flatten();
+        let mut candidates: Vec<&Candidate> = named
+            .map(|at| &self.renamed.candidates[*at])
+            .filter(|candidate| self.referrer.sees(candidate))
+            .collect();
+        if let Some(namespace) = namespace {
+            in_namespace(&mut candidates, namespace, self.renamed, self.referrer);
+        }
+        candidates.retain(|candidate| self.is_meant(candidate));
+        if let [only] = candidates[..] {
+            return Ok(Some(only));
+        }
+        candidates.retain(|candidate| self.same_affixes(candidate, true));
+        if candidates.len() > 1 {
+            candidates.retain(|candidate| self.same_affixes(candidate, false));
+        }
+        let Some(first) = candidates.first().copied() else {
+            return Ok(None);
+        };
+        let alike =
+            |other: &&Candidate| other.name == first.name && (!whole || other.namespace == first.namespace);
+        if candidates.iter().all(alike) {
+            return Ok(Some(first));
+        }
+        let ids: Vec<&str> = candidates.iter().map(|candidate| candidate.id.as_str()).collect();
+        Err(Problem::Ambiguous(ids.join(", ")))
+    }
+
+    fn is_meant(&self, candidate: &Candidate) -> bool {
+        let Reference {
+            group,
+            version,
+            kind,
+            fields: _,
+        } = self.target;
+        let role = match &self.referrer.role {
+            Some((group, kind)) if self.spec.path.ends_with("roleRef/name") => candidate.was(group, "", kind),
+            _ => true,
+        };
+        let near = self.referrer.effective_namespace == CLUSTER
+            || candidate.is_cluster_scoped()
+            || candidate.is_service_account
+            || candidate.effective_namespace == self.referrer.effective_namespace;
+        candidate.was(group, version, kind) && role && near
+    }
+
+    fn same_affixes(&self, candidate: &Candidate, allow_empty: bool) -> bool {
+        let same = |mine: &[String], theirs: &[String]| {
+            allow_empty && (mine.is_empty() || theirs.is_empty()) || same_ending(mine, theirs)
+        };
+        same(&self.referrer.prefixes, &candidate.prefixes)
+            && same(&self.referrer.suffixes, &candidate.suffixes)
+    }
+}
+
+/// Keeps the candidates that lived in a namespace first, or, if nothing did, those that live there now.
+fn in_namespace(candidates: &mut Vec<&Candidate>, namespace: &str, renamed: &Renamed, referrer: &Referrer) {
+    let there = renamed.by_original_namespace.get(namespace).into_iter().flatten();
+    let originally = namespace != CLUSTER
+        && there
+            .into_iter()
+            .any(|at| referrer.sees(&renamed.candidates[*at]));
+    if originally {
+        candidates.retain(|candidate| candidate.original_namespace == namespace);
+    } else {
+        candidates.retain(|candidate| candidate.effective_namespace == namespace && namespace != CLUSTER);
+    }
+}
+
+/// Whether the shorter list is how the longer one ends.
+fn same_ending(left: &[String], right: &[String]) -> bool {
+    let (short, long) = if left.len() < right.len() {
+        (left, right)
+    } else {
+        (right, left)
+    };
+    if short.is_empty() {
+        long.is_empty()
+    } else {
+        long.ends_with(short)
+    }
+}

@@ -1,0 +1,305 @@
+//! A resource in the making: the object, where it comes from, what it used to be called.
+
+use crate::Origin;
+use crate::notes::Note;
+use crate::schema::Schema;
+use equate_manifest::object::Object;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The namespace of what has none.
+pub(crate) const CLUSTER: &str = "_non_namespaceable_";
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// An object in the making.
+///
+/// Its history is kept beside it: the names it had before each change decide,
+/// at the very end, which references mean it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Resource {
+    pub(crate) object: Object,
+    pub(crate) origin: Origin,
+    /// What it was called, oldest first.
+    pub(crate) history: Vec<Former>,
+    pub(crate) prefixes: Vec<String>,
+    pub(crate) suffixes: Vec<String>,
+    pub(crate) behavior: Behavior,
+    /// Whether its name gets a suffix computed from its content.
+    pub(crate) needs_hash: bool,
+    /// Of a patch: whether it may rename or retype what it patches.
+    pub(crate) may_rename: bool,
+    pub(crate) may_retype: bool,
+    /// The variables read from it.
+    pub(crate) variables: Vec<String>,
+    /// Where it was made and by what it was changed, when that is to be told.
+    pub(crate) note: Option<Note>,
+    pub(crate) changes: Vec<Note>,
+}
+
+/// What a resource was once called; group and version never change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Former {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// The effective one.
+    pub(crate) namespace: String,
+}
+
+/// What a generated object does to one that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Behavior {
+    #[default]
+    Unspecified,
+    Create,
+    Replace,
+    Merge,
+}
+
+impl Behavior {
+    pub(crate) fn parse(text: &str) -> Self {
+        match text {
+            "create" => Self::Create,
+            "replace" => Self::Replace,
+            "merge" => Self::Merge,
+            _ => Self::Unspecified,
+        }
+    }
+}
+
+impl fmt::Display for Behavior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unspecified => "unspecified",
+            Self::Create => "create",
+            Self::Replace => "replace",
+            Self::Merge => "merge",
+        })
+    }
+}
+
+/// What a resource is called. Prints as `Deployment.v1.apps/name.namespace`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Id {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// As written.
+    pub(crate) namespace: String,
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or = |text: &str, other: &'static str| {
+            if text.is_empty() {
+                other.to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        write!(
+            f,
+            "{}.{}.{}/{}.{}",
+            or(&self.kind, "[noKind]"),
+            or(&self.version, "[noVer]"),
+            or(&self.group, "[noGrp]"),
+            or(&self.name, "[noName]"),
+            or(&self.namespace, "[noNs]"),
+        )
+    }
+}
+
+/// An id as indexes compare it: with the effective namespace.
+pub(crate) type Key = String;
+
+fn key(group: &str, version: &str, kind: &str, name: &str, namespace: &str) -> Key {
+    let mut key =
+        String::with_capacity(group.len() + version.len() + kind.len() + name.len() + namespace.len() + 4);
+    for part in [group, version, kind, name] {
+        key.push_str(part);
+        key.push('\0');
+    }
+    key.push_str(namespace);
+    key
+}
+
+/// The group and version of an `apiVersion`. What follows a second slash belongs to the version.
+pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+impl Resource {
+    pub(crate) fn new(object: Map<String, Value>, origin: Origin) -> Self {
+        Self {
+            object: Object(object),
+            origin,
+            ..Self::default()
+        }
+    }
+
+    /// The group and version.
+    pub(crate) fn group_version(&self) -> (&str, &str) {
+        split_api_version(self.object.api_version())
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        self.object.kind()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.object.name()
+    }
+
+    /// Where it lives: `default` for none, and a mark of its own for what has no namespace.
+    pub(crate) fn effective_namespace(&self, schema: &Schema) -> &str {
+        if schema.is_cluster_scoped(self.object.api_version(), self.kind()) {
+            CLUSTER
+        } else {
+            match self.object.namespace() {
+                "" => DEFAULT_NAMESPACE,
+                namespace => namespace,
+            }
+        }
+    }
+
+    pub(crate) fn is_cluster_scoped(&self, schema: &Schema) -> bool {
+        schema.is_cluster_scoped(self.object.api_version(), self.kind())
+    }
+
+    /// What it is called now.
+    pub(crate) fn id(&self) -> Id {
+        let (group, version) = self.group_version();
+        Id {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: self.kind().to_owned(),
+            name: self.name().to_owned(),
+            namespace: self.object.namespace().to_owned(),
+        }
+    }
+
+    /// What it was called first.
+    pub(crate) fn original_id(&self) -> Id {
+        let mut id = self.id();
+        if let Some(first) = self.history.first() {
+            id.kind.clone_from(&first.kind);
+            id.name.clone_from(&first.name);
+            id.namespace.clone_from(&first.namespace);
+        }
+        id
+    }
+
+    /// The kind it had first.
+    pub(crate) fn original_kind(&self) -> &str {
+        self.history
+            .first()
+            .map_or_else(|| self.kind(), |former| &former.kind)
+    }
+
+    pub(crate) fn original_name(&self) -> &str {
+        self.history
+            .first()
+            .map_or_else(|| self.name(), |former| &former.name)
+    }
+
+    pub(crate) fn original_namespace(&self, schema: &Schema) -> &str {
+        match self.history.first() {
+            Some(former) => &former.namespace,
+            None => self.effective_namespace(schema),
+        }
+    }
+
+    /// The key of what it is called now.
+    pub(crate) fn key(&self, schema: &Schema) -> Key {
+        let (group, version) = self.group_version();
+        key(
+            group,
+            version,
+            self.kind(),
+            self.name(),
+            self.effective_namespace(schema),
+        )
+    }
+
+    /// The key of what it was called first.
+    pub(crate) fn original_key(&self, schema: &Schema) -> Key {
+        match self.history.first() {
+            Some(former) => self.former_key(former),
+            None => self.key(schema),
+        }
+    }
+
+    /// The keys of what it is and was called.
+    pub(crate) fn all_keys(&self, schema: &Schema) -> impl Iterator<Item = Key> {
+        std::iter::once(self.key(schema)).chain(self.history.iter().map(|former| self.former_key(former)))
+    }
+
+    fn former_key(&self, former: &Former) -> Key {
+        let (group, version) = self.group_version();
+        key(group, version, &former.kind, &former.name, &former.namespace)
+    }
+
+    /// Remembers what it is called, before a change.
+    pub(crate) fn remember(&mut self, schema: &Schema) {
+        let former = Former {
+            kind: self.kind().to_owned(),
+            name: self.name().to_owned(),
+            namespace: self.effective_namespace(schema).to_owned(),
+        };
+        self.history.push(former);
+    }
+
+    /// Sets `metadata.name`.
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.metadata_mut().insert("name".to_owned(), name.into());
+    }
+
+    /// Sets `metadata.namespace`, or takes it away.
+    pub(crate) fn set_namespace(&mut self, namespace: &str) {
+        if namespace.is_empty() {
+            self.metadata_mut().remove("namespace");
+        } else {
+            self.metadata_mut()
+                .insert("namespace".to_owned(), namespace.into());
+        }
+    }
+
+    /// `metadata`, made if need be.
+    pub(crate) fn metadata_mut(&mut self) -> &mut Map<String, Value> {
+        map_in(&mut self.object.0, "metadata")
+    }
+
+    /// A label or annotation map of `metadata`, if it is there.
+    pub(crate) fn texts(&self, field: &str) -> Option<&Map<String, Value>> {
+        self.object.metadata()?.get(field)?.as_object()
+    }
+
+    /// An annotation's text.
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.texts("annotations")?.get(name)?.as_str()
+    }
+}
+
+/// The map under `field`, put there in place of anything else.
+pub(crate) fn map_in<'m>(map: &'m mut Map<String, Value>, field: &str) -> &'m mut Map<String, Value> {
+    let value = map
+        .entry(field.to_owned())
+        .or_insert_with(|| Value::Object(Map::new()));
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("made an object above"),
+    }
+}
+
+/// A scalar's text, as YAML would write it; `None` for maps and lists.
+pub(crate) fn scalar_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => Some(String::new()),
+        Value::Bool(_) | Value::Number(_) => Some(equate_manifest::json::to_go_string(value)),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,257 @@
+//! Which objects a patch or replacement is for.
+
+use crate::error::Fault;
+use crate::kustomization::Selector;
+use crate::resource::Resource;
+use crate::schema::Schema;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+/// A selector made ready: anchored expressions for what is named, label selectors parsed.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    group: Option<Regex>,
+    version: Option<Regex>,
+    kind: Option<Regex>,
+    name: Option<Regex>,
+    namespace: Option<Regex>,
+    labels: Vec<Requirement>,
+    annotations: Vec<Requirement>,
+}
+
+impl Matcher {
+    pub(crate) fn new(selector: &Selector) -> Result<Self, Fault> {
+        Ok(Self {
+            group: anchored(&selector.group)?,
+            version: anchored(&selector.version)?,
+            kind: anchored(&selector.kind)?,
+            name: anchored(&selector.name)?,
+            namespace: anchored(&selector.namespace)?,
+            labels: requirements(&selector.label_selector)?,
+            annotations: requirements(&selector.annotation_selector)?,
+        })
+    }
+
+    /// Whether a resource is meant, by what it is called now or was called first.
+    pub(crate) fn matches(&self, resource: &Resource, schema: &Schema) -> bool {
+        let (group, version) = resource.group_version();
+        (is(&self.namespace, resource.original_namespace(schema))
+            || is(&self.namespace, resource.effective_namespace(schema)))
+            && (is(&self.name, resource.original_name()) || is(&self.name, resource.name()))
+            && self.matches_kind(group, version, resource.kind())
+            && self.matches_metadata(resource)
+    }
+
+    pub(crate) fn matches_kind(&self, group: &str, version: &str, kind: &str) -> bool {
+        is(&self.group, group) && is(&self.version, version) && is(&self.kind, kind)
+    }
+
+    pub(crate) fn matches_names(&self, name: &str, namespace: &str) -> bool {
+        is(&self.name, name) && is(&self.namespace, namespace)
+    }
+
+    /// Whether labels and annotations are as selected.
+    pub(crate) fn matches_metadata(&self, resource: &Resource) -> bool {
+        self.labels
+            .iter()
+            .all(|requirement| requirement.holds(resource.texts("labels")))
+            && self
+                .annotations
+                .iter()
+                .all(|requirement| requirement.holds(resource.texts("annotations")))
+    }
+
+    /// Whether it says anything about labels or annotations.
+    pub(crate) fn selects_metadata(&self) -> bool {
+        !self.labels.is_empty() || !self.annotations.is_empty()
+    }
+}
+
+fn is(pattern: &Option<Regex>, text: &str) -> bool {
+    pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
+}
+
+/// An expression that has to match the whole text; `None` for the empty one, which matches all.
+fn anchored(pattern: &str) -> Result<Option<Regex>, Fault> {
+    if pattern.is_empty() {
+        return Ok(None);
+    }
+    match Regex::new(&format!("^(?:{pattern})$")) {
+        Ok(regex) => Ok(Some(regex)),
+        Err(source) => Err(Fault::Pattern {
+            pattern: pattern.to_owned(),
+            source,
+        }),
+    }
+}
+
+#[derive(Debug)]
+enum Requirement {
+    Exists(String),
+    Absent(String),
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+    Greater(String, i64),
+    Less(String, i64),
+}
+
+impl Requirement {
+    fn holds(&self, labels: Option<&Map<String, Value>>) -> bool {
+        let value = |key: &String| {
+            labels
+                .and_then(|labels| labels.get(key))
+                .and_then(crate::resource::scalar_text)
+        };
+        let number = |key: &String| value(key).and_then(|text| text.parse::<i64>().ok());
+        match self {
+            Self::Exists(key) => value(key).is_some(),
+            Self::Absent(key) => value(key).is_none(),
+            Self::In(key, values) => value(key).is_some_and(|text| values.contains(&text)),
+            Self::NotIn(key, values) => value(key).is_none_or(|text| !values.contains(&text)),
+            Self::Greater(key, bound) => number(key).is_some_and(|number| number > *bound),
+            Self::Less(key, bound) => number(key).is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+/// Parses a label selector as `k8s.io/apimachinery/pkg/labels` does: `a`, `!a`, `a=b`, `a!=b`,
+/// `a in (b,c)`, `a notin (b)`, `a>1`, `a<1`, joined by commas.
+fn requirements(selector: &str) -> Result<Vec<Requirement>, Fault> {
+    let wrong = |problem: String| Fault::Selector {
+        selector: selector.to_owned(),
+        problem,
+    };
+    let mut requirements = Vec::new();
+    let mut rest = selector.trim();
+    while !rest.is_empty() {
+        let (requirement, after) = requirement(rest).map_err(wrong)?;
+        requirements.push(requirement);
+        rest = after.trim_start();
+        match rest.strip_prefix(',') {
+            Some(after) if after.trim().is_empty() => {
+                return Err(wrong("found '', expected: identifier after ','".to_owned()));
+            }
+            Some(after) => rest = after.trim_start(),
+            None if rest.is_empty() => {}
+            None => return Err(wrong(format!("found '{rest}', expected: ',' or 'end of string'"))),
+        }
+    }
+    Ok(requirements)
+}
+
+fn requirement(text: &str) -> Result<(Requirement, &str), String> {
+    if let Some(text) = text.strip_prefix('!') {
+        let (key, rest) = word(text.trim_start())?;
+        return Ok((Requirement::Absent(key.to_owned()), rest));
+    }
+    let (key, rest) = word(text)?;
+    let key = key.to_owned();
+    let rest = rest.trim_start();
+    if rest.is_empty() || rest.starts_with(',') {
+        return Ok((Requirement::Exists(key), rest));
+    }
+    for (operator, negated) in [("!=", true), ("==", false), ("=", false)] {
+        if let Some(rest) = rest.strip_prefix(operator) {
+            let (value, rest) = value(rest.trim_start());
+            let values = vec![value.to_owned()];
+            let requirement = if negated {
+                Requirement::NotIn(key, values)
+            } else {
+                Requirement::In(key, values)
+            };
+            return Ok((requirement, rest));
+        }
+    }
+    for (operator, greater) in [('>', true), ('<', false)] {
+        if let Some(rest) = rest.strip_prefix(operator) {
+            let (bound, rest) = value(rest.trim_start());
+            let bound = bound
+                .parse()
+                .map_err(|_| format!("values[0]: Invalid value: {bound:?}: for 'Gt', 'Lt' operators, the value must be an integer"))?;
+            let requirement = if greater {
+                Requirement::Greater(key, bound)
+            } else {
+                Requirement::Less(key, bound)
+            };
+            return Ok((requirement, rest));
+        }
+    }
+    for (operator, negated) in [("notin", true), ("in", false)] {
+        if let Some(rest) = rest.strip_prefix(operator) {
+            let inner = rest
+                .trim_start()
+                .strip_prefix('(')
+                .ok_or_else(|| format!("found '{}' expected: '('", rest.trim()))?;
+            let (inner, rest) = inner.split_once(')').ok_or("found '', expected: ',' or ')'")?;
+            let values = inner.split(',').map(|value| value.trim().to_owned()).collect();
+            let requirement = if negated {
+                Requirement::NotIn(key, values)
+            } else {
+                Requirement::In(key, values)
+            };
+            return Ok((requirement, rest));
+        }
+    }
+    Err(format!("found '{rest}', expected: in, notin, =, ==, !=, gt, lt"))
+}
+
+/// A key at the beginning of a text.
+fn word(text: &str) -> Result<(&str, &str), String> {
+    let (word, rest) = value(text);
+    if word.is_empty() {
+        return Err(format!(
+            "found '{text}', expected: !, identifier, or 'end of string'"
+        ));
+    }
+    Ok((word, rest))
+}
+
+fn value(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| c.is_whitespace() || "=!<>(),".contains(c))
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn label_selectors() {
+        let labels = json!({"app": "web", "tier": "front", "n": "3"});
+        for (selector, expected) in [
+            ("app", true),
+            ("!app", false),
+            ("app=web,tier==front", true),
+            ("app!=web", false),
+            ("none!=web", true),
+            ("app in (db, web)", true),
+            ("app notin (db,web)", false),
+            ("n>2, n<4", true),
+            (" app = web ", true),
+        ] {
+            let requirements = requirements(selector).unwrap();
+            let holds = requirements
+                .iter()
+                .all(|requirement| requirement.holds(labels.as_object()));
+            assert_eq!(holds, expected, "{selector}");
+        }
+        for selector in ["app=web,", "=x", "app web", "app in db", "n>x"] {
+            assert!(requirements(selector).is_err(), "{selector}");
+        }
+    }
+
+    #[test]
+    fn names_are_anchored_expressions() {
+        for (pattern, name, expected) in [
+            ("web", "web", true),
+            ("web", "web-1", false),
+            ("a|b.*", "b1", true),
+        ] {
+            assert_eq!(is(&anchored(pattern).unwrap(), name), expected, "{pattern}");
+        }
+        assert!(anchored("(").is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! What `${...}` comes to.
+
+use super::SubstituteError;
+use super::parse::Node;
+use super::pattern::Pattern;
+use std::collections::BTreeMap;
+
+pub(super) struct Evaluator<'v> {
+    pub(super) variables: &'v BTreeMap<&'v str, String>,
+    pub(super) strict: bool,
+}
+
+impl Evaluator<'_> {
+    pub(super) fn all(&self, nodes: &[Node]) -> Result<String, SubstituteError> {
+        let mut out = String::new();
+        for node in nodes {
+            out.push_str(&self.one(node)?);
+        }
+        Ok(out)
+    }
+
+    fn one(&self, node: &Node) -> Result<String, SubstituteError> {
+        match node {
+            Node::Text(text) => Ok(text.clone()),
+            Node::Variable {
+                name,
+                operator,
+                arguments,
+            } => {
+                let arguments = arguments
+                    .iter()
+                    .map(|argument| self.one(argument))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let value = self.variables.get(name.as_str());
+                let has_default = matches!(
+                    operator.as_str(),
+                    "-" | "+" | "=" | "?" | ":-" | ":+" | ":=" | ":?"
+                );
+                if value.is_none() && self.strict && !has_default {
+                    return Err(SubstituteError::NotSet(name.clone()));
+                }
+                Ok(apply(operator, value.map_or("", String::as_str), &arguments))
+            }
+        }
+    }
+}
+
+fn apply(operator: &str, value: &str, arguments: &[String]) -> String {
+    match (operator, arguments) {
+        ("#", []) => value.len().to_string(),
+        (",", _) => first(value, |c| c.to_lowercase().collect()),
+        (",,", _) => value.to_lowercase(),
+        ("^", _) => first(value, |c| c.to_uppercase().collect()),
+        ("^^", _) => value.to_uppercase(),
+        ("#", [pattern, ..]) => trim(value, pattern, Trim::Shortest),
+        ("##", [pattern, ..]) => trim(value, pattern, Trim::Longest),
+        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Trim::Shortest)),
+        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Trim::Longest)),
+        (":", [offset, rest @ ..]) => substring(value, offset, rest.first().map(String::as_str)),
+        ("/", [old, rest @ ..]) => value.replacen(old.as_str(), with(rest), 1),
+        ("//", [old, rest @ ..]) => value.replace(old.as_str(), with(rest)),
+        ("/#", [old, new]) if value.starts_with(old.as_str()) => value.replacen(old.as_str(), new, 1),
+        ("/%", [old, new]) => match value.strip_suffix(old.as_str()) {
+            Some(head) => format!("{head}{new}"),
+            None => value.to_owned(),
+        },
+        ("/#", _) => value.to_owned(),
+        _ if value.is_empty() => arguments.concat(),
+        _ => value.to_owned(),
+    }
+}
+
+fn with(rest: &[String]) -> &str {
+    rest.first().map_or("", String::as_str)
+}
+
+fn first(value: &str, change: impl Fn(char) -> String) -> String {
+    let mut rest = value.chars();
+    match rest.next() {
+        None => String::new(),
+        Some(c) => change(c) + rest.as_str(),
+    }
+}
+
+/// Counted in bytes; a place inside a character moves to its end. What is no number leaves the value as it is.
+fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
+    let size = i64::try_from(value.len()).unwrap_or(i64::MAX);
+    let Ok(offset) = offset.parse::<i64>() else {
+        return value.to_owned();
+    };
+    let from = if offset < 0 {
+        size.saturating_add(offset).max(0)
+    } else {
+        offset
+    };
+    let to = match length.map(str::parse::<i64>) {
+        None => size,
+        Some(Err(_)) => return value.to_owned(),
+        Some(Ok(length)) if length < 0 => size.saturating_add(length),
+        Some(Ok(length)) => from.saturating_add(length).min(size),
+    };
+    if from >= size || to < from {
+        return String::new();
+    }
+    let boundary = |at: i64| {
+        let at = usize::try_from(at).unwrap_or_default().min(value.len());
+        (at..=value.len())
+            .find(|at| value.is_char_boundary(*at))
+            .unwrap_or(value.len())
+    };
+    value[boundary(from)..boundary(to)].to_owned()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trim {
+    Shortest,
+    Longest,
+}
+
+/// Takes the shortest or longest beginning that matches off a value. A pattern that is none takes nothing.
+fn trim(value: &str, pattern: &str, which: Trim) -> String {
+    let Some(pattern) = Pattern::new(pattern) else {
+        return value.to_owned();
+    };
+    let mut ends: Vec<usize> = value.char_indices().map(|(at, c)| at + c.len_utf8()).collect();
+    if which == Trim::Longest {
+        ends.reverse();
+    }
+    match ends.into_iter().find(|end| pattern.matches(&value[..*end])) {
+        Some(end) => value[end..].to_owned(),
+        None => value.to_owned(),
+    }
+}
+
+fn reversed(text: &str) -> String {
+    text.chars().rev().collect()
+}

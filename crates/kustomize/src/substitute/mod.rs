@@ -1,0 +1,151 @@
+//! Post-build substitution: `${var}` in the text of a finished object.
+//!
+//! The forms are those of Flux's `envsubst`, a subset of bash: defaults, length,
+//! case, substring, trimming by pattern, replacing. `$var` is left alone and
+//! `$${var}` is `${var}`. `${var:+x}` and `${var:?x}` are read as defaults, which
+//! is not what bash does but what Flux does; `${var+x}` is malformed. The object is written as YAML, substituted as text and read again, so that a
+//! value may change a field's type.
+
+mod evaluate;
+mod parse;
+mod pattern;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::Fault;
+use crate::resource::Resource;
+use crate::spec::Substitution;
+use equate_manifest::yaml::{self, Duplicates, Options};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The label or annotation that keeps an object out of it.
+const OPT_OUT: &str = "kustomize.toolkit.fluxcd.io/substitute";
+const DISABLED: &str = "disabled";
+
+/// Why a text cannot be substituted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubstituteError {
+    /// A variable has neither value nor default, and the pass is strict.
+    #[error("variable not set (strict mode): {0:?}")]
+    NotSet(String),
+    /// `${` without a name after it.
+    #[error("unable to parse variable name")]
+    Name,
+    /// `${` without `}`.
+    #[error("missing closing brace")]
+    Brace,
+    /// A form that is none.
+    #[error("bad substitution")]
+    Form,
+    /// An argument that cannot be read.
+    #[error("unable to parse substitution within function")]
+    Argument,
+    /// A default that cannot be read.
+    #[error("unable to parse default function")]
+    Default,
+    /// Substitutions inside substitutions beyond reason.
+    #[error("substitutions nested deeper than {0} levels")]
+    Depth(usize),
+}
+
+/// The variables' values, newlines taken out, names checked.
+pub(crate) fn variables(substitution: &Substitution) -> Result<BTreeMap<&str, String>, Fault> {
+    substitution
+        .variables
+        .iter()
+        .map(|(name, value)| {
+            if is_name(name) {
+                Ok((name.as_str(), value.replace('\n', "")))
+            } else {
+                Err(Fault::VariableName { name: name.clone() })
+            }
+        })
+        .collect()
+}
+
+fn is_name(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+}
+
+/// Substitutes in an object, unless it opts out.
+pub(crate) fn apply(
+    resource: &mut Resource,
+    variables: &BTreeMap<&str, String>,
+    strict: bool,
+) -> Result<(), Fault> {
+    let opts_out = ["labels", "annotations"].iter().any(|field| {
+        let texts = resource.texts(field);
+        texts
+            .and_then(|texts| texts.get(OPT_OUT))
+            .is_some_and(|value| value == DISABLED)
+    });
+    if opts_out || !mentions_any(&Value::Object(resource.object.0.clone())) {
+        return Ok(());
+    }
+    let id = || resource.id().to_string();
+    let text = yaml::to_string(&Value::Object(resource.object.0.clone()));
+    let substituted =
+        text_in(&text, variables, strict).map_err(|problem| Fault::Substitution { id: id(), problem })?;
+    if substituted == text {
+        return Ok(());
+    }
+    let options = Options {
+        duplicates: Duplicates::Collect,
+        ..Options::default()
+    };
+    let documents = yaml::load(&substituted, &options).map_err(|error| Fault::Substituted {
+        id: id(),
+        line: error.line,
+        fault: named(error.fault),
+    })?;
+    match documents.into_iter().next().map(|document| document.value) {
+        Some(Value::Object(map)) => {
+            resource.object.0 = map;
+            Ok(())
+        }
+        _ => Err(Fault::SubstitutedKind { id: id() }),
+    }
+}
+
+/// A fault without what the text says: that may be a secret by now.
+fn named(fault: yaml::Fault) -> yaml::Fault {
+    match fault {
+        yaml::Fault::DuplicateKey(_) => yaml::Fault::DuplicateKey("(hidden)".to_owned()),
+        yaml::Fault::NotFinite(_) => yaml::Fault::NotFinite("(hidden)".to_owned()),
+        yaml::Fault::Tag { found, text: _, tag } => yaml::Fault::Tag {
+            found,
+            text: "(hidden)".to_owned(),
+            tag,
+        },
+        other => other,
+    }
+}
+
+/// Whether any text of a value has a `$` in it. Nothing else can change.
+fn mentions_any(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('$'),
+        Value::Array(items) => items.iter().any(mentions_any),
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, value)| key.contains('$') || mentions_any(value)),
+        _ => false,
+    }
+}
+
+/// Substitutes in a text.
+pub fn text_in(
+    text: &str,
+    variables: &BTreeMap<&str, String>,
+    strict: bool,
+) -> Result<String, SubstituteError> {
+    let nodes = parse::parse(text)?;
+    let evaluator = evaluate::Evaluator { variables, strict };
+    evaluator.all(&nodes)
+}

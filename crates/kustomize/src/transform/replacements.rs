@@ -1,0 +1,378 @@
+//! `replacements`: one field's value, copied into others.
+
+use crate::collection::Collection;
+use crate::error::{BuildError, Fault, Place};
+use crate::field_path::{self, Made};
+use crate::kustomization::{
+    self, FieldOptions, Kustomization, REPLACEMENT, Replacement, ReplacementSource, ReplacementTarget,
+    Selector,
+};
+use crate::loader::{Loader, at};
+use crate::resource::{Resource, scalar_text};
+use crate::schema::Schema;
+use crate::selector::Matcher;
+use equate_manifest::yaml::{self, Dialect, Duplicates, Options};
+use serde_json::Value;
+use std::collections::HashMap;
+
+const DEFAULT_PATH: &str = "metadata.name";
+
+/// Carries out all replacements of a kustomization.
+pub(crate) fn apply_all(
+    kustomization: &Kustomization,
+    loader: &mut Loader<'_>,
+    resources: &mut Collection,
+    schema: &Schema,
+) -> Result<(), BuildError> {
+    for (index, entry) in kustomization.fields.replacements.iter().enumerate() {
+        let place = kustomization.item("replacements", index);
+        if entry.path.is_empty() {
+            apply(entry, resources, schema).map_err(at(place))?;
+            continue;
+        }
+        if entry.source.is_some() || !entry.targets.is_empty() {
+            let fault = Fault::Replacement("cannot specify both path and inline replacement".to_owned());
+            return Err(at(place)(fault));
+        }
+        let (path, text) = loader
+            .read_text(&kustomization.root, &entry.path)
+            .map_err(at(place))?;
+        for entry in read(&text, &path)? {
+            apply(&entry, resources, schema).map_err(at(Place::file(&path)))?;
+        }
+    }
+    Ok(())
+}
+
+/// A file of replacements: one, or a list of them.
+pub(crate) fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
+    let options = Options {
+        duplicates: Duplicates::Collect,
+        ..Options::default()
+    };
+    let documents = yaml::load(text, &options).map_err(|error| BuildError {
+        place: Place {
+            path: path.to_owned(),
+            line: error.line,
+            column: error.column,
+        },
+        fault: Fault::Yaml(error.fault),
+    })?;
+    let entries = match documents.into_iter().next().map(|document| document.value) {
+        None => Vec::new(),
+        Some(Value::Array(entries)) => entries,
+        Some(entry) => vec![entry],
+    };
+    entries
+        .into_iter()
+        .map(|entry| kustomization::decode(entry, &REPLACEMENT, &mut HashMap::new()))
+        .collect::<Result<_, _>>()
+        .map_err(|(_, fault)| at(Place::file(path))(fault))
+}
+
+/// Carries out one.
+pub(crate) fn apply(entry: &Replacement, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
+    let value = match (&entry.source, &entry.source_value) {
+        (Some(_), Some(_)) => return fault("value and resource selectors are mutually exclusive"),
+        (None, Some(text)) => plain(text),
+        (Some(source), None) => source_value(source, resources)?,
+        (None, None) => return fault("replacements must specify a source and at least one target"),
+    };
+    if entry.targets.is_empty() {
+        return fault("replacements must specify a source and at least one target");
+    }
+    for target in &entry.targets {
+        apply_to(target, &value, resources, schema)?;
+    }
+    Ok(())
+}
+
+fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Replacement(text.into()))
+}
+
+/// The one value a source names.
+fn source_value(source: &ReplacementSource, resources: &Collection) -> Result<Value, Fault> {
+    let mut found = resources
+        .items()
+        .iter()
+        .filter(|resource| is_source(resource, source));
+    let shown = || {
+        let or = |text: &str, other: &'static str| {
+            if text.is_empty() {
+                other.to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        let mut shown = format!(
+            "{}.{}.{}/{}.{}",
+            or(&source.kind, "[noKind]"),
+            or(&source.version, "[noVer]"),
+            or(&source.group, "[noGrp]"),
+            or(&source.name, "[noName]"),
+            or(&source.namespace, "[noNs]"),
+        );
+        if !source.field_path.is_empty() {
+            shown = format!("{shown}:{}", source.field_path);
+        }
+        shown
+    };
+    let Some(resource) = found.next() else {
+        return fault(format!("nothing selected by {}", shown()));
+    };
+    if found.next().is_some() {
+        return fault(format!("multiple matches for selector {}", shown()));
+    }
+    let path = match source.field_path.as_str() {
+        "" => DEFAULT_PATH,
+        path => path,
+    };
+    let object = Value::Object(resource.object.0.clone());
+    let empty = |value: &&Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    let found = field_path::get(&object, &field_path::split(path)).filter(|value| !empty(value));
+    let Some(value) = found else {
+        return fault(format!(
+            "fieldPath `{path}` is missing for replacement source {}",
+            shown().trim_end_matches(&format!(":{path}"))
+        ));
+    };
+    let Some(options) = source
+        .options
+        .as_ref()
+        .filter(|options| !options.delimiter.is_empty())
+    else {
+        return Ok(value.clone());
+    };
+    let Some(text) = scalar_text(value) else {
+        return fault("delimiter option can only be used with scalar nodes");
+    };
+    let part = usize::try_from(options.index)
+        .ok()
+        .and_then(|index| text.split(options.delimiter.as_str()).nth(index));
+    match part {
+        Some(part) => Ok(part.into()),
+        None => fault(format!(
+            "options.index {} is out of bounds for value {text}",
+            options.index
+        )),
+    }
+}
+
+fn is_source(resource: &Resource, source: &ReplacementSource) -> bool {
+    let (group, version) = resource.group_version();
+    let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+    let effective = |namespace: &str| {
+        if namespace.is_empty() {
+            "default".to_owned()
+        } else {
+            namespace.to_owned()
+        }
+    };
+    let mut names = std::iter::once((resource.kind(), resource.name(), resource.object.namespace())).chain(
+        resource.history.iter().map(|former| {
+            (
+                former.kind.as_str(),
+                former.name.as_str(),
+                former.namespace.as_str(),
+            )
+        }),
+    );
+    is(&source.group, group)
+        && is(&source.version, version)
+        && names.any(|(kind, name, namespace)| {
+            is(&source.kind, kind)
+                && is(&source.name, name)
+                && (source.namespace.is_empty() || effective(&source.namespace) == effective(namespace))
+        })
+}
+
+fn apply_to(
+    target: &ReplacementTarget,
+    value: &Value,
+    resources: &mut Collection,
+    schema: &Schema,
+) -> Result<(), Fault> {
+    let Some(select) = &target.select else {
+        return fault("target must specify resources to select");
+    };
+    let _ = schema;
+    let selects = Matcher::new(select)?;
+    let rejects = target
+        .reject
+        .iter()
+        .map(|selector| Ok((selector, Matcher::new(selector)?)))
+        .collect::<Result<Vec<_>, Fault>>()?;
+    let paths: Vec<&str> = if target.field_paths.is_empty() {
+        vec![DEFAULT_PATH]
+    } else {
+        target.field_paths.iter().map(String::as_str).collect()
+    };
+    for resource in resources.items_mut() {
+        if !selects.matches_metadata(resource)
+            || !any_name(resource, &selects)
+            || rejects
+                .iter()
+                .any(|(selector, matcher)| rejected(resource, selector, matcher))
+        {
+            continue;
+        }
+        let mut object = Value::Object(std::mem::take(&mut resource.object.0));
+        let done = paths
+            .iter()
+            .try_for_each(|path| copy(&mut object, path, value, target.options.as_ref()));
+        if let Value::Object(map) = object {
+            resource.object.0 = map;
+        }
+        done?;
+    }
+    Ok(())
+}
+
+fn any_name(resource: &Resource, matcher: &Matcher) -> bool {
+    let (group, version) = resource.group_version();
+    let now = (resource.kind(), resource.name(), resource.object.namespace());
+    std::iter::once(now)
+        .chain(resource.history.iter().map(|former| {
+            (
+                former.kind.as_str(),
+                former.name.as_str(),
+                former.namespace.as_str(),
+            )
+        }))
+        .any(|(kind, name, namespace)| {
+            matcher.matches_kind(group, version, kind) && matcher.matches_names(name, namespace)
+        })
+}
+
+fn rejected(resource: &Resource, selector: &Selector, matcher: &Matcher) -> bool {
+    let by_metadata = matcher.selects_metadata() && matcher.matches_metadata(resource);
+    let names_something = [
+        &selector.group,
+        &selector.version,
+        &selector.kind,
+        &selector.name,
+        &selector.namespace,
+    ]
+    .iter()
+    .any(|text| !text.is_empty());
+    by_metadata || names_something && any_name(resource, matcher)
+}
+
+/// Copies the value to a path: into the object, or into structured text in one of its fields.
+fn copy(object: &mut Value, path: &str, value: &Value, options: Option<&FieldOptions>) -> Result<(), Fault> {
+    let segments = field_path::split(path);
+    if into_text(object, &segments, value, options) {
+        return Ok(());
+    }
+    let creates = options.is_some_and(|options| options.create);
+    let makes = creates.then(|| Made::like(value));
+    let missing = || {
+        if creates {
+            format!("unable to find or create field {path:?} in replacement target")
+        } else {
+            format!("unable to find field {path:?} in replacement target")
+        }
+    };
+    match field_path::visit(object, &segments, makes, &mut |field| put(field, value, options)) {
+        Ok(0) => fault(missing()),
+        Ok(_) => Ok(()),
+        Err(astray) => fault(format!("{}: {}", missing(), astray.0)),
+    }
+}
+
+/// Puts the value, or its part of a delimited text, into a field. A scalar keeps its type.
+fn put(field: &mut Value, value: &Value, options: Option<&FieldOptions>) -> Result<(), String> {
+    let delimited = options.filter(|options| !options.delimiter.is_empty());
+    let value = match delimited {
+        None => value.clone(),
+        Some(options) => {
+            let (Some(current), Some(text)) = (scalar_text(field), scalar_text(value)) else {
+                return Err("delimiter option can only be used with scalar nodes".to_owned());
+            };
+            let mut parts: Vec<&str> = current.split(options.delimiter.as_str()).collect();
+            match usize::try_from(options.index) {
+                Err(_) => parts.insert(0, &text),
+                Ok(at) => match parts.get_mut(at) {
+                    Some(part) => *part = &text,
+                    None => parts.push(&text),
+                },
+            }
+            parts.join(&options.delimiter).into()
+        }
+    };
+    *field = match (&*field, value) {
+        (Value::Array(_) | Value::Object(_), value) | (_, value @ (Value::Array(_) | Value::Object(_))) => {
+            value
+        }
+        (Value::String(_), scalar) => scalar_text(&scalar).unwrap_or_default().into(),
+        (_, scalar) => plain(&scalar_text(&scalar).unwrap_or_default()),
+    };
+    Ok(())
+}
+
+/// A text as YAML reads it when nothing says what it is.
+fn plain(text: &str) -> Value {
+    let options = Options {
+        dialect: Dialect::Yaml12,
+        ..Options::default()
+    };
+    match yaml::load(text, &options).map(|documents| documents.into_iter().next()) {
+        Ok(Some(document)) if !document.value.is_object() && !document.value.is_array() => document.value,
+        _ => text.into(),
+    }
+}
+
+/// Copies the value to a path that runs through a text which holds JSON or YAML; false if there is none.
+fn into_text(object: &mut Value, segments: &[String], value: &Value, options: Option<&FieldOptions>) -> bool {
+    for at in 1..segments.len() {
+        let (outer, inner) = segments.split_at(at);
+        let Some(text) = field_path::get(object, outer).and_then(Value::as_str) else {
+            continue;
+        };
+        let read = Options {
+            dialect: Dialect::Yaml12,
+            ..Options::default()
+        };
+        let Some(mut content) = yaml::load(text, &read)
+            .ok()
+            .and_then(|documents| documents.into_iter().next())
+        else {
+            continue;
+        };
+        let makes = options
+            .filter(|options| options.create)
+            .map(|_| Made::like(value));
+        let set = field_path::visit(&mut content.value, inner, makes, &mut |field| {
+            put(field, value, options)
+        });
+        if !set.is_ok_and(|count| count > 0) {
+            return false;
+        }
+        let written = write_like(text, &content.value);
+        let done = field_path::visit(object, outer, None, &mut |field| {
+            *field = written.clone().into();
+            Ok(())
+        });
+        return done.is_ok_and(|count| count > 0);
+    }
+    false
+}
+
+/// JSON stays JSON, indented if it was; anything else is YAML.
+fn write_like(before: &str, value: &Value) -> String {
+    if !before.trim_start().starts_with(['{', '[']) {
+        return yaml::to_string(value).trim().to_owned();
+    }
+    if before.contains('\n') && before.contains("  ") {
+        if let Ok(text) = serde_json::to_string_pretty(value) {
+            return text;
+        }
+    }
+    equate_manifest::json::to_go_string(value)
+}

@@ -1,0 +1,233 @@
+//! `vars`: values of fields, put in place of `$(NAME)` in others. Deprecated upstream, done all the same.
+
+use crate::collection::Collection;
+use crate::error::{Fault, FieldProblem};
+use crate::field_path;
+use crate::field_spec::{Creates, FieldSpec};
+use crate::kustomization::Variable;
+use crate::resource::{Resource, split_api_version};
+use crate::schema::Schema;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A variable that was declared; the resource it means knows its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Bound(pub(crate) Variable);
+
+/// Finds the resource a variable means. That there is none yet is no error.
+pub(crate) fn bind(variable: &Variable, resources: &mut Collection, schema: &Schema) -> Result<Bound, Fault> {
+    let target = &variable.objref;
+    let (group, version) = if target.api_version.is_empty() {
+        (target.group.as_str(), target.version.as_str())
+    } else {
+        split_api_version(&target.api_version)
+    };
+    let cluster_scoped = schema.is_cluster_scoped(
+        &if group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        },
+        &target.kind,
+    );
+    let anywhere = target.namespace.is_empty() && !cluster_scoped;
+    let wanted = match target.namespace.as_str() {
+        _ if cluster_scoped => crate::resource::CLUSTER,
+        "" => "default",
+        namespace => namespace,
+    };
+    let meant = |resource: &Resource| {
+        let now = (
+            resource.kind(),
+            resource.name(),
+            resource.effective_namespace(schema),
+        );
+        let before = resource.history.iter().map(|former| {
+            (
+                former.kind.as_str(),
+                former.name.as_str(),
+                former.namespace.as_str(),
+            )
+        });
+        resource.group_version() == (group, version)
+            && std::iter::once(now).chain(before).any(|(kind, name, namespace)| {
+                kind == target.kind && name == target.name && (anywhere || namespace == wanted)
+            })
+    };
+    let mut found = resources
+        .contents_mut()
+        .iter_mut()
+        .filter(|resource| meant(resource));
+    match (found.next(), found.count()) {
+        (None, _) => {}
+        (Some(resource), 0) => resource.variables.push(variable.name.clone()),
+        (Some(_), more) => {
+            return Err(Fault::Variable(format!(
+                "found {} resId matches for var {} (unable to disambiguate)",
+                more + 1,
+                variable.name
+            )));
+        }
+    }
+    Ok(Bound(variable.clone()))
+}
+
+/// Adds variables from below. A name twice is an error.
+pub(crate) fn absorb(variables: &mut Vec<Bound>, more: Vec<Bound>) -> Result<(), Fault> {
+    for bound in more {
+        if variables.iter().any(|known| known.0.name == bound.0.name) {
+            return Err(Fault::Variable(format!(
+                "var '{}' already encountered",
+                bound.0.name
+            )));
+        }
+        variables.push(bound);
+    }
+    Ok(())
+}
+
+/// Puts the values in place.
+pub(crate) fn resolve(
+    resources: &mut Collection,
+    variables: &[Bound],
+    specs: &[FieldSpec],
+    schema: &Schema,
+) -> Result<(), Fault> {
+    let _ = schema;
+    if variables.is_empty() {
+        return Ok(());
+    }
+    let mut values = BTreeMap::new();
+    for Bound(variable) in variables {
+        values.insert(variable.name.as_str(), value_of(variable, resources)?);
+    }
+    for resource in resources.items_mut() {
+        for spec in specs {
+            spec.visit(resource, Creates::Nothing, &mut |value| expand(value, &values))?;
+        }
+    }
+    Ok(())
+}
+
+fn value_of(variable: &Variable, resources: &Collection) -> Result<Value, Fault> {
+    let holder = resources
+        .items()
+        .iter()
+        .find(|resource| resource.variables.contains(&variable.name));
+    let Some(holder) = holder else {
+        return Err(Fault::Variable(format!(
+            "var '{}' cannot be mapped to a field in the set of known resources",
+            variable.name
+        )));
+    };
+    let path = match variable.fieldref.field_path.as_str() {
+        "" => "metadata.name",
+        path => path,
+    };
+    // spec.ports[0].port is spec.ports.0.port
+    let path = path.replace('[', ".[");
+    let segments: Vec<String> = field_path::split(&path)
+        .into_iter()
+        .map(
+            |segment| match segment.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                Some(inner) if !inner.contains('=') => inner.to_owned(),
+                _ => segment,
+            },
+        )
+        .collect();
+    let object = Value::Object(holder.object.0.clone());
+    field_path::get(&object, &segments).cloned().ok_or_else(|| {
+        Fault::Variable(format!(
+            "field specified in var '{}' not found in corresponding resource: {} of {}",
+            variable.name,
+            segments.join("."),
+            holder.id()
+        ))
+    })
+}
+
+/// Expands a text, or the texts of a list or map.
+fn expand(value: &mut Value, values: &BTreeMap<&str, Value>) -> Result<(), FieldProblem> {
+    match value {
+        Value::String(text) => *value = expanded(text, values),
+        Value::Array(items) => {
+            for item in items {
+                let Value::String(text) = item else {
+                    return Err(FieldProblem::NotText);
+                };
+                *item = expanded(text, values);
+            }
+        }
+        Value::Object(map) => {
+            for value in map.values_mut() {
+                if let Value::String(text) = value {
+                    *value = expanded(text, values);
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// `$(NAME)` becomes the value; a text that is nothing else takes the value's type. `$$` is a dollar.
+fn expanded(text: &str, values: &BTreeMap<&str, Value>) -> Value {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if after.is_empty() {
+            out.push('$');
+            rest = after;
+        } else if let Some(after) = after.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+        } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+            match values.get(name) {
+                Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
+                    if text.len() == name.len() + 3 {
+                        return value.clone();
+                    }
+                    out.push_str(&crate::resource::scalar_text(value).unwrap_or_default());
+                }
+                _ => {
+                    out.push_str("$(");
+                    out.push_str(name);
+                    out.push(')');
+                }
+            }
+            rest = after;
+        } else {
+            out.push('$');
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_expanded() {
+        let values = BTreeMap::from([
+            ("A", Value::from("x")),
+            ("N", Value::from(8080)),
+            ("M", Value::Array(Vec::new())),
+        ]);
+        for (text, expected) in [
+            ("$(A)", Value::from("x")),
+            ("$(N)", Value::from(8080)),
+            ("p:$(N)", Value::from("p:8080")),
+            ("$$(A)", Value::from("$(A)")),
+            ("$(B) $(M)", Value::from("$(B) $(M)")),
+            ("cost $", Value::from("cost $")),
+            ("$(A", Value::from("$(A")),
+        ] {
+            assert_eq!(expanded(text, &values), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Whole builds, over trees in memory.
+
+mod memory;
+mod vectors;
