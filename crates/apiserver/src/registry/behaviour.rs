@@ -108,20 +108,17 @@ impl Resource {
         if self.strategy.create_keeps_status {
             return;
         }
+        let empty = match &self.schema {
+            SchemaSource::Custom(_) => None,
+            SchemaSource::Builtin(definition) => empty_status(definition),
+        };
         if let Value::Object(map) = object {
-            match &self.schema {
-                SchemaSource::Custom(_) => {
-                    map.remove("status");
-                }
-                SchemaSource::Builtin(definition) => match empty_status(definition) {
-                    Some(empty) => {
-                        map.insert("status".to_owned(), empty);
-                    }
-                    None => {
-                        map.remove("status");
-                    }
-                },
-            }
+            map.remove("status");
+            map.extend(empty.map(|empty| ("status".to_owned(), empty)));
+        }
+        if let SchemaSource::Custom(version) = &self.schema {
+            // Upstream fills in defaults again when it reads the stored object: a status that has one shows it.
+            version.default(object);
         }
     }
 
