@@ -1,3 +1,4 @@
+//! The custom resource types and their definitions.
 //!
 //! Flux's fifteen kinds, group by group, as Rust types: what Equate reads from a
 //! cluster and writes to its status. The CRDs are generated from the types (`cargo
@@ -8,7 +9,14 @@
 
 #[macro_use]
 mod enumeration;
+pub mod definitions;
+pub mod extensions;
+pub mod helm;
+pub mod image;
 pub mod kustomize;
 pub mod meta;
+pub mod notification;
 mod schema;
 pub mod source;
+
+pub use definitions::{Definition, definitions};

@@ -1,12 +1,14 @@
-//! `cargo xtask gen`: the built-in schema table.
+//! `cargo xtask gen`: the built-in schema table, and the definitions of our own kinds.
 //!
-//! Reads the pinned Kubernetes Go modules and writes
+//! The definitions are written from the types of `equate-api`. For the table it
+//! reads the pinned Kubernetes Go modules and writes
 //! `crates/manifest/data/kubernetes-1.36.json.gz`: what the published OpenAPI
 //! documents say about each type, what the Go source says about how it is
 //! encoded, and which resources are served. Nothing is interpreted here that
 //! the sources do not state; a type whose published properties and Go fields
 //! differ is an error, not a guess.
 
+mod crds;
 mod definitions;
 mod go;
 mod resources;
@@ -25,7 +27,7 @@ const LIBRARIES: &str = "v0.36.3";
 const TABLE: &str = "kubernetes-1.36.json.gz";
 const ATTRIBUTION: &str = "kubernetes-1.36.NOTICE";
 
-/// Why the table could not be generated.
+/// Why a file could not be generated.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("cannot run `go mod download -json {module}`")]
@@ -43,6 +45,8 @@ enum Error {
     },
     #[error("{0}")]
     Source(String),
+    #[error("a definition cannot be written as JSON")]
+    Definition(#[source] serde_json::Error),
     #[error("{path} is out of date: run `cargo xtask gen`")]
     Stale { path: PathBuf },
 }
@@ -50,14 +54,21 @@ enum Error {
 /// What `gen` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Only the definitions of our own kinds, which need no Go modules.
+    #[arg(long)]
+    crds: bool,
     /// Compare with what is committed and change nothing.
     #[arg(long)]
     check: bool,
 }
 
-/// Generates the table, or with `--check` compares it with the one in the repository.
+/// Generates the files, or with `--check` compares them with the ones in the repository.
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
-    generate(args.check).map_err(Into::into)
+    crds::generate(args.check)?;
+    if !args.crds {
+        generate(args.check)?;
+    }
+    Ok(())
 }
 
 fn generate(check: bool) -> Result<(), Error> {

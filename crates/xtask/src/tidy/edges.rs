@@ -29,11 +29,14 @@ const EDGES: [(&str, &[&str]); 11] = [
             "source",
         ],
     ),
-    ("xtask", &["api", "testkit"]),
+    ("xtask", &["api", "manifest", "testkit"]),
 ];
 
 /// Allowed to the tests of every crate.
 const TEST_ONLY: &str = "testkit";
+
+/// What the tests of one crate may use beyond that.
+const TEST_EDGES: [(&str, &str); 1] = [("api", "manifest")];
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -53,7 +56,8 @@ pub(super) fn check(files: &[File]) -> Vec<String> {
             continue;
         };
         for (section, dependency) in own_dependencies(&file.text) {
-            let for_tests = section == "dev-dependencies" && dependency == TEST_ONLY;
+            let for_tests = section == "dev-dependencies"
+                && (dependency == TEST_ONLY || TEST_EDGES.contains(&(name, dependency)));
             if !allowed.contains(&dependency) && !for_tests {
                 complaints.push(format!(
                     "{}: {name} may not use {dependency} ({section})",

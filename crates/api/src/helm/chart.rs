@@ -1,0 +1,109 @@
+//! Where a release's chart comes from.
+
+use crate::meta::{CommonMetadata, Duration, LocalReference};
+use crate::source::{ChartSourceKind, ReconcileStrategy, SignatureProvider};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A HelmChart to make.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartTemplate {
+    /// Its labels and annotations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<CommonMetadata>,
+    /// Its spec.
+    pub spec: ChartTemplateSpec,
+}
+
+/// The spec of a HelmChart to make.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartTemplateSpec {
+    /// The chart's name in a Helm repository, or its path in another source.
+    #[schemars(length(min = 1, max = 2048))]
+    pub chart: String,
+    /// Whether a values file that does not exist is passed over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_missing_values_files: bool,
+    /// How often the source is looked at; the release's interval when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// What makes a new chart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "ChartVersion"))]
+    pub reconcile_strategy: Option<ReconcileStrategy>,
+    /// Where the chart comes from.
+    pub source_ref: ChartTemplateSource,
+    /// Values files of the chart or the source, merged in order into the chart's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values_files: Vec<String>,
+    /// Whose signatures the chart needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<ChartTemplateVerification>,
+    /// Which versions, as a range of semantic versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "*"))]
+    pub version: Option<String>,
+}
+
+/// Where a chart comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartTemplateSource {
+    /// The source's API version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// The source's kind.
+    pub kind: ChartSourceKind,
+    /// The source's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The source's namespace; the release's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// Whose signatures a chart needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartTemplateVerification {
+    /// Which tool signed.
+    #[schemars(extend("default" = "cosign"))]
+    pub provider: SignatureProvider,
+    /// A Secret with the public keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+}
+
+/// A source that holds a chart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartReference {
+    /// The source's API version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// The source's kind.
+    pub kind: ChartReferenceKind,
+    /// The source's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The source's namespace; the release's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+}
+
+string_enum! {
+    /// Kinds that hold a chart.
+    pub enum ChartReferenceKind {
+        /// An OCI repository.
+        #[default]
+        OciRepository = "OCIRepository",
+        /// A chart somebody else declares.
+        HelmChart = "HelmChart",
+        /// An artifact that somebody else makes.
+        ExternalArtifact = "ExternalArtifact",
+    }
+}

@@ -1,0 +1,163 @@
+//! Which tag of an image is the newest.
+
+use crate::meta::{Condition, Duration, NamespacedReference};
+use crate::schema::{conditions, unobserved};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which tag of an image is the newest.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "image.toolkit.fluxcd.io",
+    version = "v1",
+    kind = "ImagePolicy",
+    plural = "imagepolicies",
+    singular = "imagepolicy",
+    shortname = "imgpol",
+    shortname = "imagepol",
+    namespaced,
+    status = "ImagePolicyStatus",
+    derive = "PartialEq",
+    doc = "Which tag of an image is the newest.",
+    printcolumn = r#"{"name":"Image","type":"string","jsonPath":".status.latestRef.name"}"#,
+    printcolumn = r#"{"name":"Tag","type":"string","jsonPath":".status.latestRef.tag"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.interval) || (has(self.digestReflectionPolicy) && self.digestReflectionPolicy == 'Always')",
+        "message": "spec.interval is only accepted when spec.digestReflectionPolicy is set to 'Always'",
+    },
+    {
+        "rule": "has(self.interval) || !has(self.digestReflectionPolicy) || self.digestReflectionPolicy != 'Always'",
+        "message": "spec.interval must be set when spec.digestReflectionPolicy is set to 'Always'",
+    },
+]))]
+pub struct ImagePolicySpec {
+    /// When the digest of the newest tag is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "Never"))]
+    pub digest_reflection_policy: Option<DigestReflectionPolicy>,
+    /// Which tags count; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter_tags: Option<FilterTags>,
+    /// The ImageRepository.
+    pub image_repository_ref: NamespacedReference,
+    /// How often the digest is read, if always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// How tags are ordered: one of the three.
+    pub policy: PolicyChoice,
+    /// Whether the policy rests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+}
+
+string_enum! {
+    /// When the digest of the newest tag is read.
+    pub enum DigestReflectionPolicy {
+        /// At every interval.
+        Always = "Always",
+        /// When the tag is new.
+        IfNotPresent = "IfNotPresent",
+        /// Never.
+        #[default]
+        Never = "Never",
+    }
+}
+
+/// Which tags count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FilterTags {
+    /// What of the match is compared, with `$1` and the like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extract: Option<String>,
+    /// A regular expression they match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+}
+
+/// How tags are ordered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyChoice {
+    /// As texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alphabetical: Option<Ordering>,
+    /// As numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numerical: Option<Ordering>,
+    /// As semantic versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub semver: Option<SemverPolicy>,
+}
+
+/// A direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ordering {
+    /// The newest tag is the last in this direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "asc"))]
+    pub order: Option<Order>,
+}
+
+string_enum! {
+    /// Directions.
+    pub enum Order {
+        /// Upwards.
+        #[default]
+        Ascending = "asc",
+        /// Downwards.
+        Descending = "desc",
+    }
+}
+
+/// A range of semantic versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SemverPolicy {
+    /// The range; the greatest version in it is the newest.
+    pub range: String,
+}
+
+/// What is known of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("default" = unobserved()))]
+pub struct ImagePolicyStatus {
+    /// The policy's state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions")]
+    pub conditions: Vec<Condition>,
+    /// The token of the last run that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
+    /// The newest tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_ref: Option<ImageReference>,
+    /// The generation of the spec this status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The newest tag before this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_previous_ref: Option<ImageReference>,
+}
+
+/// A tag of an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageReference {
+    /// Its digest, where it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The image.
+    pub name: String,
+    /// The tag.
+    pub tag: String,
+}

@@ -1,0 +1,244 @@
+//! Helm repositories and charts.
+
+use super::{Artifact, OciIdentity, OciProvider, SignatureProvider};
+use crate::meta::{AccessFrom, Condition, Duration, LocalReference};
+use crate::schema::{TIMEOUT, conditions, unobserved};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A repository of Helm charts.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "source.toolkit.fluxcd.io",
+    version = "v1",
+    kind = "HelmRepository",
+    plural = "helmrepositories",
+    singular = "helmrepository",
+    shortname = "helmrepo",
+    category = "all",
+    category = "fluxcd",
+    category = "fluxcd-sources",
+    namespaced,
+    status = "HelmRepositoryStatus",
+    derive = "PartialEq",
+    doc = "A repository of Helm charts.",
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.url"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmRepositorySpec {
+    /// Which namespaces may refer to it. Accepted for compatibility, not enforced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_from: Option<AccessFrom>,
+    /// A Secret with the certificates of the server and of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert_secret_ref: Option<LocalReference>,
+    /// Whether plain HTTP is used with a registry.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// How often the index is looked at without being told; a minute when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// Whether credentials also go to another host that the index names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pass_credentials: bool,
+    /// Whose way of authenticating is used with a registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "generic"))]
+    pub provider: Option<OciProvider>,
+    /// A Secret with the credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+    /// Whether the source rests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+    /// How long fetching the index may take; a minute when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = TIMEOUT))]
+    pub timeout: Option<Duration>,
+    /// An index on a web server, or a registry.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<HelmRepositoryType>,
+    /// The repository's address.
+    #[schemars(regex(pattern = r"^(http|https|oci)://.*$"))]
+    pub url: String,
+}
+
+string_enum! {
+    /// Where charts lie.
+    pub enum HelmRepositoryType {
+        /// Behind an index on a web server.
+        #[default]
+        Default = "default",
+        /// In an OCI registry.
+        Oci = "oci",
+    }
+}
+
+/// What is known of a Helm repository.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("default" = unobserved()))]
+pub struct HelmRepositoryStatus {
+    /// The artifact of the last revision fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<Artifact>,
+    /// The source's state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions")]
+    pub conditions: Vec<Condition>,
+    /// The token of the last run that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
+    /// The generation of the spec this status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Where the newest artifact is always served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// A chart of a source.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "source.toolkit.fluxcd.io",
+    version = "v1",
+    kind = "HelmChart",
+    plural = "helmcharts",
+    singular = "helmchart",
+    shortname = "hc",
+    category = "all",
+    category = "fluxcd",
+    category = "fluxcd-sources",
+    namespaced,
+    status = "HelmChartStatus",
+    derive = "PartialEq",
+    doc = "A Helm chart, fetched or packaged.",
+    printcolumn = r#"{"name":"Chart","type":"string","jsonPath":".spec.chart"}"#,
+    printcolumn = r#"{"name":"Version","type":"string","jsonPath":".spec.version"}"#,
+    printcolumn = r#"{"name":"Source Kind","type":"string","jsonPath":".spec.sourceRef.kind"}"#,
+    printcolumn = r#"{"name":"Source Name","type":"string","jsonPath":".spec.sourceRef.name"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.verify) || self.sourceRef.kind == 'HelmRepository'",
+    "message": "spec.verify is only supported when spec.sourceRef.kind is 'HelmRepository'",
+}]))]
+pub struct HelmChartSpec {
+    /// The chart's name in a Helm repository, or its path in another source.
+    pub chart: String,
+    /// Whether a values file that does not exist is passed over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_missing_values_files: bool,
+    /// How often the source is looked at without being told.
+    pub interval: Duration,
+    /// What makes a new chart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "ChartVersion"))]
+    pub reconcile_strategy: Option<ReconcileStrategy>,
+    /// Where the chart comes from.
+    pub source_ref: ChartSource,
+    /// Whether the chart rests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+    /// Values files of the chart or the source, merged in order into the chart's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values_files: Vec<String>,
+    /// Whose signatures the chart needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<ChartVerification>,
+    /// Which versions, as a range of semantic versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "*"))]
+    pub version: Option<String>,
+}
+
+string_enum! {
+    /// What makes a new chart.
+    pub enum ReconcileStrategy {
+        /// A new version of it.
+        #[default]
+        ChartVersion = "ChartVersion",
+        /// A new revision of its source.
+        Revision = "Revision",
+    }
+}
+
+/// Where a chart comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartSource {
+    /// The source's API version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// The source's kind.
+    pub kind: ChartSourceKind,
+    /// The source's name.
+    pub name: String,
+}
+
+string_enum! {
+    /// Kinds that charts come from.
+    pub enum ChartSourceKind {
+        /// A Helm repository.
+        #[default]
+        HelmRepository = "HelmRepository",
+        /// A Git repository.
+        GitRepository = "GitRepository",
+        /// A bucket.
+        Bucket = "Bucket",
+    }
+}
+
+/// Whose signatures a chart needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartVerification {
+    /// Signers, when no keys are given: one has to match.
+    #[serde(default, rename = "matchOIDCIdentity", skip_serializing_if = "Vec::is_empty")]
+    pub match_oidc_identity: Vec<OciIdentity>,
+    /// Which tool signed.
+    #[schemars(extend("default" = "cosign"))]
+    pub provider: SignatureProvider,
+    /// A Secret with the public keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+}
+
+/// What is known of a chart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("default" = unobserved()))]
+pub struct HelmChartStatus {
+    /// The artifact of the last revision fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<Artifact>,
+    /// The source's state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions")]
+    pub conditions: Vec<Condition>,
+    /// The token of the last run that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
+    /// The generation of the spec this status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The chart's name in the artifact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_chart_name: Option<String>,
+    /// The revision of the source that the chart was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_source_artifact_revision: Option<String>,
+    /// The values files in the artifact.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observed_values_files: Vec<String>,
+    /// Where the newest artifact is always served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}

@@ -1,0 +1,201 @@
+//! Artifacts of OCI registries.
+
+use super::Artifact;
+use crate::meta::{Condition, Duration, LocalReference};
+use crate::schema::{TIMEOUT, conditions, unobserved};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A repository of an OCI registry, and which of its artifacts.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "source.toolkit.fluxcd.io",
+    version = "v1",
+    kind = "OCIRepository",
+    root = "OciRepository",
+    plural = "ocirepositories",
+    singular = "ocirepository",
+    shortname = "ocirepo",
+    category = "all",
+    category = "fluxcd",
+    category = "fluxcd-sources",
+    namespaced,
+    status = "OciRepositoryStatus",
+    derive = "PartialEq",
+    doc = "A repository of an OCI registry whose artifacts become ours.",
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.url"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct OciRepositorySpec {
+    /// A Secret with the certificates of the registry and of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert_secret_ref: Option<LocalReference>,
+    /// Paths to leave out of the artifact, in .gitignore's syntax; replaces the defaults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignore: Option<String>,
+    /// Whether plain HTTP is used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// How often the registry is looked at without being told.
+    pub interval: Duration,
+    /// Which layer holds the content; the first one when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer_selector: Option<LayerSelector>,
+    /// Whose way of authenticating is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "generic"))]
+    pub provider: Option<OciProvider>,
+    /// A Secret with the proxy's address and credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_secret_ref: Option<LocalReference>,
+    /// Which artifact; the tag latest when absent.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<OciReference>,
+    /// A Secret with the registry's credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+    /// A ServiceAccount whose pull secrets or cloud identity is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// Whether the source rests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+    /// How long one operation of the registry may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = TIMEOUT, "default" = "60s"))]
+    pub timeout: Option<Duration>,
+    /// The repository's address, without a tag.
+    #[schemars(regex(pattern = r"^oci://.*$"))]
+    pub url: String,
+    /// Whose signatures an artifact needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<OciVerification>,
+}
+
+string_enum! {
+    /// Registries with a way of authenticating of their own.
+    pub enum OciProvider {
+        /// Any registry.
+        #[default]
+        Generic = "generic",
+        /// Amazon ECR.
+        Aws = "aws",
+        /// Azure Container Registry.
+        Azure = "azure",
+        /// Google Artifact Registry.
+        Gcp = "gcp",
+    }
+}
+
+/// Which artifact of a repository: digest before semver and tag.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OciReference {
+    /// Exactly this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The newest tag in this range of semantic versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub semver: Option<String>,
+    /// Only tags that match this regular expression are in the range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub semver_filter: Option<String>,
+    /// This tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+/// Which layer holds the content, and what is done with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LayerSelector {
+    /// The first layer of this media type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// What is done with it; extract when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<LayerOperation>,
+}
+
+string_enum! {
+    /// What is done with a layer.
+    pub enum LayerOperation {
+        /// It is unpacked.
+        #[default]
+        Extract = "extract",
+        /// It is stored as it is.
+        Copy = "copy",
+    }
+}
+
+/// Whose signatures an artifact needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OciVerification {
+    /// Signers, when no keys are given: one has to match.
+    #[serde(default, rename = "matchOIDCIdentity", skip_serializing_if = "Vec::is_empty")]
+    pub match_oidc_identity: Vec<OciIdentity>,
+    /// Which tool signed.
+    #[schemars(extend("default" = "cosign"))]
+    pub provider: SignatureProvider,
+    /// A Secret with the public keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+    /// A Secret with Sigstore's trusted root, where it is not the public one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted_root_secret_ref: Option<LocalReference>,
+}
+
+/// A signer by its OpenID Connect identity; both are regular expressions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OciIdentity {
+    /// Who vouches for the signer.
+    pub issuer: String,
+    /// Who the signer is.
+    pub subject: String,
+}
+
+string_enum! {
+    /// Tools that sign artifacts.
+    pub enum SignatureProvider {
+        /// Sigstore's cosign.
+        #[default]
+        Cosign = "cosign",
+        /// Notary's notation.
+        Notation = "notation",
+    }
+}
+
+/// What is known of an OCI repository.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("default" = unobserved()))]
+pub struct OciRepositoryStatus {
+    /// The artifact of the last revision fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<Artifact>,
+    /// The source's state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions")]
+    pub conditions: Vec<Condition>,
+    /// The token of the last run that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
+    /// The generation of the spec this status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The ignore rules of the artifact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_ignore: Option<String>,
+    /// The layer selection of the artifact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_layer_selector: Option<LayerSelector>,
+    /// Where the newest artifact is always served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
