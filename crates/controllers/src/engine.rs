@@ -12,14 +12,17 @@ use std::time::Duration;
 use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
+use equate_apply::id::ObjectId;
+use equate_apply::plan::Presence;
 use equate_git::Mirrors;
 use equate_source::Storage;
 use kube::Client;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::Key;
+use crate::git_repository;
 use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
 use crate::kustomization::{self, Context, Tally};
@@ -78,9 +81,10 @@ pub struct Stats {
 }
 
 /// Running controllers. Dropping it ends them at once; [`Engine::stop`] lets runs end.
-#[derive(Debug)]
 pub struct Engine {
     context: Arc<Context>,
+    sources: Arc<git_repository::Context>,
+    changes: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -192,27 +196,36 @@ impl Builder {
             ..Settings::default()
         };
         let queue = Queue::new(settings());
+        let source_queue = Queue::new(settings());
+        let changes = watch::Sender::new(0);
         let index = Arc::new(Mutex::new(Index::default()));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let blocking = Arc::new(Semaphore::new(processors));
         let recorder = Recorder::start(self.client.clone(), EventLimits::default());
 
         let repositories = {
-            let (index, queue) = (Arc::clone(&index), queue.clone());
+            let (index, queue, sources) = (Arc::clone(&index), queue.clone(), source_queue.clone());
+            let changes = changes.clone();
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
                 move |change: Change<GitRepository>| {
+                    changes.send_modify(|count| *count += 1);
+                    if let Some(reason) = change.what.reason() {
+                        sources.wake(change.key.clone(), reason);
+                    }
                     wake_readers(&index, &queue, &change);
                 },
             )
         };
         let kustomizations = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
+            let changes = changes.clone();
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
                 move |change: Change<Kustomization>| {
+                    changes.send_modify(|count| *count += 1);
                     let wakes = index
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -224,11 +237,23 @@ impl Builder {
             )
         };
         let hub = {
-            let queue = queue.clone();
+            let (queue, changes) = (queue.clone(), changes.clone());
             Hub::new(self.client.clone(), self.pace.clone(), move |wake| {
+                changes.send_modify(|count| *count += 1);
                 queue.wake(wake.key, Reason::Object);
             })
         };
+        let sources = Arc::new(git_repository::Context {
+            client: self.client.clone(),
+            repositories: repositories.clone(),
+            git: mirrors,
+            storage: storage.clone(),
+            recorder: recorder.clone(),
+            queue: source_queue,
+            watches: git_repository::Watches::default(),
+            jitter: self.jitter.clone(),
+            poll: self.poll,
+        });
         let context = Arc::new(Context {
             cluster: Cluster::new(self.client.clone()),
             client: self.client,
@@ -246,11 +271,28 @@ impl Builder {
             jitter: self.jitter,
             tally: Tally::default(),
         });
-        let _ = (mirrors, self.poll);
         let mut tasks = JoinSet::new();
+        tasks.spawn(run_sources(Arc::clone(&sources), stop.clone()));
         tasks.spawn(run_kustomizations(Arc::clone(&context), stop.clone()));
-        Ok(Engine { context, stop, tasks })
+        Ok(Engine {
+            context,
+            sources,
+            changes,
+            stop,
+            tasks,
+        })
     }
+}
+
+/// Runs sources, from the moment it is known which there are.
+async fn run_sources(context: Arc<git_repository::Context>, stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => return,
+        () = context.repositories.ready() => {}
+    }
+    let queue = context.queue.clone();
+    let handler = |key, reasons| git_repository::reconcile(Arc::clone(&context), key, reasons);
+    queue.run(stop, handler).await;
 }
 
 /// Runs Kustomizations, from the moment it is known which there are and what they read.
@@ -307,6 +349,33 @@ impl Engine {
         }
     }
 
+    /// The GitRepositories as they are known here.
+    pub fn sources(&self) -> Vec<Arc<GitRepository>> {
+        self.sources.repositories.all()
+    }
+
+    /// The Kustomizations as they are known here.
+    pub fn kustomizations(&self) -> Vec<Arc<Kustomization>> {
+        self.context.kustomizations.all()
+    }
+
+    /// What is known of an object that a Kustomization holds.
+    pub fn object(&self, id: &ObjectId) -> Presence {
+        self.context.hub.get(id)
+    }
+
+    /// Changes whenever any of the three above may have.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Looks at all sources now, as after a push.
+    pub fn wake_sources(&self) {
+        for source in self.sources() {
+            self.sources.queue.wake(Key::of(&source.metadata), Reason::Push);
+        }
+    }
+
     /// The numbers.
     pub fn stats(&self) -> Stats {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
@@ -331,6 +400,14 @@ impl Engine {
                 tracing::error!(%error, "a controller broke off");
             }
         }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 
