@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             source,
         })?;
     say(&path, &serving.url());
-    interrupted().await.map_err(Failure::Signal)?;
+    crate::interrupt::interrupted().await.map_err(Failure::Signal)?;
     serving.stop().await;
     cluster.stop().await;
     drop(temporary);
@@ -66,18 +66,4 @@ fn say(path: &std::path::Path, url: &str) {
     println!("{}", path.display());
     eprintln!("serving the Kubernetes API on {url}");
     eprintln!("try: kubectl --kubeconfig {} get namespaces", path.display());
-}
-
-/// Until Ctrl-C or, as service managers send it, SIGTERM.
-async fn interrupted() -> std::io::Result<()> {
-    #[cfg(unix)]
-    {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        tokio::select! {
-            result = tokio::signal::ctrl_c() => result,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }

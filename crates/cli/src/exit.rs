@@ -1,5 +1,7 @@
 //! How a command fails: one place that prints the chain, the hint, and picks the code.
 
+use crate::up::UpError;
+use crate::workspace::ClaimError;
 use equate_apiserver::cluster::{BuildError, ServeError};
 use std::error::Error;
 use std::path::PathBuf;
@@ -26,6 +28,9 @@ pub(crate) enum Failure {
         #[source]
         source: std::io::Error,
     },
+    /// `equate up` did not start, or its wait was not fulfilled.
+    #[error(transparent)]
+    Up(#[from] UpError),
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
@@ -45,7 +50,24 @@ impl Failure {
             Self::Build(error) if matches!(**error, BuildError::Store(_)) => {
                 Some("name another file with --persist, or leave it out to keep everything in memory")
             }
-            Self::Runtime(_) | Self::Build(_) | Self::Serve(_) | Self::Output(_) | Self::Signal(_) => None,
+            Self::Up(UpError::Claim(ClaimError::Taken { .. })) => {
+                Some("end that one first, or run this in another directory")
+            }
+            Self::Up(UpError::Repository(_)) => Some(
+                "name a directory in a git repository that has a commit, or a URL; see `equate up --help`",
+            ),
+            Self::Up(UpError::Serve(ServeError::Listen { .. })) => {
+                Some("choose another port with --port, or 0 for any free one")
+            }
+            Self::Up(UpError::NotReady { .. }) => {
+                Some("run it without --once to watch it; --timeout waits longer")
+            }
+            Self::Up(_)
+            | Self::Runtime(_)
+            | Self::Build(_)
+            | Self::Serve(_)
+            | Self::Output(_)
+            | Self::Signal(_) => None,
         }
     }
 }

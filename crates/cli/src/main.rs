@@ -3,10 +3,8 @@
 
 mod api;
 mod exit;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "`up` and the choice of a cluster will use it")
-)]
+mod interrupt;
+mod up;
 mod workspace;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -31,6 +29,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Keep an embedded cluster equal to a git repository.
+    Up(up::Args),
     /// Serve the embedded Kubernetes API until interrupted.
     Api(api::Args),
     /// Print a completion script for a shell.
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&exit::Failure::Runtime(error)),
     };
     let result = match cli.command {
+        Command::Up(args) => runtime.block_on(up::run(args)).map_err(exit::Failure::from),
         Command::Api(args) => runtime.block_on(api::run(args)),
         Command::Completion { shell } => {
             // By way of memory: a reader that stops early, as `head` does, is no failure.

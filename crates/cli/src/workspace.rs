@@ -5,6 +5,7 @@
 //! | `.gitignore` | keeps the directory out of git |
 //! | `pid` | the process; locked while it runs, so that a stale one is told from a live one |
 //! | `kubeconfig` | how to reach its API; mode 0600, removed at the end |
+//! | `endpoints.json` | where its artifacts, webhook and counters are; the same |
 //!
 //! The lock is the operating system's and goes with the process, however it ends.
 
@@ -78,9 +79,7 @@ impl Workspace {
             .map_err(failed(&path))?;
         let workspace = Self { directory, claim };
         // Left by a process that was killed: it names a port that may be anyone's now.
-        workspace
-            .forget_kubeconfig()
-            .map_err(failed(&workspace.kubeconfig()))?;
+        workspace.forget()?;
         Ok(workspace)
     }
 
@@ -89,23 +88,43 @@ impl Workspace {
         self.directory.join("kubeconfig")
     }
 
-    fn forget_kubeconfig(&self) -> std::io::Result<()> {
-        match std::fs::remove_file(self.kubeconfig()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+    /// Where the endpoints are told.
+    pub(crate) fn endpoints(&self) -> PathBuf {
+        self.directory.join("endpoints.json")
+    }
+
+    /// What only a live process may leave.
+    fn forget(&self) -> Result<(), ClaimError> {
+        for path in [self.kubeconfig(), self.endpoints()] {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(failed(&path)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
         }
+        Ok(())
     }
 }
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if let Err(error) = self.forget_kubeconfig() {
-            tracing::warn!(%error, path = %self.kubeconfig().display(), "could not remove the kubeconfig");
+        if let Err(error) = self.forget() {
+            tracing::warn!(%error, "what tells how to reach this loop is left behind");
         }
         if let Err(error) = self.claim.unlock() {
             tracing::debug!(%error, "could not let go of the claim");
         }
     }
+}
+
+/// Writes a file that only its owner can read, from its first byte on.
+pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 /// The kubeconfig of an `equate up` that runs in a directory or the nearest of its parents that has one.

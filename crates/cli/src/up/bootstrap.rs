@@ -1,0 +1,177 @@
+//! What a fresh cluster is given: the definitions, and the loop's own two objects.
+//!
+//! A bootstrapped cluster has a GitRepository and a Kustomization, both called
+//! `flux-system`, in the namespace of that name; fleet repositories refer to
+//! them. Everything is applied, so a second start on kept state changes nothing
+//! that did not change.
+
+use equate_git::Reference;
+use equate_manifest::yaml;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::wait;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// What the loop's objects are called, and the namespace they are in.
+pub(crate) const NAME: &str = "flux-system";
+/// The field manager of what this command writes.
+const MANAGER: &str = "equate";
+/// How many definitions are written at once.
+const CONCURRENCY: usize = 8;
+
+/// Why a cluster could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BootstrapError {
+    /// A committed definition is not YAML, which is a bug.
+    #[error("the definition {name} cannot be read")]
+    Definition {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        #[source]
+        source: yaml::YamlError,
+    },
+    /// The API refused an object.
+    #[error("could not make {what}")]
+    Apply {
+        /// Kind and name.
+        what: String,
+        /// Why.
+        #[source]
+        source: kube::Error,
+    },
+    /// A definition was not served.
+    #[error("the definition {name} was not established")]
+    Establish {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        #[source]
+        source: wait::Error,
+    },
+}
+
+/// The loop's root: what is read, and which part of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Root {
+    pub(crate) url: String,
+    pub(crate) reference: Reference,
+    /// As `spec.path` has it, `./clusters/dev`.
+    pub(crate) path: String,
+    /// How often the source is looked at without being told, as a Go duration.
+    pub(crate) interval: String,
+}
+
+/// Makes the definitions and waits until they are served.
+pub(crate) async fn definitions(client: &Client) -> Result<(), BootstrapError> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    stream::iter(equate_api::definitions())
+        .map(|definition| establish(&api, definition))
+        .buffer_unordered(CONCURRENCY)
+        .try_collect()
+        .await
+}
+
+async fn establish(
+    api: &Api<CustomResourceDefinition>,
+    definition: &'static equate_api::Definition,
+) -> Result<(), BootstrapError> {
+    let name = definition.name;
+    let documents = yaml::load(definition.yaml, &yaml::Options::default())
+        .map_err(|source| BootstrapError::Definition { name, source })?;
+    for document in documents {
+        api.patch(
+            name,
+            &PatchParams::apply(MANAGER).force(),
+            &Patch::Apply(&document.value),
+        )
+        .await
+        .map_err(|source| BootstrapError::Apply {
+            what: format!("CustomResourceDefinition/{name}"),
+            source,
+        })?;
+    }
+    wait::await_condition(api.clone(), name, wait::conditions::is_crd_established())
+        .await
+        .map_err(|source| BootstrapError::Establish { name, source })?;
+    Ok(())
+}
+
+/// Makes the namespace, the GitRepository and the Kustomization.
+pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapError> {
+    let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
+    apply(&namespaces, &namespace()).await?;
+    let sources = resource("source.toolkit.fluxcd.io", "v1", "GitRepository");
+    apply(
+        &Api::namespaced_with(client.clone(), NAME, &sources),
+        &git_repository(root),
+    )
+    .await?;
+    let kustomizations = resource("kustomize.toolkit.fluxcd.io", "v1", "Kustomization");
+    apply(
+        &Api::namespaced_with(client.clone(), NAME, &kustomizations),
+        &kustomization(root),
+    )
+    .await
+}
+
+async fn apply(api: &Api<DynamicObject>, object: &Value) -> Result<(), BootstrapError> {
+    api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object))
+        .await
+        .map(drop)
+        .map_err(|source| BootstrapError::Apply {
+            what: format!("{}/{NAME}", object["kind"].as_str().unwrap_or_default()),
+            source,
+        })
+}
+
+fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+fn namespace() -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAME } })
+}
+
+fn git_repository(root: &Root) -> Value {
+    let Reference {
+        branch,
+        tag,
+        semver,
+        name,
+        commit,
+    } = &root.reference;
+    let reference: serde_json::Map<String, Value> = [
+        ("branch", branch),
+        ("tag", tag),
+        ("semver", semver),
+        ("name", name),
+        ("commit", commit),
+    ]
+    .into_iter()
+    .filter_map(|(field, value)| value.as_ref().map(|value| (field.to_owned(), json!(value))))
+    .collect();
+    json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "GitRepository",
+        "metadata": { "name": NAME, "namespace": NAME },
+        "spec": { "url": root.url, "ref": reference, "interval": root.interval },
+    })
+}
+
+fn kustomization(root: &Root) -> Value {
+    json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+        "kind": "Kustomization",
+        "metadata": { "name": NAME, "namespace": NAME },
+        "spec": {
+            "interval": "10m",
+            "path": root.path,
+            "prune": true,
+            "sourceRef": { "kind": "GitRepository", "name": NAME },
+        },
+    })
+}

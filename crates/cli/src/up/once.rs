@@ -1,0 +1,105 @@
+//! `equate up --once`: whether the wait is over. Pure.
+
+use super::view::{Picture, Row, State};
+use std::time::Duration;
+
+/// How long nothing may change before what has failed counts as final.
+pub(crate) const QUIET: Duration = Duration::from_secs(3);
+
+/// What a picture means to somebody who waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Everything that is looked after is ready.
+    Ready,
+    /// Something failed; what else waits may be waiting for that.
+    Failed(Vec<String>),
+    /// It is on its way.
+    Waiting(Vec<String>),
+}
+
+/// Judges a picture. Nothing known yet is waiting, not success.
+pub(crate) fn judge(picture: &Picture) -> Verdict {
+    let reasons = |wanted: &[State]| -> Vec<String> {
+        picture
+            .groups
+            .iter()
+            .flat_map(|group| group.rows.iter().map(|row| (group.heading, row)))
+            .filter(|(_, row)| wanted.contains(&row.state))
+            .map(|(heading, row)| reason(heading, row))
+            .collect()
+    };
+    let nothing_yet = picture.groups.iter().take(2).any(|group| group.rows.is_empty());
+    if nothing_yet || !reasons(&[State::Waiting]).is_empty() && reasons(&[State::Failed]).is_empty() {
+        return Verdict::Waiting(reasons(&[State::Waiting]));
+    }
+    if reasons(&[State::Failed]).is_empty() {
+        Verdict::Ready
+    } else {
+        Verdict::Failed(reasons(&[State::Failed, State::Waiting]))
+    }
+}
+
+fn reason(heading: &str, row: &Row) -> String {
+    let kind = if heading == "KUSTOMIZATIONS" {
+        "Kustomization/"
+    } else {
+        ""
+    };
+    let said = if row.message.is_empty() {
+        row.detail.as_str()
+    } else {
+        row.message.as_str()
+    };
+    format!("{kind}{}: {said}", row.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::Group;
+    use super::*;
+
+    fn check(sources: &[State], kustomizations: &[State], expected: &Verdict) {
+        let group = |heading, states: &[State]| Group {
+            heading,
+            rows: states
+                .iter()
+                .enumerate()
+                .map(|(number, state)| Row {
+                    state: *state,
+                    name: number.to_string(),
+                    detail: String::new(),
+                    age: String::new(),
+                    message: "said".into(),
+                })
+                .collect(),
+        };
+        let picture = Picture {
+            groups: vec![
+                group("SOURCES", sources),
+                group("KUSTOMIZATIONS", kustomizations),
+                group("OBJECTS", &[]),
+            ],
+            ..Picture::default()
+        };
+        assert_eq!(judge(&picture), *expected);
+    }
+
+    #[test]
+    fn verdicts() {
+        use State::{Failed, Idle, Ready, Waiting};
+        let said = |names: &[&str]| names.iter().map(|name| format!("{name}: said")).collect();
+        check(&[], &[], &Verdict::Waiting(vec![]));
+        check(&[Ready], &[], &Verdict::Waiting(vec![]));
+        check(&[Ready], &[Ready, Idle], &Verdict::Ready);
+        check(
+            &[Ready],
+            &[Ready, Waiting],
+            &Verdict::Waiting(said(&["Kustomization/1"])),
+        );
+        check(
+            &[Failed],
+            &[Waiting],
+            &Verdict::Failed(said(&["0", "Kustomization/0"])),
+        );
+    }
+}

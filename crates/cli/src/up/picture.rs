@@ -1,0 +1,257 @@
+//! Custom resources and observed objects in, the view's picture out. Pure.
+
+use super::view::{Group, Picture, Row, State};
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::{ConditionStatus, ConditionType, condition, is_true};
+use equate_api::source::GitRepository;
+use equate_apply::health::Status;
+use equate_apply::id::ObjectId;
+use equate_apply::observed::Observed;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Digits of a commit that people read.
+const COMMIT_DIGITS: usize = 7;
+
+/// What is known at one moment.
+pub(crate) struct Known<'a> {
+    pub(crate) title: String,
+    pub(crate) hints: Vec<String>,
+    pub(crate) sources: &'a [Arc<GitRepository>],
+    pub(crate) kustomizations: &'a [Arc<Kustomization>],
+    pub(crate) observed: &'a dyn Fn(&ObjectId) -> Option<Arc<Observed>>,
+    /// What was left to this very loop: a file, and how many objects it declares.
+    pub(crate) kept: &'a [(String, usize)],
+    pub(crate) now: Timestamp,
+}
+
+/// Everything, ready to be drawn.
+pub(crate) fn picture(known: Known<'_>) -> Picture {
+    let held: BTreeSet<ObjectId> = known.kustomizations.iter().flat_map(|k| inventory(k)).collect();
+    let objects = held
+        .iter()
+        .map(|id| object_row(id, (known.observed)(id).as_deref(), known.now));
+    let kept = known.kept.iter().map(|(file, count)| Row {
+        state: State::Kept,
+        name: file.clone(),
+        detail: format!("{count} kept"),
+        age: String::new(),
+        message: "this loop takes their place".into(),
+    });
+    Picture {
+        title: known.title,
+        hints: known.hints,
+        groups: vec![
+            Group {
+                heading: "SOURCES",
+                rows: sorted(known.sources.iter().map(|source| source_row(source, known.now))),
+            },
+            Group {
+                heading: "KUSTOMIZATIONS",
+                rows: sorted(
+                    known
+                        .kustomizations
+                        .iter()
+                        .map(|k| kustomization_row(k, known.now)),
+                ),
+            },
+            Group {
+                heading: "OBJECTS",
+                rows: objects.chain(kept).collect(),
+            },
+        ],
+    }
+}
+
+/// The objects that a Kustomization says it holds; an unreadable entry is the controller's to report.
+pub(crate) fn inventory(kustomization: &Kustomization) -> Vec<ObjectId> {
+    let inventory = kustomization
+        .status
+        .as_ref()
+        .and_then(|status| status.inventory.as_ref());
+    inventory
+        .map(|inventory| inventory.entries.as_slice())
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
+        .collect()
+}
+
+fn sorted(rows: impl Iterator<Item = Row>) -> Vec<Row> {
+    let mut rows: Vec<Row> = rows.collect();
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+fn source_row(source: &GitRepository, now: Timestamp) -> Row {
+    let status = source.status.as_ref();
+    let revision = status
+        .and_then(|status| status.artifact.as_ref())
+        .map(|artifact| short_revision(&artifact.revision));
+    let (state, message) = standing(
+        &source.metadata,
+        source.spec.suspend,
+        status
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default(),
+        status.and_then(|status| status.observed_generation),
+    );
+    Row {
+        state,
+        name: format!("GitRepository/{}", name(&source.metadata)),
+        detail: revision.unwrap_or_default(),
+        age: age(created(&source.metadata), now),
+        message,
+    }
+}
+
+fn kustomization_row(kustomization: &Kustomization, now: Timestamp) -> Row {
+    let status = kustomization.status.as_ref();
+    let revision = status
+        .and_then(|status| status.last_applied_revision.as_deref())
+        .map(short_revision);
+    let (state, message) = standing(
+        &kustomization.metadata,
+        kustomization.spec.suspend,
+        status
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default(),
+        status.and_then(|status| status.observed_generation),
+    );
+    Row {
+        state,
+        name: name(&kustomization.metadata),
+        detail: revision.unwrap_or_default(),
+        age: age(created(&kustomization.metadata), now),
+        message,
+    }
+}
+
+fn object_row(id: &ObjectId, observed: Option<&Observed>, now: Timestamp) -> Row {
+    let Some(observed) = observed else {
+        return Row {
+            state: State::Waiting,
+            name: id.to_string(),
+            detail: "not there".into(),
+            age: String::new(),
+            message: String::new(),
+        };
+    };
+    let state = match observed.health.status {
+        _ if observed.deleting => State::Waiting,
+        Status::Current => State::Ready,
+        Status::InProgress | Status::Terminating | Status::NotFound => State::Waiting,
+        Status::Failed => State::Failed,
+        Status::Unknown => State::Idle,
+    };
+    let message = match state {
+        State::Ready => String::new(),
+        State::Failed | State::Waiting | State::Idle | State::Kept => observed.health.message.clone(),
+    };
+    Row {
+        state,
+        name: id.to_string(),
+        detail: observed.health.status.to_string(),
+        age: age(observed.created, now),
+        message,
+    }
+}
+
+/// How a custom resource is, and what it says about it when it is not well.
+pub(crate) fn standing(
+    meta: &ObjectMeta,
+    suspended: bool,
+    conditions: &[Condition],
+    observed_generation: Option<i64>,
+) -> (State, String) {
+    if suspended {
+        return (State::Idle, "suspended".into());
+    }
+    let Some(ready) = condition(conditions, ConditionType::Ready) else {
+        return (State::Waiting, "not looked at yet".into());
+    };
+    let reconciling = is_true(conditions, ConditionType::Reconciling);
+    if ready.status != ConditionStatus::True.as_str() {
+        let given_up = is_true(conditions, ConditionType::Stalled)
+            || (ready.status == ConditionStatus::False.as_str() && !reconciling);
+        let state = if given_up { State::Failed } else { State::Waiting };
+        return (state, ready.message.clone());
+    }
+    let current = meta.generation.is_none() || meta.generation == observed_generation;
+    if reconciling || !current {
+        return (State::Waiting, "reconciling".into());
+    }
+    (State::Ready, String::new())
+}
+
+/// The name, with its namespace where that is not the loop's own.
+pub(crate) fn name(meta: &ObjectMeta) -> String {
+    let name = meta.name.as_deref().unwrap_or_default();
+    match meta.namespace.as_deref() {
+        None | Some(equate_api::meta::DEFAULT_NAMESPACE) => name.to_owned(),
+        Some(namespace) => format!("{namespace}/{name}"),
+    }
+}
+
+fn created(meta: &ObjectMeta) -> Option<Timestamp> {
+    meta.creation_timestamp.as_ref().map(|time| time.0)
+}
+
+/// `main@sha1:5c1f2ab0...` as `main@5c1f2ab`.
+pub(crate) fn short_revision(revision: &str) -> String {
+    let (name, digest) = match revision.rsplit_once('@') {
+        Some((name, digest)) => (Some(name), digest),
+        None => (None, revision),
+    };
+    let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
+    let short = hex.get(..COMMIT_DIGITS).unwrap_or(hex);
+    match name {
+        Some(name) => format!("{name}@{short}"),
+        None => short.to_owned(),
+    }
+}
+
+/// Time passed in its largest unit, roughly as kubectl prints ages: `42s`, `7m`, `3h`, `12d`.
+fn age(since: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(since) = since else {
+        return String::new();
+    };
+    let passed = now.duration_since(since).max(SignedDuration::ZERO);
+    match passed.as_secs() {
+        seconds @ ..=119 => format!("{seconds}s"),
+        seconds @ 120..=7199 => format!("{}m", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_and_ages_are_short() {
+        for (revision, expected) in [
+            ("main@sha1:5c1f2ab0d7", "main@5c1f2ab"),
+            ("sha1:5c1f2ab0d7", "5c1f2ab"),
+            ("refs/pull/1/head@sha1:5c1f2ab0d7", "refs/pull/1/head@5c1f2ab"),
+            ("main@sha1:5c", "main@5c"),
+            ("", ""),
+        ] {
+            assert_eq!(short_revision(revision), expected);
+        }
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        for (seconds, expected) in [
+            (-5, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (7200, "2h"),
+            (172_800, "2d"),
+        ] {
+            assert_eq!(age(Some(now - SignedDuration::from_secs(seconds)), now), expected);
+        }
+        assert_eq!(age(None, now), "");
+    }
+}

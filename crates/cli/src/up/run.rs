@@ -1,0 +1,375 @@
+//! The command itself: starts the parts in order, shows what they do, stops them in reverse.
+
+use super::Args;
+use super::bootstrap::{self, BootstrapError, Root};
+use super::endpoints::{Endpoints, Loop};
+use super::once::{QUIET, Verdict, judge};
+use super::picture::{Known, picture};
+use super::repository::{Repository, RepositoryError};
+use super::requests::Requests;
+use super::screen::Screen;
+use super::view::Picture;
+use crate::workspace::{ClaimError, DIRECTORY, Workspace};
+use equate_apiserver::cluster::{BuildError, ServeError, Serving};
+use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
+use equate_controllers::engine::{Engine, OwnLoop, StartError, Stats};
+use equate_apply::plan::Presence;
+use equate_git::{Limits, Mirrors};
+use equate_source::{Retention, Storage, StorageError};
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+/// Ages are read in seconds; redrawing more often for them would only flicker.
+const TICK: Duration = Duration::from_secs(1);
+/// Changes closer together than this are shown together.
+const CALM: Duration = Duration::from_millis(100);
+
+/// Why a loop did not start, or did not become ready.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpError {
+    /// The working directory is gone.
+    #[error("could not tell the working directory")]
+    Here(#[source] std::io::Error),
+    /// `.equate/` could not be taken.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// REPO means nothing.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    /// The API could not be built.
+    #[error("could not start the embedded API")]
+    Build(#[source] Box<BuildError>),
+    /// The API could not be served.
+    #[error("could not serve the embedded API")]
+    Serve(#[source] ServeError),
+    /// A file or directory of the run could not be written.
+    #[error("could not write {path}")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The artifacts' place could not be opened.
+    #[error("could not open the store of artifacts")]
+    Storage(#[from] StorageError),
+    /// The cluster could not be prepared.
+    #[error("could not prepare the cluster")]
+    Bootstrap(#[from] BootstrapError),
+    /// The controllers did not start.
+    #[error("could not start the controllers")]
+    Engine(#[from] StartError),
+    /// The endpoints' port could not be taken, or broke.
+    #[error("could not serve artifacts")]
+    Endpoints(#[source] std::io::Error),
+    /// Standard output could not be written.
+    #[error("could not write to standard output")]
+    Output(#[source] std::io::Error),
+    /// Waiting for the interrupt failed.
+    #[error("could not listen for signals")]
+    Signal(#[source] std::io::Error),
+    /// `--once`: something is not ready.
+    #[error("not ready after {waited}:\n  {}", reasons.join("\n  "))]
+    NotReady {
+        /// How long was waited.
+        waited: String,
+        /// What, and why.
+        reasons: Vec<String>,
+    },
+    /// `--once` was interrupted.
+    #[error("interrupted before everything was ready:\n  {}", reasons.join("\n  "))]
+    Interrupted {
+        /// What was waited for, and why.
+        reasons: Vec<String>,
+    },
+}
+
+/// Runs until interrupted, or until the wait of `--once` is over.
+pub(crate) async fn run(args: Args) -> Result<(), UpError> {
+    let here = std::env::current_dir().map_err(UpError::Here)?;
+    let workspace = Workspace::claim(&here)?;
+    let repository = Repository::choose(&args.repository, args.branch.as_deref())?;
+    let mut screen = Screen::of_stdout();
+    if repository.uncommitted {
+        screen
+            .note("note: uncommitted work is not applied; commit it to see it here")
+            .map_err(UpError::Output)?;
+    }
+    let session = Session::start(&args, &repository, &workspace).await?;
+    let outcome = if args.once {
+        session.until_ready(&mut screen, args.timeout.get()).await
+    } else {
+        session.until_interrupted(&mut screen).await
+    };
+    session.stop().await;
+    outcome
+}
+
+/// All parts of a running loop.
+struct Session {
+    cluster: EmbeddedCluster,
+    serving: Serving,
+    engine: Arc<Running>,
+    endpoints: JoinHandle<std::io::Result<()>>,
+    stop: CancellationToken,
+    title: String,
+    hints: Vec<String>,
+    /// Removed at the end; absent where the state is kept.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// What the endpoints ask.
+#[derive(Debug)]
+struct Running {
+    engine: Engine,
+    requests: Requests,
+}
+
+impl Session {
+    async fn start(args: &Args, repository: &Repository, workspace: &Workspace) -> Result<Self, UpError> {
+        let (state, temporary) = state_directory(args.persist.as_deref())?;
+        let cluster = build(args.persist.as_deref()).await?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+        let serving = cluster.serve(address).await.map_err(UpError::Serve)?;
+        let requests = Requests::default();
+        let client = requests.client(cluster.router());
+        bootstrap::definitions(&client).await?;
+        bootstrap::root(&client, &root(args, repository)).await?;
+        let endpoints = Endpoints::bind().await.map_err(UpError::Endpoints)?;
+        let storage = Storage::open(state.join("artifacts"), &endpoints.url(), Retention::default())?;
+        let artifacts = storage.router();
+        let engine = Engine::builder(client)
+            .mirrors(mirrors(args, repository, &state))
+            .storage(storage)
+            .root(OwnLoop {
+                name: bootstrap::NAME.into(),
+                namespace: bootstrap::NAME.into(),
+                path: args.path.clone(),
+            })
+            .default_namespace("default")
+            .poll(args.poll.get())
+            .start()
+            .await?;
+        let engine = Arc::new(Running { engine, requests });
+        let stop = CancellationToken::new();
+        let description = endpoints.description();
+        let serving_endpoints =
+            endpoints.serve(artifacts, Arc::clone(&engine) as Arc<dyn Loop>, stop.clone());
+        let session = Self {
+            title: title(repository, args),
+            hints: hints(args),
+            endpoints: tokio::spawn(serving_endpoints),
+            cluster,
+            serving,
+            engine,
+            stop,
+            _temporary: temporary,
+        };
+        session.announce(workspace, &description)?;
+        Ok(session)
+    }
+
+    /// Tells others how to reach this loop. The kubeconfig comes last: who sees it finds everything.
+    fn announce(&self, workspace: &Workspace, endpoints: &str) -> Result<(), UpError> {
+        let path = workspace.endpoints();
+        crate::workspace::write_private(&path, endpoints)
+            .map_err(|source| UpError::Write { path, source })?;
+        let path = workspace.kubeconfig();
+        self.cluster
+            .write_kubeconfig(&self.serving, &path)
+            .map_err(|source| UpError::Write { path, source })
+    }
+
+    fn picture(&self) -> Picture {
+        let engine = &self.engine.engine;
+        picture(Known {
+            title: self.title.clone(),
+            hints: self.hints.clone(),
+            sources: &engine.sources(),
+            kustomizations: &engine.kustomizations(),
+            observed: &|id| match engine.object(id) {
+                Presence::Present(observed) => Some(observed),
+                Presence::Absent | Presence::Unknown => None,
+            },
+            kept: &[],
+            now: jiff::Timestamp::now(),
+        })
+    }
+
+    async fn until_interrupted(&self, screen: &mut Screen) -> Result<(), UpError> {
+        let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
+        let mut changes = self.engine.engine.changes();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            screen.show(&self.picture()).map_err(UpError::Output)?;
+            tokio::select! {
+                result = &mut interrupt => return result.map_err(UpError::Signal),
+                _ = tick.tick() => {}
+                _ = changes.changed() => tokio::time::sleep(CALM).await,
+            }
+        }
+    }
+
+    /// Until all is ready; until what failed has been so for a while and nothing else moves; or the timeout.
+    async fn until_ready(&self, screen: &mut Screen, timeout: Duration) -> Result<(), UpError> {
+        let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
+        let mut changes = self.engine.engine.changes();
+        let begun = Instant::now();
+        let mut quiet_since = begun;
+        loop {
+            changes.mark_unchanged();
+            let picture = self.picture();
+            screen.show(&picture).map_err(UpError::Output)?;
+            let verdict = judge(&picture);
+            let (deadline, reasons) = match verdict {
+                Verdict::Ready => return Ok(()),
+                Verdict::Waiting(reasons) => (begun + timeout, reasons),
+                Verdict::Failed(reasons) => ((quiet_since + QUIET).min(begun + timeout), reasons),
+            };
+            tokio::select! {
+                result = &mut interrupt => {
+                    result.map_err(UpError::Signal)?;
+                    return Err(UpError::Interrupted { reasons });
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    let waited = format!("{:.0?}", begun.elapsed());
+                    return Err(UpError::NotReady { waited, reasons });
+                }
+                _ = changes.changed() => quiet_since = Instant::now(),
+            }
+        }
+    }
+
+    /// Stops what acts before what it acts on.
+    async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.endpoints.await {
+            tracing::warn!(%error, "the endpoints broke off");
+        }
+        match Arc::try_unwrap(self.engine) {
+            Ok(running) => running.engine.stop().await,
+            Err(_shared) => tracing::warn!("an answer is still being given; the controllers are dropped"),
+        }
+        self.serving.stop().await;
+        self.cluster.stop().await;
+    }
+}
+
+impl Loop for Running {
+    fn wake_sources(&self) {
+        self.engine.wake_sources();
+    }
+
+    fn metrics(&self) -> String {
+        let Stats {
+            builds,
+            builds_skipped,
+            applies,
+            prunes,
+            corrections,
+            status_patches,
+            queue,
+        } = self.engine.stats();
+        let mut text = String::new();
+        for (name, value) in [
+            ("equate_builds_total", builds),
+            ("equate_builds_skipped_total", builds_skipped),
+            ("equate_objects_applied_total", applies),
+            ("equate_objects_pruned_total", prunes),
+            ("equate_objects_corrected_total", corrections),
+            ("equate_status_patches_total", status_patches),
+        ] {
+            let _infallible = writeln!(text, "# TYPE {name} counter\n{name} {value}");
+        }
+        let _infallible = writeln!(
+            text,
+            "# TYPE equate_queue_depth gauge\nequate_queue_depth {queue}"
+        );
+        self.requests.write(&mut text);
+        text
+    }
+}
+
+async fn build(persist: Option<&Path>) -> Result<EmbeddedCluster, UpError> {
+    let mut builder = EmbeddedCluster::builder().controllers(Profile {
+        workloads: Some(Simulation::default()),
+        ..Profile::default()
+    });
+    if let Some(directory) = persist {
+        builder = builder.journal(directory.join("cluster.redb"));
+    }
+    builder
+        .build()
+        .await
+        .map_err(|error| UpError::Build(Box::new(error)))
+}
+
+/// Where mirrors and artifacts are: the directory that is kept, or one that goes with the run.
+fn state_directory(persist: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>), UpError> {
+    if let Some(directory) = persist {
+        std::fs::create_dir_all(directory).map_err(|source| UpError::Write {
+            path: directory.into(),
+            source,
+        })?;
+        return Ok((directory.into(), None));
+    }
+    let temporary = tempfile::Builder::new()
+        .prefix("equate-")
+        .tempdir()
+        .map_err(|source| UpError::Write {
+            path: std::env::temp_dir(),
+            source,
+        })?;
+    Ok((temporary.path().into(), Some(temporary)))
+}
+
+fn root(args: &Args, repository: &Repository) -> Root {
+    Root {
+        url: repository.url.clone(),
+        reference: repository.reference.clone(),
+        path: args.path.clone(),
+        interval: args.poll.to_string(),
+    }
+}
+
+fn mirrors(args: &Args, repository: &Repository, state: &Path) -> Mirrors {
+    let mut mirrors = Mirrors::new(state.join("git"), Limits::default());
+    for (url, path) in &args.instead_of {
+        mirrors = mirrors.instead_of(url, path);
+    }
+    match &repository.directory {
+        Some(directory) => mirrors.instead_of(&repository.url, directory),
+        None => mirrors,
+    }
+}
+
+fn title(repository: &Repository, args: &Args) -> String {
+    let branch = repository
+        .reference
+        .branch
+        .as_ref()
+        .or(repository.reference.name.as_ref());
+    format!(
+        "equate up  {}  {}  {}",
+        repository.name,
+        branch.map_or("", String::as_str),
+        args.path
+    )
+}
+
+fn hints(args: &Args) -> Vec<String> {
+    if args.once {
+        return Vec::new();
+    }
+    vec![format!(
+        "KUBECONFIG={DIRECTORY}/kubeconfig kubectl get pods -A    equate tree ks flux-system    Ctrl-C stops"
+    )]
+}

@@ -1,0 +1,178 @@
+//! Where the view goes: a terminal that is redrawn in place, or lines for a log.
+
+use super::view::{Group, Picture, Room, Row, State, draw};
+use console::Term;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+
+/// Output of a running loop.
+#[derive(Debug)]
+pub(crate) enum Screen {
+    /// Redrawn in place.
+    Terminal(Terminal),
+    /// One line for each change.
+    Log(Log),
+}
+
+/// A terminal and what stands on it.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    term: Term,
+    colour: bool,
+    shown: String,
+}
+
+/// What was said last about each thing.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    said: BTreeMap<String, (State, String, String)>,
+}
+
+impl Screen {
+    /// By what standard output is.
+    pub(crate) fn of_stdout() -> Self {
+        if std::io::stdout().is_terminal() {
+            Self::Terminal(Terminal {
+                term: Term::buffered_stdout(),
+                colour: std::env::var_os("NO_COLOR").is_none(),
+                shown: String::new(),
+            })
+        } else {
+            Self::Log(Log::default())
+        }
+    }
+
+    /// Shows a picture; writes nothing where it is the one that is shown.
+    pub(crate) fn show(&mut self, picture: &Picture) -> std::io::Result<()> {
+        match self {
+            Self::Terminal(terminal) => terminal.show(picture),
+            Self::Log(log) => log.show(picture, &mut std::io::stdout().lock()),
+        }
+    }
+
+    /// A line that stays above the view.
+    pub(crate) fn note(&mut self, text: &str) -> std::io::Result<()> {
+        match self {
+            Self::Terminal(terminal) => {
+                terminal.erase()?;
+                terminal.term.write_line(text)?;
+                terminal.term.flush()
+            }
+            Self::Log(_) => writeln!(std::io::stdout(), "{text}"),
+        }
+    }
+}
+
+impl Terminal {
+    fn show(&mut self, picture: &Picture) -> std::io::Result<()> {
+        let (height, width) = self.term.size();
+        let room = Room {
+            width: usize::from(width),
+            // The line below the view is the cursor's.
+            height: usize::from(height).saturating_sub(1),
+            colour: self.colour,
+        };
+        let text = draw(picture, room);
+        if text == self.shown {
+            return Ok(());
+        }
+        self.erase()?;
+        self.term.write_str(&text)?;
+        self.shown = text;
+        self.term.flush()
+    }
+
+    fn erase(&mut self) -> std::io::Result<()> {
+        let lines = std::mem::take(&mut self.shown).lines().count();
+        self.term.clear_last_lines(lines)
+    }
+}
+
+impl Log {
+    fn show(&mut self, picture: &Picture, out: &mut impl Write) -> std::io::Result<()> {
+        for Group { heading, rows } in &picture.groups {
+            for row in rows {
+                self.say(heading, row, out)?;
+            }
+        }
+        let here: Vec<&str> = picture
+            .groups
+            .iter()
+            .flat_map(|group| group.rows.iter().map(|row| row.name.as_str()))
+            .collect();
+        let gone: Vec<String> = self
+            .said
+            .keys()
+            .filter(|name| !here.contains(&name.as_str()))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.said.remove(&name);
+            writeln!(out, "gone     {name}")?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, heading: &str, row: &Row, out: &mut impl Write) -> std::io::Result<()> {
+        let word = match row.state {
+            State::Failed => "failed ",
+            State::Waiting => "waiting",
+            State::Idle => "idle   ",
+            State::Kept => "kept   ",
+            State::Ready => "ready  ",
+        };
+        let what = (row.state, row.detail.clone(), row.message.clone());
+        // A Kustomization has no kind in its name: in its group that is plain, in a line it is not.
+        let name = match heading {
+            "KUSTOMIZATIONS" => format!("Kustomization/{}", row.name),
+            _ => row.name.clone(),
+        };
+        if self.said.get(&row.name) != Some(&what) {
+            let line = format!("{word}  {name}  {}  {}", row.detail, row.message);
+            writeln!(out, "{}", line.trim_end())?;
+            self.said.insert(row.name.clone(), what);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(rows: &[(&str, State, &str)]) -> Picture {
+        Picture {
+            groups: vec![Group {
+                heading: "OBJECTS",
+                rows: rows
+                    .iter()
+                    .map(|(name, state, message)| Row {
+                        state: *state,
+                        name: (*name).into(),
+                        detail: String::new(),
+                        age: format!("{}s", message.len()),
+                        message: (*message).into(),
+                    })
+                    .collect(),
+            }],
+            ..Picture::default()
+        }
+    }
+
+    #[test]
+    fn a_log_has_a_line_for_each_change_and_none_for_age() {
+        let mut log = Log::default();
+        let mut say = |rows: &[(&str, State, &str)]| {
+            let mut out = Vec::new();
+            log.show(&picture(rows), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(say(&[("a", State::Waiting, "0 of 1")]), "waiting  a    0 of 1\n");
+        assert_eq!(say(&[("a", State::Waiting, "0 of 1")]), "");
+        assert_eq!(
+            say(&[("a", State::Ready, ""), ("b", State::Failed, "no")]),
+            "ready    a\nfailed   b    no\n"
+        );
+        assert_eq!(say(&[("b", State::Failed, "no")]), "gone     a\n");
+    }
+}

@@ -1,0 +1,299 @@
+//! What a person sees while `equate up` runs: a picture in, text out.
+//!
+//! Pure: no terminal, no clock. The caller says how wide and high it may be and
+//! whether colour is wanted. What needs attention comes first; what is well is
+//! counted when it does not fit.
+
+use console::{Style, measure_text_width, truncate_str};
+use std::fmt::Write;
+
+/// Everything at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Picture {
+    pub(crate) title: String,
+    pub(crate) hints: Vec<String>,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// A heading and its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) heading: &'static str,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One thing and how it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) state: State,
+    pub(crate) name: String,
+    /// A revision, a kind of health.
+    pub(crate) detail: String,
+    pub(crate) age: String,
+    pub(crate) message: String,
+}
+
+/// How a thing is, worst first: rows are shown in this order when not all fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Failed,
+    Waiting,
+    /// Not looked after: suspended, or no controller.
+    Idle,
+    /// Another takes care of it.
+    Kept,
+    Ready,
+}
+
+impl State {
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Failed => "✗",
+            Self::Waiting => "◌",
+            Self::Idle => "–",
+            Self::Kept => "=",
+            Self::Ready => "✓",
+        }
+    }
+
+    fn style(self, colour: bool) -> Style {
+        let style = Style::new().force_styling(colour);
+        match self {
+            Self::Failed => style.red(),
+            Self::Waiting => style.yellow(),
+            Self::Idle | Self::Kept => style.dim(),
+            Self::Ready => style.green(),
+        }
+    }
+}
+
+/// How much room there is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) colour: bool,
+}
+
+const NAME_WIDTH_MAX: usize = 52;
+const DETAIL_WIDTH_MAX: usize = 28;
+
+/// The picture as lines that fit the room.
+pub(crate) fn draw(picture: &Picture, room: Room) -> String {
+    let bold = Style::new().force_styling(room.colour).bold();
+    let dim = Style::new().force_styling(room.colour).dim();
+    let mut text = String::new();
+    line(&mut text, room, &bold.apply_to(&picture.title).to_string());
+    let fixed = 1 + picture.groups.len() * 2 + picture.hints.len() + 1;
+    let mut free = room.height.saturating_sub(fixed);
+    let columns = Columns::of(&picture.groups);
+    for (position, group) in picture.groups.iter().enumerate() {
+        // Later groups keep at least a line each, so that a long first one does not hide them.
+        let later = picture.groups.len() - position - 1;
+        let allowed = free.saturating_sub(later).max(1);
+        let shown = draw_group(&mut text, group, columns, allowed, room);
+        free = free.saturating_sub(shown);
+    }
+    if !picture.hints.is_empty() {
+        text.push('\n');
+    }
+    for hint in &picture.hints {
+        line(&mut text, room, &dim.apply_to(hint).to_string());
+    }
+    text
+}
+
+/// Writes a group; says how many lines its rows took.
+fn draw_group(text: &mut String, group: &Group, columns: Columns, allowed: usize, room: Room) -> usize {
+    let dim = Style::new().force_styling(room.colour).dim();
+    text.push('\n');
+    line(text, room, &dim.apply_to(group.heading).to_string());
+    if group.rows.is_empty() {
+        line(text, room, "  none");
+        return 1;
+    }
+    if group.rows.len() <= allowed {
+        for row in &group.rows {
+            line(text, room, &columns.row(row, room.colour));
+        }
+        return group.rows.len();
+    }
+    // The worst ones, in the order of the group.
+    let mut order: Vec<usize> = (0..group.rows.len()).collect();
+    order.sort_by_key(|&index| group.rows.get(index).map(|row| row.state));
+    let room_for_rows = allowed.saturating_sub(1);
+    let mut picked = order.get(..room_for_rows).unwrap_or_default().to_vec();
+    picked.sort_unstable();
+    for row in picked.iter().filter_map(|&index| group.rows.get(index)) {
+        line(text, room, &columns.row(row, room.colour));
+    }
+    let hidden: Vec<State> = order
+        .get(room_for_rows..)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|&index| group.rows.get(index).map(|row| row.state))
+        .collect();
+    let unwell = hidden.iter().filter(|state| **state < State::Idle).count();
+    let more = if unwell == 0 {
+        format!("  … and {} more, all well", hidden.len())
+    } else {
+        format!("  … and {} more, {unwell} of them not ready", hidden.len())
+    };
+    line(text, room, &dim.apply_to(more).to_string());
+    picked.len() + 1
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    name: usize,
+    detail: usize,
+    age: usize,
+}
+
+impl Columns {
+    fn of(groups: &[Group]) -> Self {
+        let widest = |of: fn(&Row) -> &str, limit: usize| {
+            groups
+                .iter()
+                .flat_map(|group| &group.rows)
+                .map(|row| measure_text_width(of(row)))
+                .max()
+                .unwrap_or(0)
+                .min(limit)
+        };
+        Self {
+            name: widest(|row| &row.name, NAME_WIDTH_MAX),
+            detail: widest(|row| &row.detail, DETAIL_WIDTH_MAX),
+            age: widest(|row| &row.age, 8),
+        }
+    }
+
+    fn row(self, row: &Row, colour: bool) -> String {
+        let style = row.state.style(colour);
+        let mut text = format!("  {} ", style.apply_to(row.state.mark()));
+        pad(&mut text, &row.name, self.name);
+        text.push_str("  ");
+        pad(&mut text, &row.detail, self.detail);
+        text.push_str("  ");
+        pad(&mut text, &row.age, self.age);
+        if !row.message.is_empty() {
+            // One line each: a message of several would break the table.
+            let message = row.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+            let _infallible = write!(text, "  {}", style.apply_to(message));
+        }
+        text
+    }
+}
+
+fn pad(text: &mut String, cell: &str, width: usize) {
+    let cell = truncate_str(cell, width, "…");
+    text.push_str(&cell);
+    text.extend(std::iter::repeat_n(
+        ' ',
+        width.saturating_sub(measure_text_width(&cell)),
+    ));
+}
+
+fn line(text: &mut String, room: Room, content: &str) {
+    text.push_str(truncate_str(content, room.width, "…").trim_end());
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(state: State, name: &str, message: &str) -> Row {
+        Row {
+            state,
+            name: name.into(),
+            detail: "main@5c1f2ab".into(),
+            age: "3s".into(),
+            message: message.into(),
+        }
+    }
+
+    fn check(picture: &Picture, width: usize, height: usize, expected: &str) {
+        let room = Room {
+            width,
+            height,
+            colour: false,
+        };
+        let drawn = draw(picture, room);
+        assert_eq!(drawn.trim_end(), expected.trim_matches('\n'), "\n{drawn}");
+        assert!(drawn.lines().count() <= height.max(6), "{drawn}");
+    }
+
+    #[test]
+    fn what_fits_is_shown_in_order() {
+        let picture = Picture {
+            title: "fleet".into(),
+            hints: vec!["Ctrl-C stops".into()],
+            groups: vec![
+                Group {
+                    heading: "SOURCES",
+                    rows: vec![row(State::Ready, "GitRepository/flux-system", "")],
+                },
+                Group {
+                    heading: "KUSTOMIZATIONS",
+                    rows: vec![
+                        row(State::Ready, "apps", ""),
+                        row(State::Failed, "web", "a: 1\n  b: 2"),
+                    ],
+                },
+                Group {
+                    heading: "OBJECTS",
+                    rows: vec![],
+                },
+            ],
+        };
+        check(
+            &picture,
+            80,
+            24,
+            "
+fleet
+
+SOURCES
+  ✓ GitRepository/flux-system  main@5c1f2ab  3s
+
+KUSTOMIZATIONS
+  ✓ apps                       main@5c1f2ab  3s
+  ✗ web                        main@5c1f2ab  3s  a: 1 b: 2
+
+OBJECTS
+  none
+
+Ctrl-C stops",
+        );
+    }
+
+    #[test]
+    fn what_needs_attention_stays_when_there_is_no_room() {
+        let mut rows: Vec<Row> = (0..20).map(|n| row(State::Ready, &format!("a{n}"), "")).collect();
+        rows[17].state = State::Waiting;
+        rows[19].state = State::Failed;
+        let picture = Picture {
+            title: "fleet".into(),
+            hints: vec![],
+            groups: vec![Group {
+                heading: "OBJECTS",
+                rows,
+            }],
+        };
+        check(
+            &picture,
+            20,
+            8,
+            "
+fleet
+
+OBJECTS
+  ✓ a0   main@5c1f2…
+  ✓ a1   main@5c1f2…
+  ◌ a17  main@5c1f2…
+  ✗ a19  main@5c1f2…
+  … and 16 more, al…",
+        );
+    }
+}
