@@ -106,6 +106,8 @@ fn merged(entries: &[Value]) -> Option<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "tables of values")]
+
     use super::*;
 
     fn entry(manager: &str, operation: &str, fields: Value) -> Value {

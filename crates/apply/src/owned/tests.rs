@@ -1,6 +1,8 @@
 //! Examples of every shape of `FieldsV1`, and the two properties the digest is for, on random objects
 //! that go through the same structured merge as in the API server.
 
+#![allow(clippy::needless_pass_by_value, reason = "tables of values")]
+
 use super::{desired, owned, owned_fields};
 use crate::owner::FIELD_MANAGER;
 use equate_manifest::fieldpath::{Path, Set};

@@ -1,6 +1,11 @@
-//! Plans carried out on the embedded API.
+//! Plans carried out on the embedded API, or on a real one with `EQUATE_TESTS_ON=real`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests, also their helpers")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests, also their helpers"
+)]
 
 mod faults;
 mod fields;

@@ -34,7 +34,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> World {
-        let cluster = equate_testkit::cluster::Cluster::named("embedded", &mut |line| println!("{line}"))
+        let name = std::env::var("EQUATE_TESTS_ON").unwrap_or_else(|_| "embedded".to_owned());
+        let cluster = equate_testkit::cluster::Cluster::named(&name, &mut |line| println!("{line}"))
             .await
             .unwrap();
         let client = cluster.client().unwrap();
