@@ -2,6 +2,7 @@
 //! error into text and an exit code. One file per command.
 
 mod api;
+mod connection;
 mod exit;
 mod interrupt;
 mod up;
@@ -41,6 +42,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    install_tls();
     let cli = Cli::parse();
     start_logging(cli.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -66,6 +68,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => exit::report(&failure),
     }
+}
+
+/// One implementation of cryptography for the whole process.
+fn install_tls() {
+    // Refused only when one is there already, as in tests.
+    drop(rustls::crypto::ring::default_provider().install_default());
 }
 
 fn start_logging(verbose: u8) {
