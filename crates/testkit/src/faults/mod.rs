@@ -4,11 +4,14 @@
 //! the first that matches and still has a turn has its way. What is injected is what
 //! networks and API servers do: refusals, answers that are lost after the write was made,
 //! bodies that break off, watches that end, watches that fall silent, slowness; and the
-//! process that dies at its n-th write.
+//! process that dies at any request a test chooses.
 //!
 //! The same script and seed give the same faults for the same requests. Nothing is
 //! injected without a rule, and every request is in the log, so a test can also count what
 //! a component asks for.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -190,23 +193,42 @@ impl fmt::Display for Call {
     }
 }
 
-/// When a client dies relative to the write that kills it.
+/// When a client dies relative to the request that kills it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Death {
-    /// The write is not made.
+    /// The request is not made.
     Before,
-    /// The write is made, its answer never seen.
+    /// The request is carried out, its answer never seen.
     After,
 }
 
-#[derive(Debug)]
+/// Of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Alive,
+    /// Its last request is carried out; nothing else is answered.
+    Dying,
+    Dead,
+}
+
+type Judge = Box<dyn FnMut(&Call) -> Option<Death> + Send>;
+
 struct Script {
     rules: Vec<Rule>,
     log: VecDeque<Call>,
     calls: usize,
     writes: usize,
-    death: Option<(usize, Death)>,
+    judge: Option<Judge>,
     seed: u64,
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script")
+            .field("rules", &self.rules)
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The log keeps the last so many requests.
@@ -216,7 +238,7 @@ const LOG_CALLS_MAX: usize = 100_000;
 #[derive(Debug, Clone)]
 pub struct Faults {
     script: Arc<Mutex<Script>>,
-    dead: Arc<watch::Sender<bool>>,
+    life: Arc<watch::Sender<Life>>,
 }
 
 /// What happens to one request.
@@ -241,10 +263,10 @@ impl Faults {
                 log: VecDeque::new(),
                 calls: 0,
                 writes: 0,
-                death: None,
+                judge: None,
                 seed,
             })),
-            dead: Arc::new(watch::channel(false).0),
+            life: Arc::new(watch::channel(Life::Alive).0),
         }
     }
 
@@ -258,24 +280,22 @@ impl Faults {
         self.script().rules.clear();
     }
 
-    /// The client dies at its n-th write from now on, counted from one: neither that write
-    /// nor any request after it is ever answered.
-    pub fn die_at_write(&self, n: usize, death: Death) {
-        let mut script = self.script();
-        let at = script.writes.saturating_add(n);
-        script.death = Some((at, death));
+    /// The client dies at the first request for which this says how: neither that request
+    /// nor any other, in progress or to come, is ever answered.
+    pub fn die_when(&self, judge: impl FnMut(&Call) -> Option<Death> + Send + 'static) {
+        self.script().judge = Some(Box::new(judge));
     }
 
     /// Waits until the client died.
     pub async fn died(&self) {
-        let mut dead = self.dead.subscribe();
+        let mut life = self.life.subscribe();
         // the sender is held here: the wait cannot fail
-        let _alive = dead.wait_for(|dead| *dead).await;
+        drop(life.wait_for(|life| *life == Life::Dead).await);
     }
 
     /// Whether the client died.
     pub fn is_dead(&self) -> bool {
-        *self.dead.borrow()
+        *self.life.borrow() != Life::Alive
     }
 
     /// The requests so far, the last 100,000 of them.
@@ -318,7 +338,7 @@ impl Faults {
             Fate::DieAfter => {
                 let answer = client.send(request).await;
                 drop(answer);
-                self.dead.send_replace(true);
+                self.life.send_replace(Life::Dead);
                 return std::future::pending().await;
             }
         };
@@ -355,26 +375,25 @@ impl Faults {
         if call.is_write() {
             script.writes += 1;
         }
-        let died = script
-            .death
-            .filter(|(at, _)| call.is_write() && script.writes >= *at);
-        if died.is_none() {
+        let death = script.judge.as_mut().and_then(|judge| judge(&call));
+        if death == Some(Death::Before) {
+            drop(script);
+            self.life.send_replace(Life::Dead);
+            return Fate::DieBefore;
+        }
+        if death.is_none() {
             call.fault = script.fault(&call);
         }
         let fault = call.fault;
         if script.log.len() == LOG_CALLS_MAX {
             script.log.pop_front();
         }
-        if !matches!(died, Some((_, Death::Before))) {
-            script.log.push_back(call);
-        }
-        drop(script);
-        match died {
-            Some((_, Death::Before)) => {
-                self.dead.send_replace(true);
-                Fate::DieBefore
+        script.log.push_back(call);
+        match death {
+            Some(_) => {
+                self.life.send_replace(Life::Dying);
+                Fate::DieAfter
             }
-            Some((_, Death::After)) => Fate::DieAfter,
             None => Fate::Pass(fault),
         }
     }
@@ -387,7 +406,7 @@ impl Faults {
             lines: 0,
             bytes: 0,
             ended: false,
-            dead: self.dead.subscribe(),
+            life: self.life.subscribe(),
         };
         AnyBody::from_stream(stream::unfold(state, |mut state| async move {
             let next = state.next().await?;
@@ -436,7 +455,7 @@ struct Passage {
     lines: usize,
     bytes: usize,
     ended: bool,
-    dead: watch::Receiver<bool>,
+    life: watch::Receiver<Life>,
 }
 
 impl Passage {
@@ -448,11 +467,12 @@ impl Passage {
             if self.exhausted() {
                 return self.stop().await;
             }
-            let dead = &mut self.dead;
-            let died = async { drop(dead.wait_for(|dead| *dead).await) };
+            let life = &mut self.life;
+            let died = async { drop(life.wait_for(|life| *life != Life::Alive).await) };
             let frame = tokio::select! {
-                frame = self.body.frame() => frame,
+                biased;
                 () = died => return std::future::pending().await,
+                frame = self.body.frame() => frame,
             };
             match frame? {
                 Err(error) => return Some(Err(error.into())),
