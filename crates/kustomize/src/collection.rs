@@ -99,6 +99,7 @@ impl Collection {
             (&[at], Behavior::Merge) => {
                 resource.inherit(&self.items[at]);
                 resource.merge_data(&self.items[at])?;
+                resource.note.clone_from(&self.items[at].note);
                 self.items[at] = resource;
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! `crds`: OpenAPI definitions whose extensions tell transformers of more fields.
 
-use crate::error::{BuildError, Fault, Place};
+use crate::error::BuildError;
 use crate::kustomization::{Configuration, FieldSpecField, ReferenceField};
 use equate_manifest::yaml::{self, Options};
 use serde_json::{Map, Value};
@@ -17,14 +17,7 @@ const DEPTH_MAX: usize = 64;
 
 /// What a file of definitions says.
 pub(crate) fn configuration(text: &str, path: &str) -> Result<Configuration, BuildError> {
-    let documents = yaml::load(text, &Options::default()).map_err(|error| BuildError {
-        place: Place {
-            path: path.to_owned(),
-            line: error.line,
-            column: error.column,
-        },
-        fault: Fault::Yaml(error.fault),
-    })?;
+    let documents = yaml::load(text, &Options::default()).map_err(|error| BuildError::yaml(path, error))?;
     let value = documents
         .into_iter()
         .next()
@@ -75,7 +68,7 @@ impl Reader<'_> {
                 .and_then(Value::as_str);
             let inner = match reference {
                 Some(reference) => {
-                    let name = reference.rsplit('/').next().unwrap_or(reference);
+                    let name = reference.strip_prefix("#/definitions/").unwrap_or(reference);
                     self.definitions
                         .get(name)
                         .map(|definition| definition.get("Schema").unwrap_or(definition))

@@ -50,7 +50,21 @@ pub struct BuildError {
     /// Where.
     pub place: Place,
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: Box<Fault>,
+}
+
+impl BuildError {
+    /// A file that is no YAML.
+    pub(crate) fn yaml(path: &str, error: yaml::YamlError) -> Self {
+        Self {
+            place: Place {
+                path: path.to_owned(),
+                line: error.line,
+                column: error.column,
+            },
+            fault: Box::new(Fault::Yaml(error.fault)),
+        }
+    }
 }
 
 /// What can be wrong. Its text says what failed and names the file, field or object.
@@ -65,6 +79,8 @@ pub enum Fault {
     Remote { url: String },
     #[error("external plugins disabled; unable to load external plugin '{kind}'")]
     Plugin { kind: String },
+    #[error("unable to load builtin {kind}.builtin.[noGrp]")]
+    Builtin { kind: String },
     #[error("must specify --enable-helm")]
     Helm,
 
@@ -252,6 +268,17 @@ pub enum Fault {
     },
     #[error("path config error; no 'name' field in node; '{path}' of {id}")]
     NoReferenceName { id: String, path: String },
+
+    #[error(
+        "invalid value {mode:?} for setRoleBindingSubjects: must be one of \"defaultOnly\", \"none\" or \"allServiceAccounts\""
+    )]
+    SubjectMode { mode: String },
+    #[error("ValueAddTransformer: {0}")]
+    ValueAdd(&'static str),
+    #[error("validator shouldn't modify the resource map: {id} does")]
+    Validator { id: String },
+    #[error("Invalid Input: namespace is blank for resource {id:?}")]
+    BlankNamespace { id: String },
 
     // generators
     #[error("a configmap must have a name")]

@@ -84,10 +84,8 @@ fn walk(
                 }
                 let entry = path::relative(root, &whole);
                 let (_, text) = loader.read_text(root, &entry).map_err(at(Place::file(&whole)))?;
-                manifests::parse(&text, &whole).map_err(|error| BuildError {
-                    place: error.place,
-                    fault: Fault::NotManifest(Box::new(error.fault)),
-                })?;
+                manifests::parse(&text, &whole)
+                    .map_err(|error| at(error.place)(Fault::NotManifest(error.fault)))?;
                 resources.push(entry);
             }
         }

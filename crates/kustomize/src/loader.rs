@@ -191,5 +191,8 @@ impl<'t> Loader<'t> {
 
 /// Puts a fault at a place.
 pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {
-    move |fault| BuildError { place, fault }
+    move |fault| BuildError {
+        place,
+        fault: Box::new(fault),
+    }
 }

@@ -2,11 +2,15 @@
 
 use crate::Origin;
 use crate::error::{BuildError, Fault, Place};
-use crate::resource::Resource;
+use crate::loader::at;
+use crate::resource::{Former, Resource};
 use equate_manifest::json::type_name;
 use equate_manifest::yaml::{self, Dialect, Options};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
+
+/// Where upstream keeps a resource's history during a build, and where its own output may be read from.
+const INTERNAL: &str = "internal.config.kubernetes.io/";
 
 /// Reads all resources of a text. `path` is the file they stand in.
 ///
@@ -17,14 +21,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
         dialect: Dialect::Yaml12,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError {
-        place: Place {
-            path: path.to_owned(),
-            line: error.line,
-            column: error.column,
-        },
-        fault: Fault::Yaml(error.fault),
-    })?;
+    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
     let mut queue = VecDeque::with_capacity(documents.len());
     for document in documents {
         let place = Place {
@@ -41,13 +38,15 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         if !kind.ends_with("List") || !object.contains_key("items") {
             let line = place.line;
-            resources.push(Resource::new(
+            let mut resource = Resource::new(
                 object,
                 Origin {
                     path: place.path,
                     line,
                 },
-            ));
+            );
+            resource.history = history(&resource);
+            resources.push(resource);
             continue;
         }
         match object.remove("items") {
@@ -61,17 +60,45 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
             None | Some(Value::Null) => {}
             Some(other) => {
                 let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-                return Err(BuildError {
-                    place,
-                    fault: Fault::ListItems {
-                        kind: kind.to_owned(),
-                        found: type_name(&other),
-                    },
-                });
+                return Err(at(place)(Fault::ListItems {
+                    kind: kind.to_owned(),
+                    found: type_name(&other),
+                }));
             }
         }
     }
     Ok(resources)
+}
+
+/// What upstream's own annotations say a resource was called.
+fn history(resource: &Resource) -> Vec<Former> {
+    let Some(annotations) = resource.texts("annotations") else {
+        return Vec::new();
+    };
+    let list = |field: &str| -> Vec<&str> {
+        let text = annotations
+            .get(&format!("{INTERNAL}{field}"))
+            .and_then(Value::as_str);
+        text.map(|text| text.split(',').collect()).unwrap_or_default()
+    };
+    if !annotations.keys().any(|key| key.starts_with(INTERNAL)) {
+        return Vec::new();
+    }
+    let (names, kinds, namespaces) = (
+        list("previousNames"),
+        list("previousKinds"),
+        list("previousNamespaces"),
+    );
+    names
+        .into_iter()
+        .zip(kinds)
+        .zip(namespaces)
+        .map(|((name, kind), namespace)| Former {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+        })
+        .collect()
 }
 
 /// A document that is a manifest; `None` if it is empty.
@@ -81,18 +108,12 @@ fn manifest(value: Value, place: &Place) -> Result<Option<Map<String, Value>>, B
         Value::Object(object) if object.is_empty() => return Ok(None),
         Value::Object(object) => object,
         other => {
-            return Err(BuildError {
-                place: place.clone(),
-                fault: Fault::NotMap {
-                    found: type_name(&other),
-                },
-            });
+            return Err(at(place.clone())(Fault::NotMap {
+                found: type_name(&other),
+            }));
         }
     };
-    check(&object).map_err(|fault| BuildError {
-        place: place.clone(),
-        fault,
-    })?;
+    check(&object).map_err(at(place.clone()))?;
     Ok(Some(object))
 }
 

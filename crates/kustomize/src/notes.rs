@@ -24,6 +24,7 @@ pub(crate) enum Note {
         api_version: String,
         kind: String,
         name: String,
+        namespace: String,
     },
 }
 
@@ -57,13 +58,20 @@ impl Note {
                 api_version,
                 kind,
                 name,
-            } => vec![
-                format!("configuredIn: {}", scalar(configured_in)),
-                "configuredBy:".to_owned(),
-                format!("  apiVersion: {}", scalar(api_version)),
-                format!("  kind: {}", scalar(kind)),
-                format!("  name: {}", scalar(name)),
-            ],
+                namespace,
+            } => {
+                let mut lines = vec![
+                    format!("configuredIn: {}", scalar(configured_in)),
+                    "configuredBy:".to_owned(),
+                    format!("  apiVersion: {}", scalar(api_version)),
+                    format!("  kind: {}", scalar(kind)),
+                    format!("  name: {}", scalar(name)),
+                ];
+                if !namespace.is_empty() {
+                    lines.push(format!("  namespace: {}", scalar(namespace)));
+                }
+                lines
+            }
         }
     }
 

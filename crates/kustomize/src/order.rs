@@ -74,7 +74,22 @@ pub(crate) fn sort(
 
 /// Rank of the kind, then kind, then namespace and name, with upstream's stand-ins for what is empty.
 fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, String) {
-    let kind = resource.kind();
+    let (group, version) = resource.group_version();
+    let (rank, gvk) = ranked(group, version, resource.kind(), first, last);
+    let name = format!(
+        "{}|{}",
+        or(resource.object.namespace(), "~X"),
+        or(resource.name(), "~N")
+    );
+    (rank, gvk, name)
+}
+
+/// How kinds compare when nobody says otherwise.
+pub(crate) fn kind_key(group: &str, version: &str, kind: &str) -> (usize, String) {
+    ranked(group, version, kind, &FIRST, &LAST)
+}
+
+fn ranked(group: &str, version: &str, kind: &str, first: &[&str], last: &[&str]) -> (usize, String) {
     let rank = match (
         first.iter().position(|other| *other == kind),
         last.iter().position(|other| *other == kind),
@@ -83,19 +98,10 @@ fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, St
         (Some(at), None) => at,
         (None, None) => first.len(),
     };
-    let or = |text: &str, other: &'static str| {
-        if text.is_empty() {
-            other.to_owned()
-        } else {
-            text.to_owned()
-        }
-    };
-    let (group, version) = resource.group_version();
     let gvk = format!("{}_{}_{}", or(group, "~G"), or(version, "~V"), or(kind, "~K"));
-    let name = format!(
-        "{gvk}|{}|{}",
-        or(resource.object.namespace(), "~X"),
-        or(resource.name(), "~N")
-    );
-    (rank, gvk, name)
+    (rank, gvk)
+}
+
+fn or<'t>(text: &'t str, other: &'static str) -> &'t str {
+    if text.is_empty() { other } else { text }
 }

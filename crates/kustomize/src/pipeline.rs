@@ -8,7 +8,7 @@ use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
 use crate::generate::{self, Kind};
-use crate::kustomization::{self, Configuration, Kustomization};
+use crate::kustomization::{self, Configuration, Kustomization, Unknown};
 use crate::loader::{Loader, at};
 use crate::manifests;
 use crate::notes::{self, Note};
@@ -36,15 +36,16 @@ const LOCAL: &str = "config.kubernetes.io/local-config";
 #[derive(Debug)]
 pub(crate) struct Accumulated {
     pub(crate) resources: Collection,
+    /// Empty until the first kustomization has said its own.
     pub(crate) tables: Arc<Tables>,
     pub(crate) variables: Vec<Bound>,
 }
 
 impl Accumulated {
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             resources: Collection::default(),
-            tables: Tables::built_in(),
+            tables: Tables::none(),
             variables: Vec::new(),
         }
     }
@@ -54,6 +55,7 @@ impl Accumulated {
 pub(crate) struct Build<'l, 't> {
     pub(crate) loader: &'l mut Loader<'t>,
     pub(crate) schema: SchemaChoice,
+    schema_chosen: bool,
     /// Whether origins are kept track of.
     pub(crate) tracks: bool,
     /// The directory that is built.
@@ -102,6 +104,7 @@ pub(crate) fn run(
     let mut build = Build {
         loader,
         schema: SchemaChoice::BuiltIn,
+        schema_chosen: false,
         tracks: !fields.build_metadata.is_empty(),
         root: kustomization.root.clone(),
         visited: vec![kustomization.root.clone()],
@@ -117,7 +120,7 @@ pub(crate) fn run(
     } = accumulated;
     add_hashes(&mut resources, schema);
     references::fix(&mut resources, &tables.references, schema).map_err(at(place.clone()))?;
-    variables::resolve(&mut resources, &variables, &tables.variables, schema).map_err(at(place.clone()))?;
+    variables::resolve(&mut resources, &variables, &tables.variables).map_err(at(place.clone()))?;
     resources.items_mut().retain(|resource| !is_local(resource));
     let mut resources = resources.into_items();
     order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
@@ -137,7 +140,7 @@ pub(crate) fn run(
 }
 
 /// Appends to each generated name what its content comes to.
-fn add_hashes(resources: &mut Collection, schema: &Schema) {
+pub(crate) fn add_hashes(resources: &mut Collection, schema: &Schema) {
     if resources.items().iter().all(|resource| !resource.needs_hash) {
         return;
     }
@@ -215,10 +218,6 @@ fn is_internal(name: &str) -> bool {
 }
 
 impl Build<'_, '_> {
-    pub(crate) fn schema(&self) -> &Schema {
-        self.schema.get()
-    }
-
     /// Everything a kustomization says, onto what there is: nothing yet for a base, the parent's for a component.
     fn kustomize(
         &mut self,
@@ -256,8 +255,8 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// One entry of `resources`: a file if it can be read as one, a directory otherwise.
-    fn resource(
+    /// One entry of `resources` or of a list of configurations: a file if it can be read as one, a directory otherwise.
+    pub(crate) fn resource(
         &mut self,
         kustomization: &Kustomization,
         entry: &str,
@@ -307,7 +306,7 @@ impl Build<'_, '_> {
         let schema = self.schema.get();
         let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
         absorbed.map_err(at(place.clone()))?;
-        absorb_tables(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
+        Tables::absorb(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
         variables::absorb(&mut so_far.variables, below.variables).map_err(at(place))
     }
 
@@ -369,6 +368,7 @@ impl Build<'_, '_> {
         kustomization: &Kustomization,
         so_far: &mut Accumulated,
     ) -> Result<(), BuildError> {
+        let mut own = Tables::built_in();
         for (index, entry) in kustomization.fields.configurations.iter().enumerate() {
             let place = kustomization.item("configurations", index);
             let (path, text) = self
@@ -376,10 +376,12 @@ impl Build<'_, '_> {
                 .read_text(&kustomization.root, entry)
                 .map_err(at(place.clone()))?;
             let configuration = read_configuration(&text, &path)?;
-            Arc::make_mut(&mut so_far.tables)
+            Arc::make_mut(&mut own)
                 .extend(&configuration)
                 .map_err(at(place))?;
         }
+        let place = kustomization.place(&["configurations"]);
+        Tables::absorb(&mut so_far.tables, &own).map_err(at(place))?;
         for (index, entry) in kustomization.fields.crds.iter().enumerate() {
             let place = kustomization.item("crds", index);
             let (path, text) = self
@@ -504,7 +506,7 @@ impl Build<'_, '_> {
             tracker.note(resources, "ImageTagTransformer");
         }
         if !fields.replacements.is_empty() {
-            replacements::apply_all(kustomization, self.loader, resources, schema)?;
+            replacements::apply_all(kustomization, self.loader, resources)?;
             tracker.note(resources, "ReplacementTransformer");
         }
         plugins::transform(self, kustomization, so_far)
@@ -519,11 +521,10 @@ impl Build<'_, '_> {
             kustomization,
         };
         let resources = &mut so_far.resources;
-        for (index, entry) in fields.patches_strategic_merge.iter().enumerate() {
-            let place = kustomization.item("patchesStrategicMerge", index);
-            patch::apply_strategic_entry(entry, root, &place, self.loader, resources, schema)?;
-        }
         if !fields.patches_strategic_merge.is_empty() {
+            let place = |index| kustomization.item("patchesStrategicMerge", index);
+            let entries = &fields.patches_strategic_merge;
+            patch::apply_strategic_entries(entries, root, place, self.loader, resources, schema)?;
             tracker.note(resources, "PatchStrategicMergeTransformer");
         }
         for (index, entry) in fields.patches.iter().enumerate() {
@@ -561,9 +562,14 @@ impl Build<'_, '_> {
     fn choose_schema(&mut self, kustomization: &Kustomization) -> Result<(), BuildError> {
         let openapi = &kustomization.fields.openapi;
         let place = || kustomization.place(&["openapi"]);
-        let (Some(entry), version) = (openapi.get("path"), openapi.get("version")) else {
-            return match openapi.get("version").map(String::as_str) {
-                None | Some("" | "v1.21.2" | "v1_21_2") => Ok(()),
+        let version = openapi.get("version");
+        let Some(entry) = openapi.get("path") else {
+            return match version.map(String::as_str) {
+                None | Some("") => Ok(()),
+                Some("v1.21.2" | "v1_21_2") => {
+                    self.schema_chosen = true;
+                    Ok(())
+                }
                 Some(other) => Err(at(place())(Fault::OpenApiVersion {
                     version: other.to_owned(),
                 })),
@@ -576,22 +582,19 @@ impl Build<'_, '_> {
             .loader
             .read_text(&kustomization.root, entry)
             .map_err(at(place()))?;
-        if !matches!(self.schema, SchemaChoice::BuiltIn) {
+        if self.schema_chosen {
             return Ok(());
         }
-        let documents = yaml::load(&text, &yaml::Options::default()).map_err(|error| BuildError {
-            place: Place {
-                path,
-                line: error.line,
-                column: error.column,
-            },
-            fault: Fault::Yaml(error.fault),
-        })?;
+        self.schema_chosen = true;
+        let documents =
+            yaml::load(&text, &yaml::Options::default()).map_err(|error| BuildError::yaml(&path, error))?;
         let document = documents
             .into_iter()
             .next()
             .map_or(Value::Null, |document| document.value);
-        self.schema = SchemaChoice::Custom(Box::new(Schema::from_openapi(&document)));
+        let mut schema = Schema::built_in().clone();
+        schema.extend(&document);
+        self.schema = SchemaChoice::Custom(Box::new(schema));
         Ok(())
     }
 
@@ -636,13 +639,6 @@ pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
     }
 }
 
-fn absorb_tables(tables: &mut Arc<Tables>, other: &Arc<Tables>) -> Result<(), Fault> {
-    if Arc::ptr_eq(tables, other) || Arc::ptr_eq(other, &Tables::built_in()) {
-        return Ok(());
-    }
-    Arc::make_mut(tables).absorb(other)
-}
-
 /// What is not carried out is refused by its name.
 fn refuse(kustomization: &Kustomization) -> Result<(), BuildError> {
     let fields = &kustomization.fields;
@@ -665,19 +661,12 @@ fn read_configuration(text: &str, path: &str) -> Result<Configuration, BuildErro
         duplicates: yaml::Duplicates::Collect,
         ..yaml::Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError {
-        place: Place {
-            path: path.to_owned(),
-            line: error.line,
-            column: error.column,
-        },
-        fault: Fault::Yaml(error.fault),
-    })?;
+    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
     let value = documents
         .into_iter()
         .next()
         .map_or(Value::Null, |document| document.value);
-    let shape = &kustomization::CONFIGURATION;
-    kustomization::decode(value, shape, &mut HashMap::new())
+    let shape = &kustomization::shapes::CONFIGURATION;
+    kustomization::decode(value, shape, Unknown::Refused, &mut HashMap::new())
         .map_err(|(_, fault)| at(Place::file(path))(fault))
 }

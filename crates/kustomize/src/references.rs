@@ -20,12 +20,9 @@ pub(crate) fn fix(
     schema: &Schema,
 ) -> Result<(), Fault> {
     let renamed = Renamed::new(resources.items(), schema);
-    if renamed.by_name.is_empty() {
-        return Ok(());
-    }
     let by_kind = by_referrer(references);
     for resource in resources.contents_mut() {
-        let referrer = Referrer::new(resource, schema);
+        let referrer = Referrer::new(resource, schema)?;
         for kind in [referrer.original_kind.clone(), String::new()] {
             for (target, spec) in by_kind.get(kind.as_str()).into_iter().flatten() {
                 let (group, version) = split_api_version(&referrer.api_version);
@@ -154,16 +151,24 @@ struct Referrer {
 }
 
 impl Referrer {
-    fn new(resource: &Resource, schema: &Schema) -> Self {
+    fn new(resource: &Resource, schema: &Schema) -> Result<Self, Fault> {
         let mut account_namespaces = HashSet::new();
         if resource.kind() == "RoleBinding" {
             let subjects = resource.object.0.get("subjects").and_then(Value::as_array);
             for subject in subjects.into_iter().flatten() {
                 let text = |field: &str| subject.get(field).and_then(Value::as_str);
-                if text("kind") == Some("ServiceAccount")
-                    && let Some(namespace) = text("namespace")
-                {
-                    account_namespaces.insert(namespace.to_owned());
+                if text("kind") != Some("ServiceAccount") {
+                    continue;
+                }
+                match subject.get("namespace") {
+                    None => {}
+                    Some(Value::String(namespace)) => {
+                        account_namespaces.insert(namespace.clone());
+                    }
+                    Some(_) => {
+                        let id = resource.id().to_string();
+                        return Err(Fault::BlankNamespace { id });
+                    }
                 }
             }
         }
@@ -171,7 +176,7 @@ impl Referrer {
             let text = |field: &str| role.get(field).and_then(Value::as_str).map(str::to_owned);
             Some((text("apiGroup")?, text("kind")?))
         });
-        Self {
+        Ok(Self {
             id: resource.id().to_string(),
             api_version: resource.object.api_version().to_owned(),
             original_kind: resource.original_kind().to_owned(),
@@ -180,7 +185,7 @@ impl Referrer {
             role,
             prefixes: resource.prefixes.clone(),
             suffixes: resource.suffixes.clone(),
-        }
+        })
     }
 
     /// Whether it may name the candidate at all, as seen from where it lives.

@@ -273,11 +273,6 @@ impl Resource {
     pub(crate) fn texts(&self, field: &str) -> Option<&Map<String, Value>> {
         self.object.metadata()?.get(field)?.as_object()
     }
-
-    /// An annotation's text.
-    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
-        self.texts("annotations")?.get(name)?.as_str()
-    }
 }
 
 /// The map under `field`, put there in place of anything else.

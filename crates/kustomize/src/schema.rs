@@ -2,7 +2,7 @@
 //!
 //! The knowledge is frozen at Kubernetes v1.21.2, as it is in kustomize: a newer
 //! kind counts as namespaced and its lists are replaced. `openapi.path` puts
-//! another schema in its place.
+//! more beside it, as Flux has it: what it defines anew replaces what was known.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -13,10 +13,12 @@ static BUILT_IN: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_table(include_str!("../data/schema-v1.21.2.txt")));
 
 /// Kinds and the types they lead to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Schema {
     kinds: HashMap<String, HashMap<String, Kind>>,
     types: Vec<HashMap<String, Field>>,
+    /// The types by the names of their definitions.
+    names: HashMap<String, usize>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,7 +92,10 @@ impl Schema {
                         },
                     );
                 }
-                ["type", _] => schema.types.push(HashMap::new()),
+                ["type", _, name] => {
+                    schema.names.insert(name.to_owned(), schema.types.len());
+                    schema.types.push(HashMap::new());
+                }
                 [field, "list", items, ref keys @ ..] if line.starts_with(' ') => {
                     let keys = keys.iter().map(|key| (*key).to_owned()).collect();
                     if let Some(last) = schema.types.last_mut() {
@@ -108,34 +113,32 @@ impl Schema {
         schema
     }
 
-    /// Reads an OpenAPI v2 document, as `openapi.path` names one.
-    pub(crate) fn from_openapi(document: &Value) -> Self {
-        let mut schema = Self::default();
+    /// Adds what an OpenAPI v2 document says, as `openapi.path` names one.
+    pub(crate) fn extend(&mut self, document: &Value) {
         let Some(definitions) = document.get("definitions").and_then(Value::as_object) else {
-            return schema;
+            return;
         };
-        let mut index = HashMap::new();
         for name in definitions.keys() {
-            index.insert(name.as_str(), index.len());
-            schema.types.push(HashMap::new());
+            if !self.names.contains_key(name) {
+                self.names.insert(name.clone(), self.types.len());
+                self.types.push(HashMap::new());
+            }
         }
-        let mut reader = OpenApi { index, schema };
+        let mut reader = OpenApi { schema: self };
         for (name, definition) in definitions {
             reader.definition(name, definition);
         }
         reader.scopes(document);
-        reader.schema
     }
 }
 
-struct OpenApi<'d> {
-    index: HashMap<&'d str, usize>,
-    schema: Schema,
+struct OpenApi<'s> {
+    schema: &'s mut Schema,
 }
 
 impl OpenApi<'_> {
     fn definition(&mut self, name: &str, definition: &Value) {
-        let Some(at) = self.index.get(name).copied() else {
+        let Some(at) = self.schema.names.get(name).copied() else {
             return;
         };
         let kinds = definition
@@ -205,7 +208,7 @@ impl OpenApi<'_> {
     /// The type a property refers to, or a new one for a schema written in place.
     fn node(&mut self, property: &Value) -> Option<usize> {
         if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
-            return self.index.get(reference.rsplit('/').next()?).copied();
+            return self.schema.names.get(reference.rsplit('/').next()?).copied();
         }
         if property.get("properties").is_none() && property.get("additionalProperties").is_none() {
             return None;

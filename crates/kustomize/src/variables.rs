@@ -91,9 +91,7 @@ pub(crate) fn resolve(
     resources: &mut Collection,
     variables: &[Bound],
     specs: &[FieldSpec],
-    schema: &Schema,
 ) -> Result<(), Fault> {
-    let _ = schema;
     if variables.is_empty() {
         return Ok(());
     }

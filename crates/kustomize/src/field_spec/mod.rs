@@ -223,46 +223,37 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(path: &str, create: bool, creates: Creates, object: Value, expected: Value) {
+    fn check(path: &str, create: bool, object: Value, expected: &Value) {
         let Value::Object(map) = object else {
             panic!("no object");
         };
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", path, create);
-        spec.visit(&mut resource, creates, &mut |value| {
+        spec.visit(&mut resource, Creates::Scalar, &mut |value| {
             *value = "X".into();
             Ok(())
         })
         .unwrap();
-        assert_eq!(resource.object.into_value(), expected, "{path}");
+        assert_eq!(&resource.object.into_value(), expected, "{path}");
     }
 
     #[test]
     fn a_path_enters_lists_and_creates_maps() {
-        check("a/b", false, Creates::Scalar, json!({}), json!({}));
-        check("a/b", true, Creates::Scalar, json!({}), json!({"a": {"b": "X"}}));
-        check(
-            "a/b",
-            true,
-            Creates::Scalar,
-            json!({"a": null}),
-            json!({"a": {"b": "X"}}),
-        );
-        check(
-            "a/b",
-            false,
-            Creates::Scalar,
-            json!({"a": [{"b": 1}, {"c": 1}]}),
-            json!({"a": [{"b": "X"}, {"c": 1}]}),
-        );
-        check("a[]/b", true, Creates::Scalar, json!({}), json!({}));
-        check(
-            "a/x\\/y",
-            true,
-            Creates::Scalar,
-            json!({}),
-            json!({"a": {"x/y": "X"}}),
-        );
+        for (path, create, object, expected) in [
+            ("a/b", false, json!({}), json!({})),
+            ("a/b", true, json!({}), json!({"a": {"b": "X"}})),
+            ("a/b", true, json!({"a": null}), json!({"a": {"b": "X"}})),
+            (
+                "a/b",
+                false,
+                json!({"a": [{"b": 1}, {"c": 1}]}),
+                json!({"a": [{"b": "X"}, {"c": 1}]}),
+            ),
+            ("a[]/b", true, json!({}), json!({})),
+            ("a/x\\/y", true, json!({}), json!({"a": {"x/y": "X"}})),
+        ] {
+            check(path, create, object, &expected);
+        }
     }
 
     #[test]

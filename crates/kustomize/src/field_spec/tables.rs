@@ -8,7 +8,10 @@ use std::sync::{Arc, LazyLock};
 static BUILT_IN: LazyLock<Arc<Tables>> =
     LazyLock::new(|| Arc::new(Tables::from_table(include_str!("../../data/field-specs.txt"))));
 
-/// All lists.
+static NONE: LazyLock<Arc<Tables>> = LazyLock::new(Arc::default);
+
+/// All lists. Those of kinds come before those of all kinds, which add nothing to a path that is
+/// there: so it is that a configured kind takes the place of a default for all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tables {
     pub(crate) name_prefix: Vec<FieldSpec>,
@@ -38,6 +41,11 @@ impl Tables {
     /// kustomize's own.
     pub(crate) fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
+    }
+
+    /// None at all.
+    pub(crate) fn none() -> Arc<Self> {
+        Arc::clone(&NONE)
     }
 
     fn from_table(table: &str) -> Self {
@@ -123,11 +131,50 @@ impl Tables {
                 fields: specs(&reference.field_specs),
             })?;
         }
+        self.sort();
         Ok(())
     }
 
     /// Adds another set of lists.
-    pub(crate) fn absorb(&mut self, other: &Self) -> Result<(), Fault> {
+    pub(crate) fn absorb(tables: &mut Arc<Self>, other: &Arc<Self>) -> Result<(), Fault> {
+        if Arc::ptr_eq(tables, &NONE) {
+            let mut fresh = Self::default();
+            if Arc::ptr_eq(other, &BUILT_IN) {
+                *tables = Arc::clone(other);
+                return Ok(());
+            }
+            fresh.add(other)?;
+            *tables = Arc::new(fresh);
+            return Ok(());
+        }
+        if Arc::ptr_eq(tables, other) || Arc::ptr_eq(other, &NONE) {
+            return Ok(());
+        }
+        Arc::make_mut(tables).add(other)
+    }
+
+    fn sort(&mut self) {
+        for list in [
+            &mut self.name_prefix,
+            &mut self.name_suffix,
+            &mut self.namespace,
+            &mut self.labels,
+            &mut self.common_labels,
+            &mut self.template_labels,
+            &mut self.volume_claim_template_labels,
+            &mut self.common_annotations,
+            &mut self.images,
+            &mut self.replicas,
+            &mut self.variables,
+        ] {
+            list.sort_by_cached_key(|spec| crate::order::kind_key(&spec.group, &spec.version, &spec.kind));
+        }
+        self.references.sort_by_cached_key(|reference| {
+            crate::order::kind_key(&reference.group, &reference.version, &reference.kind)
+        });
+    }
+
+    fn add(&mut self, other: &Self) -> Result<(), Fault> {
         let Self {
             name_prefix,
             name_suffix,
@@ -160,7 +207,11 @@ impl Tables {
         ] {
             merge(list, more)?;
         }
-        references.iter().try_for_each(|reference| self.refer(reference))
+        for reference in references {
+            self.refer(reference)?;
+        }
+        self.sort();
+        Ok(())
     }
 
     fn refer(&mut self, reference: &Reference) -> Result<(), Fault> {

@@ -5,6 +5,9 @@ use equate_manifest::json::to_go_string;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+/// What the hash takes for the name: upstream looks it up under a path that no object has.
+const NAME: &str = "";
+
 /// Ten characters of a hash over a resource's content, without letters that make words.
 pub(crate) fn suffix(resource: &Resource) -> String {
     let encoded = match resource.kind() {
@@ -29,7 +32,7 @@ pub(crate) fn suffix(resource: &Resource) -> String {
 fn config_map(resource: &Resource) -> String {
     let mut content = Map::new();
     content.insert("kind".to_owned(), "ConfigMap".into());
-    content.insert("name".to_owned(), resource.name().into());
+    content.insert("name".to_owned(), NAME.into());
     content.insert("data".to_owned(), field(resource, "data"));
     if let Some(binary) = resource
         .object
@@ -45,7 +48,7 @@ fn config_map(resource: &Resource) -> String {
 fn secret(resource: &Resource) -> String {
     let mut content = Map::new();
     content.insert("kind".to_owned(), "Secret".into());
-    content.insert("name".to_owned(), resource.name().into());
+    content.insert("name".to_owned(), NAME.into());
     content.insert("type".to_owned(), field(resource, "type"));
     content.insert("data".to_owned(), field(resource, "data"));
     if let Some(texts) = resource

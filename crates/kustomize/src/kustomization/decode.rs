@@ -23,8 +23,6 @@ pub(crate) enum Shape {
         name: &'static str,
         fields: &'static [(&'static str, Shape)],
     },
-    /// Another shape, by reference, so that shapes can be shared.
-    Same(&'static Shape),
     /// Anything.
     Any,
 }
@@ -38,10 +36,16 @@ impl Shape {
             Self::Texts => "map[string]string".to_owned(),
             Self::List(item) => format!("[]{}", item.go_type()),
             Self::Struct { name, .. } => format!("types.{name}"),
-            Self::Same(shape) => shape.go_type(),
             Self::Any => "interface {}".to_owned(),
         }
     }
+}
+
+/// What happens to fields nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    Refused,
+    Ignored,
 }
 
 /// What is wrong, and the pointer segments of where.
@@ -51,10 +55,15 @@ pub(crate) type Misfit = (Vec<String>, Fault);
 pub(crate) fn decode<T: DeserializeOwned + Default>(
     value: Value,
     shape: &'static Shape,
+    unknown: Unknown,
     spellings: &mut HashMap<String, String>,
 ) -> Result<T, Misfit> {
-    let mut pointer = Vec::new();
-    let value = canonical(value, shape, "", &mut pointer, spellings)?;
+    let mut decoder = Decoder {
+        unknown,
+        pointer: Vec::new(),
+        spellings,
+    };
+    let value = decoder.canonical(value, shape, "")?;
     match value {
         None => Ok(T::default()),
         Some(value) => {
@@ -63,14 +72,59 @@ pub(crate) fn decode<T: DeserializeOwned + Default>(
     }
 }
 
-fn canonical(
-    value: Value,
-    shape: &'static Shape,
-    field: &str,
-    pointer: &mut Vec<String>,
-    spellings: &mut HashMap<String, String>,
-) -> Result<Option<Value>, Misfit> {
-    let wrong = |value: &Value, pointer: &[String]| {
+struct Decoder<'s> {
+    unknown: Unknown,
+    /// Where the value at hand stands.
+    pointer: Vec<String>,
+    spellings: &'s mut HashMap<String, String>,
+}
+
+impl Decoder<'_> {
+    fn canonical(
+        &mut self,
+        value: Value,
+        shape: &'static Shape,
+        field: &str,
+    ) -> Result<Option<Value>, Misfit> {
+        if value.is_null() {
+            return Ok(None);
+        }
+        Ok(Some(match (shape, value) {
+            (Shape::Any, value)
+            | (Shape::Text, value @ Value::String(_))
+            | (Shape::Flag, value @ Value::Bool(_)) => value,
+            (Shape::Integer, value) if value.is_i64() => value,
+            // sigs.k8s.io/yaml, told the type it is to fill, takes any scalar for a text
+            (Shape::Text, value @ (Value::Bool(_) | Value::Number(_)))
+                if self.unknown == Unknown::Ignored =>
+            {
+                crate::resource::scalar_text(&value).unwrap_or_default().into()
+            }
+            (Shape::Texts, Value::Object(map)) => {
+                let mut texts = Map::new();
+                for (key, value) in map {
+                    self.pointer.push(escape(&key));
+                    let text = self.canonical(value, &Shape::Text, field)?;
+                    texts.insert(key, text.unwrap_or_else(|| "".into()));
+                    self.pointer.pop();
+                }
+                texts.into()
+            }
+            (Shape::List(item), Value::Array(values)) => {
+                let mut items = Vec::with_capacity(values.len());
+                for (index, value) in values.into_iter().enumerate() {
+                    self.pointer.push(index.to_string());
+                    items.extend(self.canonical(value, item, field)?.or_else(|| zero(item)));
+                    self.pointer.pop();
+                }
+                items.into()
+            }
+            (Shape::Struct { name, fields }, Value::Object(map)) => self.fields(map, name, fields)?,
+            (_, value) => return Err(self.misfit(&value, shape, field)),
+        }))
+    }
+
+    fn misfit(&self, value: &Value, shape: &Shape, field: &str) -> Misfit {
         let found = type_name(value);
         let wanted = shape.go_type();
         let text = if field.is_empty() {
@@ -78,68 +132,38 @@ fn canonical(
         } else {
             format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
         };
-        Err((pointer.to_vec(), Fault::Decode(text)))
-    };
-    if value.is_null() {
-        return Ok(None);
+        (self.pointer.clone(), Fault::Decode(text))
     }
-    Ok(Some(match (shape, value) {
-        (Shape::Same(shape), value) => return canonical(value, shape, field, pointer, spellings),
-        (Shape::Any, value)
-        | (Shape::Text, value @ Value::String(_))
-        | (Shape::Flag, value @ Value::Bool(_)) => value,
-        (Shape::Integer, value) if value.is_i64() => value,
-        (Shape::Texts, Value::Object(map)) => {
-            let mut texts = Map::new();
-            for (key, value) in map {
-                pointer.push(escape(&key));
-                let text = canonical(value, &Shape::Text, field, pointer, spellings)?;
-                texts.insert(key, text.unwrap_or_else(|| "".into()));
-                pointer.pop();
-            }
-            texts.into()
-        }
-        (Shape::List(item), Value::Array(values)) => {
-            let mut items = Vec::with_capacity(values.len());
-            for (index, value) in values.into_iter().enumerate() {
-                pointer.push(index.to_string());
-                items.extend(canonical(value, item, field, pointer, spellings)?.or_else(|| zero(item)));
-                pointer.pop();
-            }
-            items.into()
-        }
-        (Shape::Struct { name, fields }, Value::Object(map)) => {
-            canonical_struct(map, name, fields, pointer, spellings)?
-        }
-        (_, value) => return wrong(&value, pointer),
-    }))
-}
 
-fn canonical_struct(
-    map: Map<String, Value>,
-    name: &str,
-    fields: &'static [(&'static str, Shape)],
-    pointer: &mut Vec<String>,
-    spellings: &mut HashMap<String, String>,
-) -> Result<Value, Misfit> {
-    let mut known = Map::new();
-    for (key, value) in map {
-        let exact = fields.iter().find(|(name, _)| *name == key);
-        let found = exact.or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)));
-        pointer.push(escape(&key));
-        let Some((canonical_name, shape)) = found else {
-            return Err((pointer.clone(), Fault::UnknownField { field: key }));
-        };
-        let place = format!("{name}.{canonical_name}");
-        if pointer.len() == 1 && key != *canonical_name {
-            spellings.insert((*canonical_name).to_owned(), escape(&key));
+    fn fields(
+        &mut self,
+        map: Map<String, Value>,
+        name: &str,
+        fields: &'static [(&'static str, Shape)],
+    ) -> Result<Value, Misfit> {
+        let mut known = Map::new();
+        for (key, value) in map {
+            let exact = fields.iter().find(|(name, _)| *name == key);
+            let found = exact.or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)));
+            let Some((canonical_name, shape)) = found else {
+                if self.unknown == Unknown::Ignored {
+                    continue;
+                }
+                self.pointer.push(escape(&key));
+                return Err((self.pointer.clone(), Fault::UnknownField { field: key }));
+            };
+            let place = format!("{name}.{canonical_name}");
+            if self.pointer.is_empty() && key != *canonical_name {
+                self.spellings.insert((*canonical_name).to_owned(), escape(&key));
+            }
+            self.pointer.push(escape(&key));
+            if let Some(value) = self.canonical(value, shape, &place)? {
+                known.insert((*canonical_name).to_owned(), value);
+            }
+            self.pointer.pop();
         }
-        if let Some(value) = canonical(value, shape, &place, pointer, spellings)? {
-            known.insert((*canonical_name).to_owned(), value);
-        }
-        pointer.pop();
+        Ok(known.into())
     }
-    Ok(known.into())
 }
 
 /// What null means as an item of a list.
@@ -150,7 +174,6 @@ fn zero(shape: &Shape) -> Option<Value> {
         Shape::Integer => Some(0.into()),
         Shape::Texts | Shape::Struct { .. } => Some(Map::new().into()),
         Shape::List(_) => Some(Value::Array(Vec::new())),
-        Shape::Same(shape) => zero(shape),
         Shape::Any => None,
     }
 }

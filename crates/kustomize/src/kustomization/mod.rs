@@ -6,11 +6,12 @@
 
 mod decode;
 mod fields;
+pub(crate) mod shapes;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{Shape, Unknown, decode};
 pub(crate) use fields::{
-    CONFIGURATION, Configuration, FieldOptions, FieldSpecField, Fields, GeneratorFields, GeneratorOptions,
-    Image, LabelField, Patch, REPLACEMENT, ReferenceField, Replacement, ReplacementSource, ReplacementTarget,
+    Configuration, FieldOptions, FieldSpecField, Fields, GeneratorFields, GeneratorOptions, Image,
+    LabelField, Patch, PatchOptions, ReferenceField, Replacement, ReplacementSource, ReplacementTarget,
     Replica, Selector, SortOptions, Variable,
 };
 
@@ -122,14 +123,7 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         spans: true,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError {
-        place: Place {
-            path: path.clone(),
-            line: error.line,
-            column: error.column,
-        },
-        fault: Fault::Yaml(error.fault),
-    })?;
+    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(&path, error))?;
     let Some(document) = documents.into_iter().next() else {
         return Err(at(Place::file(path))(Fault::EmptyKustomization));
     };
@@ -142,15 +136,13 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
     };
     let decoded = decode::<Fields>(
         document.value,
-        &fields::KUSTOMIZATION,
+        &shapes::KUSTOMIZATION,
+        Unknown::Refused,
         &mut kustomization.spellings,
     );
     kustomization.fields = decoded.map_err(|(segments, fault)| {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        BuildError {
-            place: kustomization.place(&segments),
-            fault,
-        }
+        at(kustomization.place(&segments))(fault)
     })?;
     check(&mut kustomization)?;
     Ok(kustomization)

@@ -8,7 +8,7 @@
 
 use crate::error::{Fault, node_kind};
 use crate::resource::scalar_text;
-use crate::schema::{FieldType, Node};
+use crate::schema::{FieldType, Node, Schema};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -18,10 +18,13 @@ const DIRECTIVE: &str = "$patch";
 pub(super) fn merge(
     target: Map<String, Value>,
     patch: Map<String, Value>,
-    root: FieldType<'_>,
+    schema: &Schema,
 ) -> Result<Option<Value>, MergeFault> {
-    let mut merger = Merger { path: Vec::new() };
-    merger.both(Value::Object(target), Value::Object(patch), root)
+    let mut merger = Merger {
+        path: Vec::new(),
+        schema,
+    };
+    merger.both(Value::Object(target), Value::Object(patch), FieldType::Unknown)
 }
 
 /// What is wrong with a patch, and where in it.
@@ -60,13 +63,23 @@ enum Directive {
     Delete,
 }
 
-struct Merger {
+struct Merger<'s> {
     path: Vec<String>,
+    schema: &'s Schema,
 }
 
-impl Merger {
+impl<'s> Merger<'s> {
+    /// The type of a map nothing is known of: that of the kind it says it is.
+    fn kind_of(&self, map: &Map<String, Value>) -> FieldType<'s> {
+        let text = |field: &str| map.get(field).and_then(Value::as_str);
+        match (text("apiVersion"), text("kind")) {
+            (Some(api_version), Some(kind)) => self.schema.root(api_version, kind),
+            _ => FieldType::Unknown,
+        }
+    }
+
     /// A value that is there and what the patch says of it.
-    fn both(&mut self, dest: Value, patch: Value, field: FieldType<'_>) -> Result<Option<Value>, MergeFault> {
+    fn both(&mut self, dest: Value, patch: Value, field: FieldType<'s>) -> Result<Option<Value>, MergeFault> {
         match (dest, patch) {
             (_, Value::Null) => Ok(None),
             (Value::Null, patch) => self.absorb(patch, field),
@@ -93,8 +106,13 @@ impl Merger {
         &mut self,
         mut dest: Map<String, Value>,
         mut patch: Map<String, Value>,
-        field: FieldType<'_>,
+        mut field: FieldType<'s>,
     ) -> Result<Option<Value>, MergeFault> {
+        for map in [&dest, &patch] {
+            if matches!(field, FieldType::Unknown) {
+                field = self.kind_of(map);
+            }
+        }
         match map_directive(&mut patch)? {
             Directive::Delete => return Ok(None),
             Directive::Replace => return self.absorb_map(patch, field),
@@ -118,7 +136,7 @@ impl Merger {
     }
 
     /// What the patch does not mention: only lists that merge may change, by losing repeated items.
-    fn settle_rest(&mut self, map: &mut Map<String, Value>, field: FieldType<'_>) -> Result<(), MergeFault> {
+    fn settle_rest(&mut self, map: &mut Map<String, Value>, field: FieldType<'s>) -> Result<(), MergeFault> {
         let FieldType::Object(_) = field else {
             return Ok(());
         };
@@ -128,7 +146,7 @@ impl Merger {
         Ok(())
     }
 
-    fn settle(&mut self, value: &mut Value, field: FieldType<'_>) -> Result<(), MergeFault> {
+    fn settle(&mut self, value: &mut Value, field: FieldType<'s>) -> Result<(), MergeFault> {
         match (value, field) {
             (Value::Object(map), FieldType::Object(_)) => self.settle_rest(map, field),
             (Value::Array(items), FieldType::MergingList(node, keys)) => {
@@ -143,7 +161,7 @@ impl Merger {
     }
 
     /// A value the target does not have: merged with itself.
-    fn absorb(&mut self, value: Value, field: FieldType<'_>) -> Result<Option<Value>, MergeFault> {
+    fn absorb(&mut self, value: Value, field: FieldType<'s>) -> Result<Option<Value>, MergeFault> {
         match value {
             Value::Null => Ok(None),
             Value::Object(mut map) => match map_directive(&mut map)? {
@@ -166,7 +184,7 @@ impl Merger {
     fn absorb_map(
         &mut self,
         map: Map<String, Value>,
-        field: FieldType<'_>,
+        field: FieldType<'s>,
     ) -> Result<Option<Value>, MergeFault> {
         let mut absorbed = Map::new();
         for (key, value) in map {
@@ -182,7 +200,7 @@ impl Merger {
     fn absorb_list(
         &mut self,
         list: Vec<Value>,
-        items: Option<Node<'_>>,
+        items: Option<Node<'s>>,
         keys: &[String],
     ) -> Result<Option<Value>, MergeFault> {
         let field = items.map_or(FieldType::Unknown, FieldType::Object);
@@ -197,7 +215,7 @@ impl Merger {
         &mut self,
         dest: Vec<Value>,
         mut patch: Vec<Value>,
-        items: Option<Node<'_>>,
+        items: Option<Node<'s>>,
         keys: &[String],
     ) -> Result<Option<Value>, MergeFault> {
         match list_directive(&mut patch)? {
@@ -212,10 +230,10 @@ impl Merger {
             return self.settle_items(dest, items).map(Some);
         }
         let field = items.map_or(FieldType::Unknown, FieldType::Object);
-        self.keyed(dest, patch, field, keys).map(Some)
+        self.keyed(dest, &patch, field, keys).map(Some)
     }
 
-    fn settle_items(&mut self, mut list: Vec<Value>, items: Option<Node<'_>>) -> Result<Value, MergeFault> {
+    fn settle_items(&mut self, mut list: Vec<Value>, items: Option<Node<'s>>) -> Result<Value, MergeFault> {
         if let Some(node) = items {
             for item in &mut list {
                 self.settle(item, FieldType::Object(node))?;
@@ -228,11 +246,11 @@ impl Merger {
     fn keyed(
         &mut self,
         mut dest: Vec<Value>,
-        patch: Vec<Value>,
-        field: FieldType<'_>,
+        patch: &[Value],
+        field: FieldType<'s>,
         keys: &[String],
     ) -> Result<Value, MergeFault> {
-        let identities = identities(&patch, &dest, keys);
+        let identities = identities(patch, &dest, keys);
         let valid: Vec<usize> = valid_keys(&identities, keys.len());
         let keys: Vec<&str> = valid.iter().map(|at| keys[*at].as_str()).collect();
         let mut merged: Vec<Value> = Vec::with_capacity(dest.len() + patch.len());

@@ -91,7 +91,7 @@ fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
         (Err(_), Ok(json)) => Ok(Content::Json(json.patch)),
         (Err(strategic), Err(_)) => Err(Fault::NeitherPatch {
             source_text: source.to_owned(),
-            strategic: Box::new(strategic.fault),
+            strategic: strategic.fault,
         }),
     }
 }
@@ -151,26 +151,35 @@ impl Prepared {
     }
 }
 
-/// Applies an entry of `patchesStrategicMerge`: manifests as text, or a file of them.
-pub(crate) fn apply_strategic_entry(
-    entry: &str,
+/// Applies the entries of `patchesStrategicMerge`: manifests as text, or files of them. At least
+/// one of them must hold something.
+pub(crate) fn apply_strategic_entries(
+    entries: &[String],
     root: &str,
-    place: &Place,
+    place: impl Fn(usize) -> Place,
     loader: &mut Loader<'_>,
     resources: &mut Collection,
     schema: &Schema,
 ) -> Result<(), BuildError> {
-    let patches = match manifests::parse(entry, &place.path) {
-        Ok(patches) => patches,
-        Err(_) => {
-            let (path, text) = loader.read_text(root, entry).map_err(at(place.clone()))?;
-            manifests::parse(&text, &path)?
-        }
-    };
+    let mut patches = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let inline = manifests::parse(entry, &place(index).path);
+        let found = match inline {
+            Ok(found) => found,
+            Err(_) => {
+                let (path, text) = loader.read_text(root, entry).map_err(at(place(index)))?;
+                manifests::parse(&text, &path)?
+            }
+        };
+        patches.extend(found.into_iter().map(|patch| (index, patch)));
+    }
+    if patches.is_empty() {
+        let source_text = entries.join(", ");
+        return Err(at(place(0))(Fault::EmptyPatch { source_text }));
+    }
     patches
         .iter()
-        .try_for_each(|patch| strategic_by_id(resources, patch, schema))
-        .map_err(at(place.clone()))
+        .try_for_each(|(index, patch)| strategic_by_id(resources, patch, schema).map_err(at(place(*index))))
 }
 
 /// Applies an entry of `patchesJson6902`.
@@ -267,9 +276,8 @@ fn strategic(
     }
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
-    let root = schema.root(resource.object.api_version(), &kind);
     let target = std::mem::take(&mut resource.object.0);
-    let merged = merge::merge(target, patch.object.0.clone(), root).map_err(|fault| fault.of(&name))?;
+    let merged = merge::merge(target, patch.object.0.clone(), schema).map_err(|fault| fault.of(&name))?;
     let Some(Value::Object(merged)) =
         merged.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
     else {

@@ -142,7 +142,7 @@ impl Namespace<'_> {
 }
 
 fn is_empty(value: &Value) -> bool {
-    scalar_text(value).is_some_and(|text| text.is_empty())
+    scalar_text(value).is_none_or(|text| text.is_empty())
 }
 
 fn is_role_binding(resource: &Resource) -> bool {

@@ -4,12 +4,10 @@ use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_path::{self, Made};
 use crate::kustomization::{
-    self, FieldOptions, Kustomization, REPLACEMENT, Replacement, ReplacementSource, ReplacementTarget,
-    Selector,
+    self, FieldOptions, Kustomization, Replacement, ReplacementSource, ReplacementTarget, Selector, Unknown,
 };
 use crate::loader::{Loader, at};
 use crate::resource::{Resource, scalar_text};
-use crate::schema::Schema;
 use crate::selector::Matcher;
 use equate_manifest::yaml::{self, Dialect, Duplicates, Options};
 use serde_json::Value;
@@ -22,42 +20,43 @@ pub(crate) fn apply_all(
     kustomization: &Kustomization,
     loader: &mut Loader<'_>,
     resources: &mut Collection,
-    schema: &Schema,
 ) -> Result<(), BuildError> {
     for (index, entry) in kustomization.fields.replacements.iter().enumerate() {
         let place = kustomization.item("replacements", index);
-        if entry.path.is_empty() {
-            apply(entry, resources, schema).map_err(at(place))?;
-            continue;
-        }
-        if entry.source.is_some() || !entry.targets.is_empty() {
-            let fault = Fault::Replacement("cannot specify both path and inline replacement".to_owned());
-            return Err(at(place)(fault));
-        }
-        let (path, text) = loader
-            .read_text(&kustomization.root, &entry.path)
-            .map_err(at(place))?;
-        for entry in read(&text, &path)? {
-            apply(&entry, resources, schema).map_err(at(Place::file(&path)))?;
-        }
+        apply_entry(entry, &kustomization.root, place, loader, resources)?;
+    }
+    Ok(())
+}
+
+/// Carries out one entry: a replacement, or a file of them.
+pub(crate) fn apply_entry(
+    entry: &Replacement,
+    root: &str,
+    place: Place,
+    loader: &mut Loader<'_>,
+    resources: &mut Collection,
+) -> Result<(), BuildError> {
+    if entry.path.is_empty() {
+        return apply(entry, resources).map_err(at(place));
+    }
+    if entry.source.is_some() || !entry.targets.is_empty() {
+        let fault = Fault::Replacement("cannot specify both path and inline replacement".to_owned());
+        return Err(at(place)(fault));
+    }
+    let (path, text) = loader.read_text(root, &entry.path).map_err(at(place))?;
+    for entry in read(&text, &path)? {
+        apply(&entry, resources).map_err(at(Place::file(&path)))?;
     }
     Ok(())
 }
 
 /// A file of replacements: one, or a list of them.
-pub(crate) fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
+fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
     let options = Options {
         duplicates: Duplicates::Collect,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError {
-        place: Place {
-            path: path.to_owned(),
-            line: error.line,
-            column: error.column,
-        },
-        fault: Fault::Yaml(error.fault),
-    })?;
+    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
     let entries = match documents.into_iter().next().map(|document| document.value) {
         None => Vec::new(),
         Some(Value::Array(entries)) => entries,
@@ -65,13 +64,20 @@ pub(crate) fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildErro
     };
     entries
         .into_iter()
-        .map(|entry| kustomization::decode(entry, &REPLACEMENT, &mut HashMap::new()))
+        .map(|entry| {
+            kustomization::decode(
+                entry,
+                &kustomization::shapes::REPLACEMENT,
+                Unknown::Refused,
+                &mut HashMap::new(),
+            )
+        })
         .collect::<Result<_, _>>()
         .map_err(|(_, fault)| at(Place::file(path))(fault))
 }
 
 /// Carries out one.
-pub(crate) fn apply(entry: &Replacement, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
+fn apply(entry: &Replacement, resources: &mut Collection) -> Result<(), Fault> {
     let value = match (&entry.source, &entry.source_value) {
         (Some(_), Some(_)) => return fault("value and resource selectors are mutually exclusive"),
         (None, Some(text)) => plain(text),
@@ -82,7 +88,7 @@ pub(crate) fn apply(entry: &Replacement, resources: &mut Collection, schema: &Sc
         return fault("replacements must specify a source and at least one target");
     }
     for target in &entry.targets {
-        apply_to(target, &value, resources, schema)?;
+        apply_to(target, &value, resources)?;
     }
     Ok(())
 }
@@ -192,16 +198,10 @@ fn is_source(resource: &Resource, source: &ReplacementSource) -> bool {
         })
 }
 
-fn apply_to(
-    target: &ReplacementTarget,
-    value: &Value,
-    resources: &mut Collection,
-    schema: &Schema,
-) -> Result<(), Fault> {
+fn apply_to(target: &ReplacementTarget, value: &Value, resources: &mut Collection) -> Result<(), Fault> {
     let Some(select) = &target.select else {
         return fault("target must specify resources to select");
     };
-    let _ = schema;
     let selects = Matcher::new(select)?;
     let rejects = target
         .reject
@@ -369,10 +369,11 @@ fn write_like(before: &str, value: &Value) -> String {
     if !before.trim_start().starts_with(['{', '[']) {
         return yaml::to_string(value).trim().to_owned();
     }
-    if before.contains('\n') && before.contains("  ") {
-        if let Ok(text) = serde_json::to_string_pretty(value) {
-            return text;
-        }
+    if before.contains('\n')
+        && before.contains("  ")
+        && let Ok(text) = serde_json::to_string_pretty(value)
+    {
+        return text;
     }
     equate_manifest::json::to_go_string(value)
 }

@@ -22,10 +22,10 @@ fn conformance() -> PathBuf {
 
 /// The cases of one file; `None` where the files are not.
 fn cases(file: &str) -> Option<Vec<Value>> {
-    let path = [conformance(), PathBuf::from("/work/shared/conformance/kustomize")]
-        .into_iter()
-        .map(|dir| dir.join(file))
-        .find(|path| path.exists())?;
+    let path = conformance().join(file);
+    if !path.exists() {
+        return None;
+    }
     let text = std::fs::read_to_string(path).unwrap();
     Some(
         text.lines()
@@ -99,7 +99,7 @@ fn check(file: &str) {
         .map(|case| case["id"].as_str().unwrap())
         .collect();
     println!("{file}: {} of {} pass", cases.len() - failing.len(), cases.len());
-    let prefix = file.trim_end_matches(".jsonl");
+    let prefix = file.trim_end_matches(".jsonl").trim_end_matches('s');
     let listed: BTreeSet<&str> = RATCHET
         .lines()
         .filter(|line| line.starts_with(prefix))
@@ -140,4 +140,36 @@ fn plugin() {
 #[test]
 fn filters() {
     check("filters.jsonl");
+}
+
+/// With `VECTORS=1`: for each failing case, where it first differs.
+#[test]
+fn differences() {
+    if std::env::var("VECTORS").is_err() {
+        return;
+    }
+    for file in ["krusty.jsonl", "plugin.jsonl", "filters.jsonl"] {
+        for case in cases(file)
+            .unwrap_or_default()
+            .iter()
+            .filter(|case| !passes(case))
+        {
+            let (id, test) = (&case["id"], &case["test"]);
+            match run(case) {
+                Err(error) => println!("{id} {test}: {error}"),
+                Ok(_) if case["expect"] == "error" => {
+                    println!("{id} {test}: passes, but: {}", case["oracle_error"]);
+                }
+                Ok(found) => {
+                    let expected = case["expected"].as_str().unwrap();
+                    let differ = expected
+                        .lines()
+                        .zip(found.lines())
+                        .find(|(expected, found)| expected != found);
+                    let (expected, found) = differ.unwrap_or(("(longer or shorter)", ""));
+                    println!("{id} {test}:\n    - {expected}\n    + {found}");
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,302 @@
+//! `generators`, `transformers`, `validators`: builtins with a configuration of their own.
+//!
+//! An entry is a configuration as text, a file of them or a directory that
+//! builds them. Only builtins run: programs and containers are refused by kind.
+
+mod fields;
+mod value_add;
+
+use crate::collection::Collection;
+use crate::error::{BuildError, Fault, Place};
+use crate::field_spec::FieldSpec;
+use crate::generate::{self, Kind};
+use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, Unknown};
+use crate::loader::at;
+use crate::manifests;
+use crate::notes::Note;
+use crate::patch;
+use crate::path;
+use crate::pipeline::{self, Accumulated, Build};
+use crate::resource::Resource;
+use crate::transform::affix::{self, Affix};
+use crate::transform::namespace::{Namespace, Subjects};
+use crate::transform::{images, labels, replacements, replicas};
+use fields::{GENERATOR, MakerFields, TRANSFORMER, TransformerFields};
+use serde::de::DeserializeOwned;
+use std::collections::HashMap;
+
+/// The API version of builtins.
+const BUILTIN: &str = "builtin";
+
+/// Runs the entries of `generators`.
+pub(crate) fn generate(
+    build: &mut Build<'_, '_>,
+    kustomization: &Kustomization,
+    so_far: &mut Accumulated,
+) -> Result<(), BuildError> {
+    for configuration in load(
+        build,
+        kustomization,
+        "generators",
+        &kustomization.fields.generators,
+    )? {
+        let kind = match configuration.kind() {
+            "ConfigMapGenerator" => Kind::ConfigMap,
+            "SecretGenerator" => Kind::Secret,
+            "HelmChartInflationGenerator" => return Err(at(place_of(&configuration))(Fault::Helm)),
+            other => return Err(unsupported(&configuration, other)),
+        };
+        let fields: MakerFields = read(&configuration, &GENERATOR)?;
+        let or = |own: &str, metadata: &str| {
+            if own.is_empty() {
+                metadata.to_owned()
+            } else {
+                own.to_owned()
+            }
+        };
+        let mut entry = GeneratorFields {
+            name: or(&fields.name, &fields.metadata.name),
+            namespace: or(&fields.namespace, &fields.metadata.namespace),
+            behavior: fields.behavior,
+            literals: fields.literals,
+            files: fields.files,
+            envs: fields.envs,
+            env: String::new(),
+            options: fields.options,
+            r#type: fields.r#type,
+        };
+        if !fields.env.is_empty() {
+            entry.envs.push(fields.env);
+        }
+        let place = place_of(&configuration);
+        let mut made = generate::generate(kind, &entry, None, &kustomization.root, &place, build.loader)?;
+        if build.tracks {
+            made.note = Some(note_of(build, &configuration));
+        }
+        so_far
+            .resources
+            .absorb(made, build.schema.get())
+            .map_err(at(place))?;
+    }
+    Ok(())
+}
+
+/// Runs the entries of `transformers`.
+pub(crate) fn transform(
+    build: &mut Build<'_, '_>,
+    kustomization: &Kustomization,
+    so_far: &mut Accumulated,
+) -> Result<(), BuildError> {
+    let configurations = load(
+        build,
+        kustomization,
+        "transformers",
+        &kustomization.fields.transformers,
+    )?;
+    for configuration in &configurations {
+        run(build, kustomization, configuration, &mut so_far.resources)?;
+        if build.tracks {
+            let note = note_of(build, configuration);
+            pipeline::note_all(&mut so_far.resources, &note);
+        }
+    }
+    Ok(())
+}
+
+/// Runs the entries of `validators`: transformers that may not change anything.
+pub(crate) fn validate(
+    build: &mut Build<'_, '_>,
+    kustomization: &Kustomization,
+    so_far: &mut Accumulated,
+) -> Result<(), BuildError> {
+    let configurations = load(
+        build,
+        kustomization,
+        "validators",
+        &kustomization.fields.validators,
+    )?;
+    for configuration in &configurations {
+        let before: Vec<Resource> = so_far.resources.items().to_vec();
+        run(build, kustomization, configuration, &mut so_far.resources)?;
+        let after = so_far.resources.items();
+        let same = before.len() == after.len()
+            && before
+                .iter()
+                .zip(after)
+                .all(|(before, after)| before.object == after.object);
+        if !same {
+            return Err(at(place_of(configuration))(Fault::Validator {
+                id: configuration.id().to_string(),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// All configurations of a list: those written in place first.
+fn load(
+    build: &mut Build<'_, '_>,
+    kustomization: &Kustomization,
+    field: &str,
+    entries: &[String],
+) -> Result<Vec<Resource>, BuildError> {
+    let mut found = Accumulated::empty();
+    let mut paths = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let place = kustomization.item(field, index);
+        match manifests::parse(entry, &kustomization.path) {
+            Ok(mut configurations) => {
+                for configuration in &mut configurations {
+                    configuration.origin.line = place.line;
+                    let file = path::relative(&build.root, &kustomization.path);
+                    configuration.note = build.tracks.then_some(Note::File(file));
+                }
+                let added = found.resources.append_all(configurations, build.schema.get());
+                added.map_err(at(place))?;
+            }
+            Err(_) => paths.push((entry, place)),
+        }
+    }
+    for (entry, place) in paths {
+        build.resource(kustomization, entry, place, &mut found)?;
+    }
+    let configurations = found.resources.into_items();
+    for configuration in &configurations {
+        if configuration.object.api_version() != BUILTIN {
+            let kind = configuration.kind().to_owned();
+            return Err(at(place_of(configuration))(Fault::Plugin { kind }));
+        }
+    }
+    Ok(configurations)
+}
+
+fn run(
+    build: &mut Build<'_, '_>,
+    kustomization: &Kustomization,
+    configuration: &Resource,
+    resources: &mut Collection,
+) -> Result<(), BuildError> {
+    let fields: TransformerFields = read(configuration, &TRANSFORMER)?;
+    let place = place_of(configuration);
+    let root = &kustomization.root;
+    let schema = build.schema.get();
+    let specs: Vec<FieldSpec> = fields.field_specs.iter().map(FieldSpec::from_field).collect();
+    let done = match configuration.kind() {
+        "AnnotationsTransformer" => labels::apply(resources, &fields.annotations, &specs),
+        "LabelTransformer" => labels::apply(resources, &fields.labels, &specs),
+        "PrefixTransformer" => affix::apply(resources, Affix::Prefix(&fields.prefix), &specs, schema),
+        "SuffixTransformer" => affix::apply(resources, Affix::Suffix(&fields.suffix), &specs, schema),
+        "PrefixSuffixTransformer" => affix::apply(resources, Affix::Prefix(&fields.prefix), &specs, schema)
+            .and_then(|()| affix::apply(resources, Affix::Suffix(&fields.suffix), &specs, schema)),
+        "HashTransformer" => {
+            pipeline::add_hashes(resources, schema);
+            Ok(())
+        }
+        "ImageTagTransformer" => images::apply(resources, &fields.image_tag, &specs),
+        "ReplicaCountTransformer" => replicas::apply(resources, &fields.replica, &specs),
+        "NamespaceTransformer" => match subjects(&fields.set_role_binding_subjects) {
+            Err(fault) => Err(fault),
+            Ok(_) if fields.metadata.namespace.is_empty() => Ok(()),
+            Ok(subjects) => {
+                let namespace = Namespace {
+                    name: &fields.metadata.namespace,
+                    unset_only: fields.unset_only,
+                    subjects,
+                };
+                namespace.apply(resources, &specs, schema)
+            }
+        },
+        "ValueAddTransformer" => return value_add::apply(fields, kustomization, place, build, resources),
+        "PatchTransformer" => {
+            let entry = Patch {
+                path: fields.path,
+                patch: fields.patch,
+                target: fields.target,
+                options: fields.options,
+            };
+            return patch::prepare(&entry, root, place, build.loader)?.apply(resources, schema);
+        }
+        "PatchStrategicMergeTransformer" => {
+            let entries: Vec<String> = fields
+                .paths
+                .into_iter()
+                .chain((!fields.patches.is_empty()).then_some(fields.patches))
+                .collect();
+            return patch::apply_strategic_entries(
+                &entries,
+                root,
+                |_| place.clone(),
+                build.loader,
+                resources,
+                schema,
+            );
+        }
+        "PatchJson6902Transformer" => {
+            let entry = Patch {
+                path: fields.path,
+                patch: fields.json_op,
+                target: fields.target,
+                ..Patch::default()
+            };
+            return patch::apply_json_entry(&entry, root, &place, build.loader, resources, schema);
+        }
+        "ReplacementTransformer" => {
+            return fields.replacements.iter().try_for_each(|entry| {
+                replacements::apply_entry(entry, root, place.clone(), build.loader, resources)
+            });
+        }
+        other => {
+            let kind = other.to_owned();
+            return Err(at(place)(Fault::Builtin { kind }));
+        }
+    };
+    done.map_err(at(place))
+}
+
+fn subjects(mode: &str) -> Result<Subjects, Fault> {
+    match mode {
+        "" | "defaultOnly" => Ok(Subjects::Default),
+        "allServiceAccounts" => Ok(Subjects::ServiceAccounts),
+        "none" => Ok(Subjects::None),
+        other => Err(Fault::SubjectMode {
+            mode: other.to_owned(),
+        }),
+    }
+}
+
+fn read<T: DeserializeOwned + Default>(
+    configuration: &Resource,
+    shape: &'static Shape,
+) -> Result<T, BuildError> {
+    let value = configuration.object.clone().into_value();
+    kustomization::decode(value, shape, Unknown::Ignored, &mut HashMap::new())
+        .map_err(|(_, fault)| at(place_of(configuration))(fault))
+}
+
+fn place_of(configuration: &Resource) -> Place {
+    Place {
+        path: configuration.origin.path.clone(),
+        line: configuration.origin.line,
+        column: 0,
+    }
+}
+
+fn note_of(build: &Build<'_, '_>, configuration: &Resource) -> Note {
+    let configured_in = match &configuration.note {
+        Some(Note::File(path)) => path.clone(),
+        _ => path::relative(&build.root, &configuration.origin.path),
+    };
+    Note::Configured {
+        configured_in,
+        api_version: configuration.object.api_version().to_owned(),
+        kind: configuration.kind().to_owned(),
+        name: configuration.name().to_owned(),
+        namespace: configuration.object.namespace().to_owned(),
+    }
+}
+
+fn unsupported(configuration: &Resource, kind: &str) -> BuildError {
+    at(place_of(configuration))(Fault::Unsupported {
+        field: format!("the builtin {kind}"),
+    })
+}

@@ -1,0 +1,99 @@
+//! `ValueAddTransformer`: a value, put whole into a field or as one segment of a path it holds.
+
+use super::fields::{TARGET_FILE, TransformerFields, ValueTarget};
+use crate::collection::Collection;
+use crate::error::{BuildError, Fault, Place};
+use crate::field_spec::{Creates, FieldSpec, set_scalar};
+use crate::kustomization::{self, Kustomization, Unknown};
+use crate::loader::at;
+use crate::path;
+use crate::pipeline::Build;
+use crate::resource::scalar_text;
+use crate::selector::Matcher;
+use equate_manifest::yaml::{self, Options};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashMap;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TargetFile {
+    targets: Vec<ValueTarget>,
+}
+
+/// Adds the value to all targets.
+pub(super) fn apply(
+    fields: TransformerFields,
+    kustomization: &Kustomization,
+    place: Place,
+    build: &mut Build<'_, '_>,
+    resources: &mut Collection,
+) -> Result<(), BuildError> {
+    let value = match fields.value.trim() {
+        "" => path::name(&kustomization.root),
+        value => value,
+    };
+    let mut targets = fields.targets;
+    if !fields.target_file_path.is_empty() {
+        let (file, text) = build
+            .loader
+            .read_text(&kustomization.root, &fields.target_file_path)
+            .map_err(at(place.clone()))?;
+        targets.extend(read(&text, &file)?);
+    }
+    if targets.is_empty() {
+        return Err(at(place)(Fault::ValueAdd("must specify at least one target")));
+    }
+    let schema = build.schema.get();
+    for target in &targets {
+        if target.field_path.is_empty() {
+            return Err(at(place)(Fault::ValueAdd("fieldPath cannot be empty")));
+        }
+        let Ok(position) = usize::try_from(target.file_path_position) else {
+            return Err(at(place)(Fault::ValueAdd("filePathPosition cannot be negative")));
+        };
+        let matcher = target.selector.as_ref().map(Matcher::new).transpose();
+        let matcher = matcher.map_err(at(place.clone()))?;
+        let spec = FieldSpec::new("", "", "", &target.field_path, true);
+        for resource in resources.items_mut() {
+            if matcher
+                .as_ref()
+                .is_some_and(|matcher| !matcher.matches(resource, schema))
+            {
+                continue;
+            }
+            if target.field_path == "metadata/namespace" && resource.is_cluster_scoped(schema) {
+                continue;
+            }
+            let added = spec.visit_any(resource, Creates::Scalar, &mut |field| {
+                let before = scalar_text(field).unwrap_or_default();
+                set_scalar(field, added(&before, value, position).into())
+            });
+            added.map_err(at(place.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+fn read(text: &str, file: &str) -> Result<Vec<ValueTarget>, BuildError> {
+    let documents = yaml::load(text, &Options::default()).map_err(|error| BuildError::yaml(file, error))?;
+    let value = documents
+        .into_iter()
+        .next()
+        .map_or(Value::Null, |document| document.value);
+    let read: TargetFile = kustomization::decode(value, &TARGET_FILE, Unknown::Ignored, &mut HashMap::new())
+        .map_err(|(_, fault)| at(Place::file(file))(fault))?;
+    Ok(read.targets)
+}
+
+/// The value instead of what was there (position 0), or as the segment at a position (from 1).
+fn added(before: &str, value: &str, position: usize) -> String {
+    let Some(at) = position.checked_sub(1) else {
+        return value.to_owned();
+    };
+    let rooted = before.starts_with('/');
+    let mut segments: Vec<&str> = before.split('/').filter(|segment| !segment.is_empty()).collect();
+    segments.insert(at.min(segments.len()), value);
+    let joined = segments.join("/");
+    if rooted { format!("/{joined}") } else { joined }
+}
