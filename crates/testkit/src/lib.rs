@@ -8,6 +8,7 @@
 pub mod cluster;
 pub mod eventually;
 pub mod faults;
+pub mod git;
 pub mod peers;
 pub mod real;
 pub mod replay;

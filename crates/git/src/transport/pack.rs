@@ -6,6 +6,9 @@ use gix::odb::pack;
 
 use crate::limits::Limits;
 
+/// Room for the table of a few million objects.
+const TABLE_BYTES_MAX: u64 = 512 << 20;
+
 /// Writes pack and index; gives the number of objects. The pack's checksum and every object in
 /// it are verified on the way.
 pub(super) fn receive(
@@ -14,7 +17,12 @@ pub(super) fn receive(
     limits: &Limits,
     interrupt: &AtomicBool,
 ) -> gix::Result<u32> {
-    let allocation = usize::try_from(limits.blob_bytes_max.saturating_mul(2)).unwrap_or(usize::MAX);
+    // One object and what it is a delta of, or the table of all objects.
+    let allocation = limits
+        .blob_bytes_max
+        .saturating_mul(2)
+        .saturating_add(TABLE_BYTES_MAX);
+    let allocation = usize::try_from(allocation).unwrap_or(usize::MAX);
     let options = pack::bundle::write::Options {
         alloc_limit_bytes: Some(allocation),
         ..Default::default()

@@ -1,0 +1,729 @@
+//! Remotes over HTTP, well and unwell.
+
+use std::time::{Duration, Instant};
+
+use equate_git::{Credentials, Kind, Limits, Mode, Reference, Remote, Secret};
+use equate_testkit::git::{Fault, Guard, Repository};
+
+use crate::{Fixture, chain, remote};
+
+/// Three commits on main, a tag of each kind, another branch.
+fn fleet() -> (Repository, Vec<String>) {
+    let repository = Repository::init_bare().unwrap();
+    let first = repository
+        .commit(&[
+            ("a.yaml", Some("a: 1\n")),
+            ("apps/web/b.yaml", Some("b: 1\n")),
+            ("run.sh", Some("#!/bin/sh\n")),
+        ])
+        .unwrap();
+    let second = repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
+    let third = repository.commit(&[("apps/web/c.yaml", Some("c: 3\n"))]).unwrap();
+    repository.tag("v1.0.0", &first).unwrap();
+    repository.annotated_tag("v1.1.0", &second).unwrap();
+    repository.set_ref("refs/pull/7/head", &second).unwrap();
+    repository.set_branch("release", &first).unwrap();
+    (repository, vec![first, second, third])
+}
+
+#[test]
+fn resolves_by_listing_only_what_it_needs() {
+    let (repository, commits) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let check = |reference: Reference, want: &str| {
+        let got = match fixture.mirrors.resolve(&remote(&server), &reference) {
+            Ok(revision) => revision.to_string(),
+            Err(error) => format!("{:?}: {}", error.kind(), chain(&error)),
+        };
+        let numbered = commits.iter().enumerate();
+        let got = numbered.fold(got, |text, (at, commit)| {
+            text.replace(commit, &format!("#{}", at + 1))
+        });
+        assert_eq!(got.replace(&server.url(), "URL"), want, "{reference}");
+    };
+    check(Reference::branch("main"), "main@sha1:#3");
+    check(Reference::tag("v1.0.0"), "v1.0.0@sha1:#1");
+    check(Reference::tag("v1.1.0"), "v1.1.0@sha1:#2");
+    check(Reference::semver("1.x"), "v1.1.0@sha1:#2");
+    check(Reference::semver("~1.0"), "v1.0.0@sha1:#1");
+    check(Reference::name("refs/pull/7/head"), "refs/pull/7/head@sha1:#2");
+    check(Reference::commit(&commits[0]), "sha1:#1");
+    check(
+        Reference::default(),
+        "ReferenceNotFound: branch \"master\" does not exist in URL; near it: main, release",
+    );
+    check(
+        Reference::branch("mian"),
+        "ReferenceNotFound: branch \"mian\" does not exist in URL; near it: main, release",
+    );
+    check(
+        Reference::semver("^2"),
+        "ReferenceNotFound: no tag in URL matches semver \"^2\": the highest of its 2 tags is v1.1.0",
+    );
+    server.take();
+    fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+    let asked = server.take();
+    assert_eq!(asked.len(), 2, "capabilities and one list: {asked:?}");
+    let list = String::from_utf8_lossy(&asked[1].body).into_owned();
+    assert!(list.contains("ref-prefix refs/heads/main"), "{list}");
+    assert!(asked[1].bytes < 100, "one ref: {asked:?}");
+    assert!(
+        asked.iter().all(|answered| answered.objects.is_none()),
+        "nothing is fetched: {asked:?}"
+    );
+}
+
+#[test]
+fn fetches_a_tree_without_its_history() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let revision = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+    let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+    assert_eq!(commit.revision(), &revision);
+    assert_eq!(
+        (commit.summary().as_str(), commit.author().name.as_str()),
+        ("change", "Test")
+    );
+    let tree = commit.tree();
+    let entries = tree.entries().unwrap();
+    let shown: Vec<String> = entries
+        .iter()
+        .map(|entry| {
+            let content = String::from_utf8(tree.read(&entry.id).unwrap().to_vec()).unwrap();
+            format!("{} {:?} {content:?}", entry.path, entry.mode)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "a.yaml File \"a: 2\\n\"",
+            "apps/web/b.yaml File \"b: 1\\n\"",
+            "apps/web/c.yaml File \"c: 3\\n\"",
+            "run.sh Executable \"#!/bin/sh\\n\"",
+        ]
+    );
+    assert_eq!(tree.bytes(&entries).unwrap(), 25);
+    assert_eq!(
+        tree.entries_where(|directory| directory != "apps").unwrap().len(),
+        2
+    );
+    let web = tree.subtree("apps/web").unwrap().unwrap();
+    assert_eq!(web.entries().unwrap().len(), 2);
+    assert!(tree.subtree("a.yaml").unwrap().is_none());
+    assert_eq!(tree.entry("run.sh").unwrap().unwrap().mode, Mode::Executable);
+    // 1 commit, 3 directories, 4 files: nothing of the two commits before it.
+    let packs: Vec<u32> = server
+        .take()
+        .iter()
+        .filter_map(|answered| answered.objects)
+        .collect();
+    assert_eq!(packs, [8]);
+}
+
+#[test]
+fn later_fetches_bring_only_what_is_new() {
+    let repository = Repository::init_bare().unwrap();
+    let many: Vec<(String, String)> = (0..200)
+        .map(|at| (format!("d{}/f{at}.yaml", at % 10), format!("n: {at}\n")))
+        .collect();
+    let many: Vec<(&str, Option<&str>)> = many
+        .iter()
+        .map(|(path, text)| (path.as_str(), Some(text.as_str())))
+        .collect();
+    repository.commit(&many).unwrap();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let pull = || {
+        let revision = fixture
+            .mirrors
+            .resolve(&remote(&server), &Reference::branch("main"))
+            .unwrap();
+        let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+        let entries = commit.tree().entries().unwrap().len();
+        let objects: Vec<u32> = server
+            .take()
+            .iter()
+            .filter_map(|answered| answered.objects)
+            .collect();
+        (entries, objects)
+    };
+    assert_eq!(pull(), (200, vec![212]));
+    assert_eq!(pull(), (200, vec![]), "nothing new, nothing asked for");
+    for at in 0..3 {
+        repository
+            .commit(&[("d0/f0.yaml", Some(&format!("again: {at}\n")))])
+            .unwrap();
+    }
+    // The last of three commits: itself, the root, one directory, one file.
+    assert_eq!(pull(), (200, vec![4]));
+
+    let elsewhere = repository
+        .commit_to("other", "another history", &[("only", Some("x"))])
+        .unwrap();
+    repository.set_branch("main", &elsewhere).unwrap();
+    assert_eq!(pull(), (1, vec![3]), "a forced push");
+}
+
+#[test]
+fn a_commit_that_is_gone_is_said_to_be() {
+    let (repository, commits) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let resolved = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+    repository.set_branch("main", &commits[0]).unwrap();
+    // Still in the remote's objects, so it can still be had.
+    fixture.mirrors.fetch(&remote(&server), &resolved).unwrap();
+
+    let never = "f".repeat(40);
+    let both = Reference {
+        branch: Some("main".to_owned()),
+        ..Reference::commit(&never)
+    };
+    let revision = fixture.mirrors.resolve(&remote(&server), &both).unwrap();
+    let error = fixture.mirrors.fetch(&remote(&server), &revision).unwrap_err();
+    assert_eq!(error.kind(), Kind::ReferenceNotFound);
+    assert_eq!(
+        chain(&error),
+        format!(
+            "commit {never} is not in {}: refs/heads/main is at {} now",
+            server.url(),
+            commits[0]
+        )
+    );
+
+    repository.delete_branch("release").unwrap();
+    let error = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("release"))
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::ReferenceNotFound);
+    assert!(chain(&error).ends_with("near it: main"), "{}", chain(&error));
+}
+
+#[test]
+fn an_exact_commit_from_a_server_that_only_gives_tips() {
+    let (repository, commits) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    server.set(Fault::Old);
+    for branch in [None, Some("main".to_owned())] {
+        let fixture = Fixture::new();
+        let reference = Reference {
+            branch,
+            ..Reference::commit(&commits[1])
+        };
+        let revision = fixture.mirrors.resolve(&remote(&server), &reference).unwrap();
+        let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+        assert_eq!(commit.tree().entries().unwrap().len(), 3);
+        assert_eq!(commit.revision().commit(), commits[1]);
+        // The same again, and a tip, in a mirror that has history now.
+        fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+        let tip = fixture
+            .mirrors
+            .resolve(&remote(&server), &Reference::branch("main"))
+            .unwrap();
+        let commit = fixture.mirrors.fetch(&remote(&server), &tip).unwrap();
+        assert_eq!(commit.tree().entries().unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn credentials_open_and_never_show() {
+    let (repository, _) = fleet();
+    let Some(server) = repository
+        .serve(Guard::Basic("me".to_owned(), "hunter2".to_owned()), false)
+        .unwrap()
+    else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let check = |remote: &Remote, want: &str| {
+        let got = match fixture.mirrors.resolve(remote, &Reference::branch("main")) {
+            Ok(revision) => {
+                fixture.mirrors.fetch(remote, &revision).unwrap();
+                "fetched".to_owned()
+            }
+            Err(error) => format!("{:?}: {}", error.kind(), chain(&error)),
+        };
+        assert_eq!(got.replace(&server.url(), "URL"), want);
+        assert!(!format!("{remote:?}").contains("hunter2") || remote.url.contains("hunter2"));
+    };
+    let basic = |password: &str| Credentials::Basic {
+        username: "me".to_owned(),
+        password: Secret::from(password),
+    };
+    let hint = "(check the credentials and what they are allowed to read)";
+    check(&remote(&server).with_credentials(basic("hunter2")), "fetched");
+    check(
+        &remote(&server),
+        &format!("Authentication: cannot connect to URL: the host wants credentials (HTTP 401) {hint}"),
+    );
+    check(
+        &remote(&server).with_credentials(basic("hunter3")),
+        &format!("Authentication: cannot connect to URL: the host refused the credentials (HTTP 401) {hint}"),
+    );
+    check(
+        &remote(&server).with_credentials(Credentials::Bearer(Secret::from("hunter2"))),
+        &format!("Authentication: cannot connect to URL: the host refused the credentials (HTTP 401) {hint}"),
+    );
+    let inside = server.url().replace("http://", "http://me:hunter2@");
+    check(&Remote::new(&inside), "fetched");
+
+    // What one credential opened is not there for another, though the commit is known.
+    let revision = fixture
+        .mirrors
+        .resolve(&Remote::new(&inside), &Reference::branch("main"))
+        .unwrap();
+    assert_eq!(
+        fixture
+            .mirrors
+            .fetch(&remote(&server), &revision)
+            .unwrap_err()
+            .kind(),
+        Kind::Authentication
+    );
+
+    let mut files = vec![fixture.directory.path().to_owned()];
+    while let Some(path) = files.pop() {
+        assert!(!path.to_string_lossy().contains("hunter2"));
+        if path.is_dir() {
+            files.extend(
+                std::fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+        } else {
+            let content = std::fs::read(&path).unwrap();
+            assert!(
+                !content.windows(7).any(|window| window == b"hunter2"),
+                "{}",
+                path.display()
+            );
+        }
+    }
+
+    let Some(server) = repository
+        .serve(Guard::Bearer("t0ken".to_owned()), false)
+        .unwrap()
+    else {
+        return;
+    };
+    let bearer = remote(&server).with_credentials(Credentials::Bearer(Secret::from("t0ken")));
+    fixture
+        .mirrors
+        .resolve(&bearer, &Reference::branch("main"))
+        .unwrap();
+}
+
+#[test]
+fn hosts_that_fail_are_told_apart() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let check = |fault: Fault, kind: Kind, want: &str| {
+        server.set(fault.clone());
+        let error = fixture
+            .mirrors
+            .resolve(&remote(&server), &Reference::branch("main"))
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{fault:?}: {}", chain(&error));
+        assert!(error.kind().is_transient());
+        let got = error.to_string().replace(&server.url(), "URL");
+        assert!(
+            got.starts_with(&format!("cannot connect to URL: {want}")),
+            "{fault:?}: {got}"
+        );
+    };
+    check(
+        Fault::Status(403),
+        Kind::Authentication,
+        "the host forbids it (HTTP 403)",
+    );
+    check(
+        Fault::Status(404),
+        Kind::RepositoryNotFound,
+        "no such repository (HTTP 404)",
+    );
+    check(
+        Fault::Status(429),
+        Kind::RemoteFailure,
+        "the host wants fewer requests (HTTP 429)",
+    );
+    check(
+        Fault::Status(503),
+        Kind::RemoteFailure,
+        "the host failed (HTTP 503)",
+    );
+    check(Fault::Garbage, Kind::Protocol, "it does not answer as git does");
+    check(Fault::Page, Kind::Protocol, "it does not answer as git does");
+    check(Fault::Cut(10), Kind::Unreachable, "the connection broke");
+    check(
+        Fault::Redirect("http://example.invalid/{path}".to_owned()),
+        Kind::Protocol,
+        "it redirects to http://example.invalid, another host, which is not followed",
+    );
+    server.set(Fault::Redirect("/moved{path}".to_owned()));
+    let revision = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+    fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+    let paths: Vec<String> = server.take().into_iter().map(|answered| answered.path).collect();
+    assert!(
+        paths
+            .iter()
+            .any(|path| path == "/moved/fleet.git/git-upload-pack"),
+        "{paths:?}"
+    );
+
+    // A pack that breaks off leaves nothing behind that counts as fetched.
+    server.set(Fault::None);
+    let fixture = Fixture::new();
+    let revision = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+    server.set(Fault::Cut(400));
+    let error = fixture.mirrors.fetch(&remote(&server), &revision).unwrap_err();
+    assert!(
+        matches!(error.kind(), Kind::Unreachable | Kind::Protocol),
+        "{}",
+        chain(&error)
+    );
+    server.set(Fault::None);
+    let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+    assert_eq!(commit.tree().entries().unwrap().len(), 4);
+}
+
+#[test]
+fn nobody_there() {
+    let fixture = Fixture::new();
+    let check = |url: &str, kind: Kind, want: &str| {
+        let error = fixture
+            .mirrors
+            .resolve(&Remote::new(url), &Reference::branch("main"))
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{}", chain(&error));
+        assert!(error.to_string().starts_with(want), "{error}");
+    };
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let url = format!("http://{free}/x");
+    check(
+        &url,
+        Kind::Unreachable,
+        &format!("cannot connect to {url}: no connection (check the host's name"),
+    );
+    check(
+        "https://nowhere.invalid/x",
+        Kind::Unreachable,
+        "cannot connect to https://nowhere.invalid/x: no connection",
+    );
+    check(
+        "git://h/x",
+        Kind::UrlInvalid,
+        "the url's scheme \"git\" is not supported",
+    );
+}
+
+#[test]
+fn slow_hosts_are_left_in_time() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let timeout = Duration::from_millis(400);
+    let check = |fault: Fault, resolved_before: bool| {
+        let fixture = Fixture::new();
+        let remote = remote(&server).with_timeout(timeout);
+        server.set(Fault::None);
+        let revision = fixture
+            .mirrors
+            .resolve(&remote, &Reference::branch("main"))
+            .unwrap();
+        server.set(fault.clone());
+        let begun = Instant::now();
+        let (kind, text) = match resolved_before {
+            true => {
+                let error = fixture.mirrors.fetch(&remote, &revision).unwrap_err();
+                (error.kind(), chain(&error))
+            }
+            false => {
+                let error = fixture
+                    .mirrors
+                    .resolve(&remote, &Reference::branch("main"))
+                    .unwrap_err();
+                (error.kind(), chain(&error))
+            }
+        };
+        assert_eq!(kind, Kind::Timeout, "{fault:?}: {text}");
+        assert!(text.contains("it took longer than 0.4s"), "{text}");
+        assert!(
+            begun.elapsed() < timeout * 10,
+            "{fault:?} held for {:?}",
+            begun.elapsed()
+        );
+    };
+    for resolved_before in [false, true] {
+        check(Fault::Silence, resolved_before);
+        check(Fault::Stall, resolved_before);
+        check(Fault::Drip(Duration::from_millis(20)), resolved_before);
+        check(Fault::Delay(Duration::from_secs(60)), resolved_before);
+    }
+    server.set(Fault::Delay(Duration::from_millis(50)));
+    Fixture::new()
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+}
+
+#[test]
+fn certificates() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve(Guard::Open, true).unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let error = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Tls, "{}", chain(&error));
+    assert!(
+        error
+            .to_string()
+            .contains("the connection is not trusted (check the host's certificate"),
+        "{error}"
+    );
+    let trusted = remote(&server).with_ca(server.certificate().unwrap());
+    let revision = fixture
+        .mirrors
+        .resolve(&trusted, &Reference::branch("main"))
+        .unwrap();
+    fixture.mirrors.fetch(&trusted, &revision).unwrap();
+    // Someone who trusts it does not make others trust it.
+    let error = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Tls);
+    let wrong = remote(&server).with_ca("no certificate");
+    let error = fixture
+        .mirrors
+        .resolve(&wrong, &Reference::branch("main"))
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Tls, "{}", chain(&error));
+}
+
+#[test]
+fn limits_are_named() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let check = |limits: Limits, want: &str| {
+        let fixture = Fixture::with(limits);
+        let all = || -> Result<(), Box<dyn std::error::Error>> {
+            let revision = fixture
+                .mirrors
+                .resolve(&remote(&server), &Reference::semver("1.x"))?;
+            let commit = fixture.mirrors.fetch(&remote(&server), &revision)?;
+            let entries = commit.tree().entries()?;
+            commit.tree().bytes(&entries)?;
+            for entry in &entries {
+                commit.tree().read(&entry.id)?;
+            }
+            Ok(())
+        };
+        let got = all().map_or_else(|error| chain(&*error), |()| "read".to_owned());
+        assert!(got.contains(want), "{got}");
+    };
+    check(Limits::default(), "read");
+    check(
+        Limits {
+            refs_max: 1,
+            ..Limits::default()
+        },
+        "it has more than 1 refs under refs/tags/",
+    );
+    check(
+        Limits {
+            listing_bytes_max: 100,
+            ..Limits::default()
+        },
+        "its first answer is larger than 100 bytes",
+    );
+    check(
+        Limits {
+            pack_bytes_max: 300,
+            ..Limits::default()
+        },
+        "its pack is larger than 300 bytes",
+    );
+    check(
+        Limits {
+            entries_max: 2,
+            ..Limits::default()
+        },
+        "more than 2 files in one tree",
+    );
+    check(
+        Limits {
+            depth_max: 1,
+            ..Limits::default()
+        },
+        "\"apps/web\" lies deeper than 1 directories",
+    );
+    check(
+        Limits {
+            path_bytes_max: 10,
+            ..Limits::default()
+        },
+        "the path \"apps/web/b.yaml\" is longer than 10 bytes",
+    );
+    check(
+        Limits {
+            blob_bytes_max: 6,
+            ..Limits::default()
+        },
+        "has 10 bytes, more than the limit of 6",
+    );
+    check(
+        Limits {
+            tree_bytes_max: 19,
+            ..Limits::default()
+        },
+        "more than 19 bytes together",
+    );
+}
+
+#[test]
+fn mirrors_are_renewed_and_repaired() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::with(Limits {
+        packs_max: 2,
+        ..Limits::default()
+    });
+    let pull = |mirrors: &equate_git::Mirrors| {
+        let revision = mirrors
+            .resolve(&remote(&server), &Reference::branch("main"))
+            .unwrap();
+        let commit = mirrors.fetch(&remote(&server), &revision).unwrap();
+        (
+            commit,
+            server
+                .take()
+                .iter()
+                .filter_map(|answered| answered.objects)
+                .sum::<u32>(),
+        )
+    };
+    let generations = || -> Vec<String> {
+        let mirrors = std::fs::read_dir(fixture.directory.path().join("mirrors"))
+            .unwrap()
+            .flatten();
+        let inside = mirrors.filter(|entry| entry.path().is_dir());
+        let inside = inside.flat_map(|entry| std::fs::read_dir(entry.path()).unwrap().flatten());
+        let mut names: Vec<String> = inside
+            .filter(|entry| entry.path().is_dir())
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let (first, objects) = pull(&fixture.mirrors);
+    assert_eq!(objects, 8);
+    repository.commit(&[("a.yaml", Some("a: 4\n"))]).unwrap();
+    assert_eq!(pull(&fixture.mirrors).1, 3);
+    repository.commit(&[("a.yaml", Some("a: 5\n"))]).unwrap();
+    let (third, objects) = pull(&fixture.mirrors);
+    assert_eq!(objects, 8, "fetched afresh");
+    assert_eq!(
+        generations(),
+        ["00000000.git", "00000001.git"],
+        "a reader holds the first"
+    );
+    assert_eq!(first.tree().entries().unwrap().len(), 4);
+    drop(first);
+    assert_eq!(generations(), ["00000001.git"]);
+    drop(third);
+
+    // Another process finds it, with what a killed one left in it.
+    let mirror = std::fs::read_dir(fixture.directory.path().join("mirrors"))
+        .unwrap()
+        .flatten();
+    let mirror = mirror
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .unwrap()
+        .join("00000001.git");
+    std::fs::write(mirror.join("shallow.lock"), "").unwrap();
+    std::fs::write(mirror.join("objects/pack/.tmpabc"), "half").unwrap();
+    let again = equate_git::Mirrors::new(fixture.directory.path().join("mirrors"), Limits::default());
+    assert_eq!(pull(&again).1, 0, "nothing new");
+    repository.commit(&[("a.yaml", Some("a: 6\n"))]).unwrap();
+    assert_eq!(pull(&again).1, 3);
+    assert!(!mirror.join("objects/pack/.tmpabc").exists());
+
+    // Packs that were lost are fetched again.
+    for entry in std::fs::read_dir(mirror.join("objects/pack")).unwrap().flatten() {
+        std::fs::remove_file(entry.path()).unwrap();
+    }
+    let again = equate_git::Mirrors::new(fixture.directory.path().join("mirrors"), Limits::default());
+    let (commit, objects) = pull(&again);
+    assert_eq!((commit.tree().entries().unwrap().len(), objects), (4, 8));
+}
+
+#[test]
+fn many_at_once() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let revision = fixture
+                    .mirrors
+                    .resolve(&remote(&server), &Reference::branch("main"))
+                    .unwrap();
+                let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+                assert_eq!(commit.tree().entries().unwrap().len(), 4);
+            });
+        }
+    });
+    let packs: Vec<u32> = server
+        .take()
+        .iter()
+        .filter_map(|answered| answered.objects)
+        .collect();
+    assert_eq!(packs, [8], "one of them fetched for all");
+}

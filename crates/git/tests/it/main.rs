@@ -1,0 +1,44 @@
+//! Against what is real: git's own `upload-pack` over HTTP, the git program, an ssh server.
+
+mod http;
+mod local;
+mod ssh;
+
+use equate_git::{Limits, Mirrors, Remote};
+use equate_testkit::git::HttpServer;
+
+/// What every test needs: mirrors in a directory of their own.
+struct Fixture {
+    mirrors: Mirrors,
+    directory: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        // A provider that is installed already is the same one.
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let directory = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::new(directory.path().join("mirrors"), limits);
+        Self { mirrors, directory }
+    }
+}
+
+fn remote(server: &HttpServer) -> Remote {
+    Remote::new(server.url())
+}
+
+/// An error and what is below it, as the rim prints it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,206 @@
+//! A real ssh server on a loopback port, where one is installed.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use equate_git::{Credentials, Kind, Reference, Remote, Secret};
+use equate_testkit::git::Repository;
+
+use crate::{Fixture, chain};
+
+struct Sshd {
+    child: Child,
+    port: u16,
+    directory: tempfile::TempDir,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn key(path: &Path, passphrase: &str) {
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", passphrase, "-f"])
+        .arg(path)
+        .status()
+        .unwrap();
+    assert!(made.success());
+}
+
+/// `None`, with a line, where no server can be run.
+fn sshd() -> Option<Sshd> {
+    let program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"]
+        .iter()
+        .map(Path::new)
+        .find(|path| path.exists());
+    let Some(program) = program else {
+        eprintln!("skipped: no sshd is installed");
+        return None;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let file = |name: &str| directory.path().join(name);
+    key(&file("host"), "");
+    key(&file("user"), "");
+    key(&file("locked"), "open sesame");
+    key(&file("stranger"), "");
+    let public = |name: &str| fs::read_to_string(file(name)).unwrap();
+    fs::write(file("authorized"), public("user.pub") + &public("locked.pub")).unwrap();
+    fs::set_permissions(file("authorized"), fs::Permissions::from_mode(0o600)).unwrap();
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let config = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv GIT_PROTOCOL\n",
+        file("host").display(),
+        file("authorized").display(),
+    );
+    fs::write(file("config"), config).unwrap();
+    // Where it separates privileges it wants this directory.
+    fs::create_dir_all("/run/sshd").ok();
+    let child = Command::new(program)
+        .args(["-D", "-e", "-f"])
+        .arg(file("config"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut server = Sshd {
+        child,
+        port,
+        directory,
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if server.child.try_wait().unwrap().is_some() || Instant::now() > deadline {
+            eprintln!("skipped: sshd does not start here");
+            return None;
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    Some(server)
+}
+
+impl Sshd {
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.directory.path().join(name)).unwrap()
+    }
+
+    fn credentials(&self, identity: &str, host: &str, passphrase: Option<&str>) -> Credentials {
+        let public = self.read(host);
+        Credentials::Ssh {
+            identity: Secret::from(self.read(identity)),
+            known_hosts: format!("[127.0.0.1]:{} {public}", self.port).into_bytes(),
+            passphrase: passphrase.map(Secret::from),
+        }
+    }
+
+    fn url(&self, path: &Path) -> String {
+        let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
+        format!("ssh://{user}@127.0.0.1:{}{}", self.port, path.display())
+    }
+}
+
+#[test]
+fn keys_open_and_unknown_hosts_are_refused() {
+    let Some(server) = sshd() else { return };
+    let repository = Repository::init_bare().unwrap();
+    repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let fixture = Fixture::new();
+    let pull = |path: &Path, credentials: Credentials| -> Result<usize, (Kind, String)> {
+        let remote = Remote::new(server.url(path)).with_credentials(credentials);
+        let revision = fixture
+            .mirrors
+            .resolve(&remote, &Reference::branch("main"))
+            .map_err(|error| (error.kind(), chain(&error)))?;
+        let commit = fixture
+            .mirrors
+            .fetch(&remote, &revision)
+            .map_err(|error| (error.kind(), chain(&error)))?;
+        Ok(commit.tree().entries().unwrap().len())
+    };
+    let path = repository.path();
+    assert_eq!(pull(path, server.credentials("user", "host.pub", None)), Ok(1));
+    repository.commit(&[("b.yaml", Some("b: 1\n"))]).unwrap();
+    assert_eq!(pull(path, server.credentials("user", "host.pub", None)), Ok(2));
+    assert_eq!(
+        pull(
+            path,
+            server.credentials("locked", "host.pub", Some("open sesame"))
+        ),
+        Ok(2)
+    );
+
+    let check = |path: PathBuf, credentials: Credentials, kind: Kind, want: &str| {
+        let (got, text) = pull(&path, credentials).unwrap_err();
+        assert_eq!(got, kind, "{text}");
+        assert!(text.contains(want), "{text}");
+    };
+    let path = || path.to_owned();
+    let key = "the host refused the key";
+    check(
+        path(),
+        server.credentials("stranger", "host.pub", None),
+        Kind::Authentication,
+        key,
+    );
+    check(
+        path(),
+        server.credentials("locked", "host.pub", Some("wrong")),
+        Kind::Authentication,
+        key,
+    );
+    check(
+        path(),
+        server.credentials("user", "stranger.pub", None),
+        Kind::Authentication,
+        "the host's key is not in known_hosts",
+    );
+    check(
+        PathBuf::from("/nowhere/x"),
+        server.credentials("user", "host.pub", None),
+        Kind::RepositoryNotFound,
+        "no such repository",
+    );
+}
+
+#[test]
+fn a_silent_host_is_left_in_time() {
+    if Command::new("ssh")
+        .arg("-V")
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
+        eprintln!("skipped: no ssh is installed");
+        return;
+    }
+    // Accepts and never says anything, as a firewall's trap does.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("ssh://git@{}/x", listener.local_addr().unwrap());
+    let remote = Remote::new(url)
+        .with_credentials(Credentials::Ssh {
+            identity: Secret::from("no key"),
+            known_hosts: Vec::new(),
+            passphrase: None,
+        })
+        .with_timeout(Duration::from_millis(500));
+    let begun = Instant::now();
+    let error = Fixture::new()
+        .mirrors
+        .resolve(&remote, &Reference::branch("main"))
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Timeout, "{}", chain(&error));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,505 @@
+//! Smart HTTP for tests: `git upload-pack` behind a loopback port, with credentials and faults.
+//!
+//! It lives on a thread of its own, so blocking tests may use it as well as asynchronous ones. A
+//! fault is set at any time and holds until another one is set.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Request, State},
+    response::Response,
+};
+use base64::Engine as _;
+use http::{HeaderMap, Method, StatusCode, header};
+use http_body_util::BodyExt as _;
+use tokio::{
+    io::AsyncWriteExt as _,
+    sync::{oneshot, watch},
+};
+
+/// More than any request a client of these tests makes.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+
+/// Who may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Guard {
+    /// Everyone.
+    Open,
+    /// Whoever knows a name and a password.
+    Basic(String, String),
+    /// Whoever has a token.
+    Bearer(String),
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Every answer comes this much later.
+    Delay(Duration),
+    /// No answer ever comes.
+    Silence,
+    /// The answer begins and does not end.
+    Stall,
+    /// A byte at a time, with this pause between.
+    Drip(Duration),
+    /// This status and nothing else.
+    Status(u16),
+    /// Success, the right content type, and bytes that are not git's.
+    Garbage,
+    /// A web page.
+    Page,
+    /// The answer breaks off after so many bytes.
+    Cut(usize),
+    /// A redirect of the first request; `{path}` stands for its path and query.
+    Redirect(String),
+    /// Refuses wants that are no ref's tip: answers as protocol 0, whatever is asked for.
+    Old,
+}
+
+/// One request that was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// The status.
+    pub status: u16,
+    /// The `Authorization` header.
+    pub authorization: Option<String>,
+    /// What the client sent.
+    pub body: Vec<u8>,
+    /// Bytes of the answer before any fault.
+    pub bytes: usize,
+    /// Objects in the pack of the answer.
+    pub objects: Option<u32>,
+}
+
+/// A running server; ends when it is dropped.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    certificate: Option<String>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    git_dir: PathBuf,
+    guard: Guard,
+    fault: watch::Sender<Fault>,
+    answered: Mutex<Vec<Answered>>,
+}
+
+impl HttpServer {
+    pub(super) fn start(git_dir: &Path, guard: Guard, tls: bool) -> io::Result<Option<Self>> {
+        if !git_is_there() {
+            #[allow(clippy::print_stderr, reason = "a skipped test has to say so")]
+            {
+                eprintln!("skipped: the git program is not installed");
+            }
+            return Ok(None);
+        }
+        let (fault, _) = watch::channel(Fault::None);
+        let shared = Arc::new(Shared {
+            git_dir: git_dir.to_owned(),
+            guard,
+            fault,
+            answered: Mutex::default(),
+        });
+        let (certificate, acceptor) = match tls {
+            true => {
+                let (pem, acceptor) = acceptor()?;
+                (Some(pem), Some(acceptor))
+            }
+            false => (None, None),
+        };
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let thread = std::thread::Builder::new()
+            .name("git-http-test".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = run(listener, acceptor, router) => {}
+                        _ = stopped => {}
+                    }
+                });
+                runtime.shutdown_background();
+            })?;
+        Ok(Some(Self {
+            address,
+            shared,
+            certificate,
+            stop: Some(stop),
+            thread: Some(thread),
+        }))
+    }
+
+    /// The repository's URL.
+    pub fn url(&self) -> String {
+        let scheme = if self.certificate.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://localhost:{}/fleet.git", self.address.port())
+    }
+
+    /// The certificate to trust, PEM, where it is served by TLS.
+    pub fn certificate(&self) -> Option<&str> {
+        self.certificate.as_deref()
+    }
+
+    /// Lets something go wrong from now on.
+    pub fn set(&self, fault: Fault) {
+        self.shared.fault.send_replace(fault);
+    }
+
+    /// What was answered since this was last asked.
+    pub fn take(&self) -> Vec<Answered> {
+        std::mem::take(
+            &mut *self
+                .shared
+                .answered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.send(()).ok();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn git_is_there() -> bool {
+    let mut git = std::process::Command::new("git");
+    git.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
+    git.status().is_ok_and(|status| status.success())
+}
+
+/// A certificate for `localhost` that signs itself.
+fn acceptor() -> io::Result<(String, tokio_rustls::TlsAcceptor)> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(io::Error::other)?;
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .map_err(io::Error::other)?;
+    Ok((made.cert.pem(), tokio_rustls::TlsAcceptor::from(Arc::new(config))))
+}
+
+async fn run(listener: std::net::TcpListener, acceptor: Option<tokio_rustls::TlsAcceptor>, router: Router) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        return;
+    };
+    match acceptor {
+        None => {
+            axum::serve(listener, router).await.ok();
+        }
+        Some(acceptor) => {
+            axum::serve(Tls { listener, acceptor }, router).await.ok();
+        }
+    }
+}
+
+struct Tls {
+    listener: tokio::net::TcpListener,
+    acceptor: tokio_rustls::TlsAcceptor,
+}
+
+impl axum::serve::Listener for Tls {
+    type Io = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+    type Addr = SocketAddr;
+
+    /// A client that does not trust us is the client's matter.
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            if let Ok((stream, address)) = self.listener.accept().await
+                && let Ok(stream) = self.acceptor.accept(stream).await
+            {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts
+        .uri
+        .path_and_query()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let sent = axum::body::to_bytes(body, REQUEST_BYTES_MAX)
+        .await
+        .unwrap_or_default();
+    let fault = shared.fault.borrow().clone();
+    let whole = whole(
+        &shared,
+        &parts.method,
+        &path,
+        &parts.headers,
+        sent.clone(),
+        &fault,
+    )
+    .await;
+    let (head, body) = whole.into_parts();
+    let bytes = body
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
+    let authorization = parts
+        .headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let answered = Answered {
+        method: parts.method.to_string(),
+        path,
+        status: head.status.as_u16(),
+        authorization: authorization.map(str::to_owned),
+        body: sent.to_vec(),
+        bytes: bytes.len(),
+        objects: objects(&bytes),
+    };
+    shared
+        .answered
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(answered);
+    Response::from_parts(head, broken(fault, bytes).await)
+}
+
+/// The body as the fault lets it through.
+async fn broken(fault: Fault, bytes: Bytes) -> Body {
+    match fault {
+        Fault::Delay(delay) => {
+            tokio::time::sleep(delay).await;
+            Body::from(bytes)
+        }
+        Fault::Silence => std::future::pending().await,
+        Fault::Stall => pieces(vec![bytes.slice(..bytes.len() / 2)], Duration::ZERO, End::Never),
+        Fault::Drip(pause) => pieces(
+            bytes.chunks(1).map(Bytes::copy_from_slice).collect(),
+            pause,
+            End::Well,
+        ),
+        Fault::Cut(at) => pieces(
+            vec![bytes.slice(..at.min(bytes.len()))],
+            Duration::ZERO,
+            End::Broken,
+        ),
+        Fault::None | Fault::Status(_) | Fault::Garbage | Fault::Page | Fault::Redirect(_) | Fault::Old => {
+            Body::from(bytes)
+        }
+    }
+}
+
+/// A body that comes in pieces with a pause before each but the first.
+fn pieces(pieces: Vec<Bytes>, pause: Duration, end: End) -> Body {
+    let pieces = pieces.into_iter().enumerate();
+    Body::from_stream(futures::stream::unfold(pieces, move |mut pieces| async move {
+        match (pieces.next(), end) {
+            (Some((at, piece)), _) => {
+                if at > 0 && !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                Some((Ok(piece), pieces))
+            }
+            (None, End::Well) => None,
+            (None, End::Never) => std::future::pending().await,
+            (None, End::Broken) => Some((Err(io::Error::from(io::ErrorKind::ConnectionReset)), pieces)),
+        }
+    }))
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Well,
+    Never,
+    Broken,
+}
+
+/// The answer without what breaks it on the way.
+async fn whole(
+    shared: &Shared,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    body: Bytes,
+    fault: &Fault,
+) -> Response {
+    let listing = method == Method::GET && path.ends_with("/info/refs?service=git-upload-pack");
+    let packing = method == Method::POST && path.ends_with("/git-upload-pack");
+    let kind = match listing {
+        true => "application/x-git-upload-pack-advertisement",
+        false => "application/x-git-upload-pack-result",
+    };
+    match fault {
+        Fault::Status(status) => {
+            return plain(
+                StatusCode::from_u16(*status).unwrap_or(StatusCode::IM_A_TEAPOT),
+                "a fault",
+            );
+        }
+        Fault::Garbage => return typed(kind, Bytes::from_static(b"000fthis is not\x00\xff git")),
+        Fault::Page => return typed("text/html", Bytes::from_static(b"<html>sign in</html>")),
+        Fault::Redirect(to) if listing && !path.starts_with("/moved") => {
+            let mut response = plain(StatusCode::MOVED_PERMANENTLY, "moved");
+            if let Ok(to) = to.replace("{path}", path).parse() {
+                response.headers_mut().insert(header::LOCATION, to);
+            }
+            return response;
+        }
+        Fault::None
+        | Fault::Delay(_)
+        | Fault::Silence
+        | Fault::Stall
+        | Fault::Drip(_)
+        | Fault::Cut(_)
+        | Fault::Redirect(_)
+        | Fault::Old => {}
+    }
+    if let Some(refusal) = refuse(&shared.guard, headers) {
+        return refusal;
+    }
+    if !listing && !packing {
+        return plain(StatusCode::NOT_FOUND, "no such page");
+    }
+    if !path.trim_start_matches("/moved").starts_with("/fleet") {
+        return plain(StatusCode::NOT_FOUND, "no such repository");
+    }
+    let version = match fault {
+        Fault::Old => None,
+        _ => headers.get("git-protocol").and_then(|value| value.to_str().ok()),
+    };
+    match upload_pack(&shared.git_dir, listing, version, body).await {
+        Ok(mut output) => {
+            if listing && !version.is_some_and(|version| version.contains("version=2")) {
+                output = [b"001e# service=git-upload-pack\n0000".as_slice(), &output].concat();
+            }
+            typed(kind, Bytes::from(output))
+        }
+        Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// The refusal, if it is one.
+fn refuse(guard: &Guard, headers: &HeaderMap) -> Option<Response> {
+    let wanted = match guard {
+        Guard::Open => return None,
+        Guard::Basic(user, password) => {
+            let pair = format!("{user}:{password}");
+            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+        }
+        Guard::Bearer(token) => format!("Bearer {token}"),
+    };
+    let given = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    if given == Some(wanted.as_str()) {
+        return None;
+    }
+    let mut response = plain(StatusCode::UNAUTHORIZED, "who are you");
+    response.headers_mut().insert(
+        header::WWW_AUTHENTICATE,
+        header::HeaderValue::from_static("Basic realm=\"test\""),
+    );
+    Some(response)
+}
+
+async fn upload_pack(
+    git_dir: &Path,
+    listing: bool,
+    version: Option<&str>,
+    body: Bytes,
+) -> io::Result<Vec<u8>> {
+    let mut command = tokio::process::Command::new("git");
+    command.args(["-c", "safe.directory=*", "upload-pack", "--stateless-rpc"]);
+    if listing {
+        command.arg("--advertise-refs");
+    }
+    command.arg(git_dir);
+    command
+        .env_clear()
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    if let Some(version) = version {
+        command.env("GIT_PROTOCOL", version);
+    }
+    let mut child = command.spawn()?;
+    let stdin = child.stdin.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // git may end before it read everything; what it says then is the answer.
+            stdin.write_all(&body).await.ok();
+        }
+    };
+    let (output, ()) = tokio::join!(child.wait_with_output(), feed);
+    // A refusal is an answer too: git says so in a line of its own and exits with an error.
+    Ok(output?.stdout)
+}
+
+fn plain(status: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(Body::from(text.to_owned()));
+    *response.status_mut() = status;
+    response
+}
+
+fn typed(kind: &'static str, bytes: Bytes) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}
+
+/// The number of objects a pack announces, wherever in the answer it begins.
+fn objects(bytes: &[u8]) -> Option<u32> {
+    const HEAD: &[u8] = b"PACK\0\0\0\x02";
+    let at = bytes.windows(HEAD.len()).position(|window| window == HEAD)?;
+    let count = bytes.get(at + HEAD.len()..at + HEAD.len() + 4)?;
+    Some(u32::from_be_bytes(count.try_into().ok()?))
+}
