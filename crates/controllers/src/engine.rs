@@ -267,6 +267,7 @@ impl Builder {
             index,
             memories: Mutex::default(),
             root: self.root,
+            own_files: Mutex::default(),
             default_namespace: self.default_namespace,
             jitter: self.jitter,
             tally: Tally::default(),
@@ -362,6 +363,14 @@ impl Engine {
     /// What is known of an object that a Kustomization holds.
     pub fn object(&self, id: &ObjectId) -> Presence {
         self.context.hub.get(id)
+    }
+
+    /// The files of the root Kustomization that declare this very loop, and how many objects each
+    /// declares: they are kept as they are.
+    pub fn own_files(&self) -> Vec<(String, usize)> {
+        let files = self.context.own_files.lock();
+        let files = files.unwrap_or_else(PoisonError::into_inner);
+        files.iter().map(|(file, count)| (file.clone(), *count)).collect()
     }
 
     /// Changes whenever any of the three above may have.

@@ -50,7 +50,8 @@ fn reason(heading: &str, row: &Row) -> String {
     } else {
         row.message.as_str()
     };
-    format!("{kind}{}: {said}", row.name)
+    // Of a message of several lines the first belongs to the name, the others stand below it.
+    format!("{kind}{}: {}", row.name, said.trim().replace('\n', "\n    "))
 }
 
 #[cfg(test)]

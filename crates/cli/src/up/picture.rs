@@ -1,8 +1,8 @@
 //! Custom resources and observed objects in, the view's picture out. Pure.
 
 use super::view::{Group, Picture, Row, State};
-use equate_api::kustomize::Kustomization;
-use equate_api::meta::{ConditionStatus, ConditionType, condition, is_true};
+use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
 use equate_api::source::GitRepository;
 use equate_apply::health::Status;
 use equate_apply::id::ObjectId;
@@ -29,7 +29,12 @@ pub(crate) struct Known<'a> {
 
 /// Everything, ready to be drawn.
 pub(crate) fn picture(known: Known<'_>) -> Picture {
-    let held: BTreeSet<ObjectId> = known.kustomizations.iter().flat_map(|k| inventory(k)).collect();
+    let held: BTreeSet<ObjectId> = known
+        .kustomizations
+        .iter()
+        .flat_map(|k| inventory(k))
+        .filter(|id| !has_its_own_group(id))
+        .collect();
     let objects = held
         .iter()
         .map(|id| object_row(id, (known.observed)(id).as_deref(), known.now));
@@ -63,6 +68,21 @@ pub(crate) fn picture(known: Known<'_>) -> Picture {
             },
         ],
     }
+}
+
+/// Whether an object is a row of another group already.
+fn has_its_own_group(id: &ObjectId) -> bool {
+    matches!(
+        (&*id.group, &*id.kind),
+        ("kustomize.toolkit.fluxcd.io", "Kustomization") | ("source.toolkit.fluxcd.io", "GitRepository")
+    )
+}
+
+/// Whether Equate has a controller for an object of Flux's, yet.
+fn lacks_controller(id: &ObjectId) -> bool {
+    let ours = id.group.ends_with(".toolkit.fluxcd.io") || &*id.group == "source.extensions.fluxcd.io";
+    // These two have no status: there is nothing that a controller would make ready.
+    ours && !has_its_own_group(id) && !matches!(&*id.kind, "Alert" | "Provider")
 }
 
 /// The objects that a Kustomization says it holds; an unreadable entry is the controller's to report.
@@ -112,14 +132,25 @@ fn kustomization_row(kustomization: &Kustomization, now: Timestamp) -> Row {
     let revision = status
         .and_then(|status| status.last_applied_revision.as_deref())
         .map(short_revision);
-    let (state, message) = standing(
-        &kustomization.metadata,
-        kustomization.spec.suspend,
-        status
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default(),
-        status.and_then(|status| status.observed_generation),
-    );
+    let source = &kustomization.spec.source_ref;
+    let (state, message) = match source.kind {
+        SourceKind::GitRepository => standing(
+            &kustomization.metadata,
+            kustomization.spec.suspend,
+            status
+                .map(|status| status.conditions.as_slice())
+                .unwrap_or_default(),
+            status.and_then(|status| status.observed_generation),
+        ),
+        SourceKind::Bucket | SourceKind::ExternalArtifact | SourceKind::OciRepository => (
+            State::Failed,
+            format!(
+                "no controller for its source {}/{}",
+                source.kind.as_str(),
+                source.name
+            ),
+        ),
+    };
     Row {
         state,
         name: name(&kustomization.metadata),
@@ -139,6 +170,15 @@ fn object_row(id: &ObjectId, observed: Option<&Observed>, now: Timestamp) -> Row
             message: String::new(),
         };
     };
+    if lacks_controller(id) {
+        return Row {
+            state: State::Idle,
+            name: id.to_string(),
+            detail: "no controller".into(),
+            age: age(observed.created, now),
+            message: String::new(),
+        };
+    }
     let state = match observed.health.status {
         _ if observed.deleting => State::Waiting,
         Status::Current => State::Ready,
@@ -174,8 +214,17 @@ pub(crate) fn standing(
     };
     let reconciling = is_true(conditions, ConditionType::Reconciling);
     if ready.status != ConditionStatus::True.as_str() {
+        // What waits for another is told by the other, should that have failed. That it will be
+        // tried again does not make a failure less of one.
+        let waits = [
+            Reason::DependencyNotReady,
+            Reason::ArtifactFailed,
+            Reason::Progressing,
+        ]
+        .iter()
+        .any(|reason| ready.reason == reason.as_str());
         let given_up = is_true(conditions, ConditionType::Stalled)
-            || (ready.status == ConditionStatus::False.as_str() && !reconciling);
+            || (ready.status == ConditionStatus::False.as_str() && !waits);
         let state = if given_up { State::Failed } else { State::Waiting };
         return (state, ready.message.clone());
     }

@@ -12,8 +12,8 @@ use super::view::Picture;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
-use equate_controllers::engine::{Engine, OwnLoop, StartError, Stats};
 use equate_apply::plan::Presence;
+use equate_controllers::engine::{Engine, OwnLoop, StartError, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage, StorageError};
 use std::fmt::Write;
@@ -198,7 +198,7 @@ impl Session {
                 Presence::Present(observed) => Some(observed),
                 Presence::Absent | Presence::Unknown => None,
             },
-            kept: &[],
+            kept: &engine.own_files(),
             now: jiff::Timestamp::now(),
         })
     }

@@ -113,6 +113,9 @@ async fn render(cx: &Context, ks: &Declared, tree: &Tree) -> Result<Rendered, Fa
         .root
         .clone()
         .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace);
+    if let Some(own) = &own {
+        cx.tell_own_loop(&objects, own);
+    }
     let desired = blocking(cx, move || {
         let each = objects.into_iter();
         each.map(|resource| ready(resource, &owner, own.as_ref()))

@@ -46,7 +46,7 @@ mod tests;
 pub mod tree;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -99,6 +99,8 @@ pub(crate) struct Context {
     // a run takes its key's entry out and puts it back: nobody else reads it meanwhile
     pub(crate) memories: Mutex<HashMap<Key, Memory>>,
     pub(crate) root: Option<OwnLoop>,
+    /// The files of the root that declare this loop itself, and how many objects each.
+    pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
     pub(crate) default_namespace: Option<String>,
     pub(crate) jitter: Jitter,
     pub(crate) tally: Tally,
@@ -135,6 +137,15 @@ impl Context {
 
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of what is left to this loop, for those who look.
+    fn tell_own_loop(&self, objects: &[equate_kustomize::Resource], own: &OwnLoop) {
+        let mut files = BTreeMap::new();
+        for object in objects.iter().filter(|object| own.declares(&object.origin.path)) {
+            *files.entry(object.origin.path.clone()).or_default() += 1;
+        }
+        *self.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
     /// The tree of an artifact. One that was stored by an earlier process is read from its archive.
