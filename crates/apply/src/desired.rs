@@ -6,9 +6,10 @@ use crate::owned::{self, Digest};
 use crate::owner::Owner;
 use crate::policy::Policy;
 use equate_manifest::object::Object;
+use std::fmt;
 
-/// An object to apply.
-#[derive(Debug, Clone, PartialEq)]
+/// An object to apply. `Debug` leaves out the object: it may be a Secret.
+#[derive(Clone, PartialEq)]
 pub struct Desired {
     /// What it is called.
     pub id: ObjectId,
@@ -22,6 +23,26 @@ pub struct Desired {
     pub policy: Policy,
     /// Whether it is part of the loop that applies it (`flux-system` in `equate up`) and so is kept as it is.
     pub own_loop: bool,
+}
+
+impl fmt::Debug for Desired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            id,
+            object: _,
+            digest,
+            origin,
+            policy,
+            own_loop,
+        } = self;
+        f.debug_struct("Desired")
+            .field("id", id)
+            .field("digest", digest)
+            .field("origin", origin)
+            .field("policy", policy)
+            .field("own_loop", own_loop)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Desired {

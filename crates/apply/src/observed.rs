@@ -59,7 +59,8 @@ impl Observed {
     }
 }
 
-/// The latest entry that is not ours and not about a subresource; times are RFC 3339 in UTC, so text order is time order.
+/// The latest entry that is not ours and not about status; autoscalers write through `scale`. Times are RFC 3339 in
+/// UTC, so text order is time order.
 fn other_writer(live: &Object) -> Option<String> {
     let entries = live.metadata()?.get("managedFields")?.as_array()?;
     let text = |entry: &Value, key: &str| {
@@ -71,7 +72,7 @@ fn other_writer(live: &Object) -> Option<String> {
     };
     entries
         .iter()
-        .filter(|entry| text(entry, "manager") != FIELD_MANAGER && text(entry, "subresource").is_empty())
+        .filter(|entry| text(entry, "manager") != FIELD_MANAGER && text(entry, "subresource") != "status")
         .max_by_key(|entry| text(entry, "time"))
         .map(|entry| text(entry, "manager"))
 }

@@ -3,18 +3,16 @@
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
 use super::request::{Ask, Endpoint};
-use super::{Cluster, Execution, Silence, persist};
+use super::{Cluster, Execution, Silence, persist, together};
 use crate::desired::Desired;
 use crate::id::ObjectId;
 use crate::normal;
 use crate::observed::Observed;
 use crate::order;
-use crate::owned;
 use crate::plan::{self, KeepReason, Memory, PatchReason, Presence, Remembered, Stage, Step};
 use crate::policy::Mode;
 use crate::takeover;
 use equate_manifest::object::Object;
-use futures::StreamExt as _;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,16 +42,14 @@ impl Cluster {
             .steps
             .chunk_by(|a, b| order::rank(&a.id().kind) == order::rank(&b.id().kind))
         {
-            // futures of closures over references are not known to be `Send` for all lifetimes
             let mut steps = Vec::with_capacity(rank.len());
             for step in rank {
                 let desired = given.get(step.id()).copied();
                 steps.push(self.apply_outcome(step, desired, execution, &silence));
             }
-            let mut outcomes = futures::stream::iter(steps).buffered(execution.concurrency.max(1));
-            while let Some(outcome) = outcomes.next().await {
-                applied.outcomes.push(outcome);
-            }
+            applied
+                .outcomes
+                .extend(together(steps, execution.concurrency).await);
         }
         applied
     }
@@ -86,7 +82,10 @@ impl Cluster {
         desired: &Desired,
         execution: &Execution<'_>,
     ) -> Result<Done, ApplyError> {
-        let endpoint = self.endpoint(desired, execution.timeout).await?;
+        let resolving = persist(execution.patience, async || {
+            self.endpoint(desired, execution.timeout).await
+        });
+        let endpoint = resolving.await?;
         let cx = Writing {
             cluster: self,
             endpoint,
@@ -192,8 +191,11 @@ impl Writing<'_> {
             other => return other,
         };
         let (message, fields) = refused;
-        if fields.is_empty() && message.contains("field not declared in schema") {
-            return self.apply_without_unknown_fields(from, message).await;
+        // a field that no type has is refused before anything is validated, without naming fields
+        if fields.is_empty()
+            && let Some((object, warnings)) = self.without_unknown_fields()
+        {
+            return self.apply_object(&object, from, warnings).await;
         }
         // An object that could be created as it is wanted is valid: what is refused is the change.
         // Flux would delete before it knows (`pkg/ssa/errors/immutable.go`).
@@ -242,24 +244,14 @@ impl Writing<'_> {
     }
 
     /// As Flux, which drops fields that its types do not have without a word. Here they are named.
-    async fn apply_without_unknown_fields(
-        &self,
-        from: Option<&str>,
-        message: String,
-    ) -> Result<Done, ApplyError> {
+    fn without_unknown_fields(&self) -> Option<(Object, Vec<String>)> {
         let mut object = self.desired.object.clone();
         let unknown = normal::normalise(&mut object, normal::Unknown::Drop);
-        if unknown.is_empty() || owned::desired(&object) == self.desired.digest {
-            return Err(ApplyError::Invalid {
-                message,
-                fields: Vec::new(),
-            });
-        }
         let warnings = unknown
             .iter()
             .map(|field| format!("unknown field {field} was left out"))
             .collect();
-        self.apply_object(&object, from, warnings).await
+        (!unknown.is_empty()).then_some((object, warnings))
     }
 
     async fn take_over(&self, mut live: Object) -> Result<(), ApplyError> {

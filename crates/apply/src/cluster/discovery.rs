@@ -18,6 +18,13 @@ use tokio::time::Instant;
 /// A group and version that lacks a kind is asked again only after this.
 const REFRESH_AFTER: Duration = Duration::from_secs(1);
 
+/// So long after a definition was written its kinds are expected: who misses one waits for it, and asks
+/// again this often. A definition is established before discovery shows its kinds.
+const EXPECTED_FOR: Duration = Duration::from_secs(5);
+const EXPECTED_AFTER: Duration = Duration::from_millis(50);
+/// But nobody waits longer than this.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
 /// A kind as the cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kind {
@@ -44,6 +51,8 @@ struct Asked {
     all: bool,
     /// When a group version was asked for last.
     last: HashMap<(String, String), Instant>,
+    /// When a definition of a group was written last.
+    expected: HashMap<String, Instant>,
 }
 
 impl Cache {
@@ -52,30 +61,41 @@ impl Cache {
         client: &Client,
         gvk: &GroupVersionKind,
     ) -> Result<Kind, ResolveError> {
-        if let Some(kind) = self.get(gvk) {
-            return Ok(kind);
+        let started = Instant::now();
+        loop {
+            if let Some(kind) = self.get(gvk) {
+                return Ok(kind);
+            }
+            let expected = self.ask(client, gvk).await?;
+            if let Some(kind) = self.get(gvk) {
+                return Ok(kind);
+            }
+            if !expected || started.elapsed() > WAIT_MAX {
+                return Err(ResolveError::NoSuchKind { gvk: gvk.clone() });
+            }
+            tokio::time::sleep(EXPECTED_AFTER).await;
         }
-        let missing = || ResolveError::NoSuchKind { gvk: gvk.clone() };
+    }
+
+    /// Asks for what may have the kind, unless that was done just now; answers whether it is expected to come.
+    async fn ask(&self, client: &Client, gvk: &GroupVersionKind) -> Result<bool, ResolveError> {
         let mut asked = self.asking.lock().await;
         if !asked.all {
             self.read_all(client).await?;
             asked.all = true;
         }
-        if let Some(kind) = self.get(gvk) {
-            return Ok(kind);
-        }
+        let written = asked.expected.get(&gvk.group);
+        let expected = written.is_some_and(|at| at.elapsed() < EXPECTED_FOR);
+        let distance = if expected { EXPECTED_AFTER } else { REFRESH_AFTER };
         let key = (gvk.group.clone(), gvk.version.clone());
-        if asked
-            .last
-            .get(&key)
-            .is_some_and(|at| at.elapsed() < REFRESH_AFTER)
-        {
-            return Err(missing());
+        let recent = asked.last.get(&key).is_some_and(|at| at.elapsed() < distance);
+        // whoever held the lock before may have found it
+        if self.get(gvk).is_none() && !recent {
+            let kinds = read_one(client, gvk).await?;
+            asked.last.insert(key, Instant::now());
+            self.put(&gvk.group, &gvk.version, kinds);
         }
-        let kinds = read_one(client, gvk).await?;
-        asked.last.insert(key, Instant::now());
-        self.put(&gvk.group, &gvk.version, kinds);
-        self.get(gvk).ok_or_else(missing)
+        Ok(expected)
     }
 
     /// The kind in whatever version the cluster serves, the one asked for first.
@@ -103,9 +123,10 @@ impl Cache {
             .ok_or(missing)
     }
 
-    /// Lets the next one who misses a kind of the group ask at once: its kinds are known to change.
+    /// Expects kinds of the group to come: a definition was written.
     pub(super) async fn expect_change(&self, group: &str) {
-        self.asking.lock().await.last.retain(|(g, _), _| g != group);
+        let mut asked = self.asking.lock().await;
+        asked.expected.insert(group.to_owned(), Instant::now());
     }
 
     /// Forgets a kind that turned out not to be served any more.

@@ -30,6 +30,7 @@ use crate::id::ObjectId;
 use crate::plan::Options;
 use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
+use futures::stream::{self, StreamExt as _};
 use kube::Client;
 use request::Endpoint;
 use std::fmt;
@@ -112,8 +113,8 @@ impl Cluster {
         self.kinds.resolve_any_version(&self.client, gvk).await
     }
 
-    /// Says that the kinds of a group change (a CustomResourceDefinition was written or established):
-    /// the next kind that is missing is asked for at once.
+    /// Says that kinds of a group are about to come (a CustomResourceDefinition was written or
+    /// established): whoever misses one in the next seconds waits for it, for two seconds at most.
     pub async fn expect_change(&self, group: &str) {
         self.kinds.expect_change(group).await;
     }
@@ -170,6 +171,21 @@ where
     }
 }
 
+/// Does several at a time; the answers come in the order given, whichever is there first.
+///
+/// The futures are made before, because those of a closure over references are not known to be
+/// `Send` for all lifetimes.
+async fn together<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output> {
+    let numbered = work.into_iter().enumerate();
+    let mut done: Vec<(usize, F::Output)> =
+        stream::iter(numbered.map(|(at, work)| async move { (at, work.await) }))
+            .buffer_unordered(concurrency.max(1))
+            .collect()
+            .await;
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, done)| done).collect()
+}
+
 /// Whether the API server answers at all; shared by the objects that are written together.
 #[derive(Debug, Default)]
 struct Silence(AtomicBool);
@@ -185,5 +201,29 @@ impl Silence {
             self.0.store(true, Ordering::Relaxed);
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::Desired;
+    use crate::plan::{Plan, Stage, Step};
+
+    /// The futures cross threads: a controller's worker holds them.
+    #[test]
+    fn futures_are_send() {
+        fn send<T: Send>(_: impl FnOnce() -> T) {}
+        fn each<'a>(
+            cluster: &'a Cluster,
+            (stage, plan, steps): (&'a Stage, &'a Plan, &'a [Step]),
+            desired: &'a [Desired],
+            execution: &'a Execution<'a>,
+        ) {
+            send(move || cluster.apply_stage(stage, desired, execution));
+            send(move || cluster.prune(steps, execution));
+            send(move || cluster.preview(plan, desired, execution));
+        }
+        let _ = each;
     }
 }

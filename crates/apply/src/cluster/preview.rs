@@ -2,13 +2,12 @@
 
 use super::error::{ApplyError, Failure};
 use super::request::Ask;
-use super::{Cluster, Execution};
+use super::{Cluster, Execution, together};
 use crate::desired::Desired;
 use crate::difference;
 use crate::id::ObjectId;
 use crate::observed::Observed;
 use crate::plan::{self, KeepReason, Memory, PatchReason, Plan, Presence, Stage, Step};
-use futures::StreamExt as _;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -44,13 +43,13 @@ impl Cluster {
         };
         let coming = Coming::of(desired);
         for stage in &plan.stages {
-            let steps = futures::stream::iter(&stage.steps).map(|step| {
+            let mut trials = Vec::with_capacity(stage.steps.len());
+            for step in &stage.steps {
                 let desired = given.get(step.id()).copied();
-                self.foresee(step, desired, &coming, execution)
-            });
-            let mut foreseen = steps.buffered(execution.concurrency.max(1));
+                trials.push(self.foresee(step, desired, &coming, execution));
+            }
             let mut steps = Vec::with_capacity(stage.steps.len());
-            while let Some(foreseen) = foreseen.next().await {
+            for foreseen in together(trials, execution.concurrency).await {
                 match foreseen {
                     Foreseen::Step(step) => steps.push(step),
                     Foreseen::Fails(step, failure) => {

@@ -1,15 +1,14 @@
 //! Deleting what git no longer holds.
 
 use super::applied::{Action, Applied, Done, Outcome};
-use super::error::{ApplyError, Failure, ResolveError};
+use super::error::{ApplyError, Failure};
 use super::request::{Ask, Endpoint};
-use super::{Cluster, Execution, Silence, persist};
+use super::{Cluster, Execution, Silence, persist, together};
 use crate::id::ObjectId;
 use crate::observed::Observed;
 use crate::order;
 use crate::plan::{self, KeepReason, Step};
 use equate_manifest::object::GroupVersionKind;
-use futures::StreamExt as _;
 
 /// An object that is deleted and created again under the same name all the time is given up after so many looks.
 const ATTEMPTS: usize = 3;
@@ -32,15 +31,13 @@ impl Cluster {
         let silence = Silence::default();
         let mut applied = Applied::default();
         for rank in steps.chunk_by(|a, b| order::rank(&a.id().kind) == order::rank(&b.id().kind)) {
-            // futures of closures over references are not known to be `Send` for all lifetimes
             let mut steps = Vec::with_capacity(rank.len());
             for step in rank {
                 steps.push(self.prune_outcome(step, execution, &silence));
             }
-            let mut outcomes = futures::stream::iter(steps).buffered(execution.concurrency.max(1));
-            while let Some(outcome) = outcomes.next().await {
-                applied.outcomes.push(outcome);
-            }
+            applied
+                .outcomes
+                .extend(together(steps, execution.concurrency).await);
         }
         applied
     }
@@ -72,11 +69,14 @@ impl Cluster {
         execution: &Execution<'_>,
     ) -> Result<Done, ApplyError> {
         let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
-        let kind = match self.resolve_any_version(&gvk).await {
+        let resolving = persist(execution.patience, async || {
+            Ok(self.resolve_any_version(&gvk).await?)
+        });
+        let kind = match resolving.await {
             Ok(kind) => kind,
             // deleting a definition deletes its objects
-            Err(ResolveError::NoSuchKind { .. }) => return Ok(Done::kept(KeepReason::Gone, None)),
-            Err(error) => return Err(error.into()),
+            Err(ApplyError::NoSuchKind { .. }) => return Ok(Done::kept(KeepReason::Gone, None)),
+            Err(error) => return Err(error),
         };
         let endpoint = Endpoint {
             id,

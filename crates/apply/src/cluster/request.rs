@@ -19,6 +19,17 @@ use std::time::Duration;
 /// As much of an answer is read; etcd holds objects of 1.5 MiB, managed fields included.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// What structured merge and decoding say of an object that is not of its type; it comes with status 500.
+const TYPED: [&str; 3] = [
+    "field not declared in schema",
+    "failed to create typed patch object",
+    "failed to convert merged object",
+];
+
+/// Said of a Secret instead of the API server's words.
+const WITHHELD: &str = "the values of its data must be strings in base64, of stringData strings \
+    (what the API server says is left out, because it may quote the secret)";
+
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask<'a> {
@@ -136,22 +147,29 @@ impl Endpoint<'_> {
 
     /// What a refusal is about. Texts are looked at only where the API server gives nothing else.
     fn refusal(&self, code: u16, status: &Status, retry_after: Option<Duration>) -> ApplyError {
-        let message = status.message.clone();
+        let text = status.message.as_str();
+        let typed = TYPED.iter().any(|words| text.contains(words));
+        let secret = &*self.id.kind == "Secret" && self.id.group.is_empty();
+        let message = match code {
+            // it may quote the values it does not like
+            400 | 422 | 500 if secret && (code != 500 || typed) => WITHHELD.to_owned(),
+            _ => text.to_owned(),
+        };
         let details = status.details.as_ref();
         let causes = details.map_or(&[][..], |details| &details.causes);
         let namespace = self.id.namespace.to_string();
         if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
             return ApplyError::NamespaceTerminating { namespace };
         }
-        if message.contains("admission webhook") && message.contains("denied the request") {
+        if text.contains("admission webhook") && text.contains("denied the request") {
             return ApplyError::Webhook {
-                message,
+                message: text.to_owned(),
                 answered: true,
             };
         }
-        if message.contains("failed calling webhook") {
+        if text.contains("failed calling webhook") {
             return ApplyError::Webhook {
-                message,
+                message: text.to_owned(),
                 answered: false,
             };
         }
@@ -162,13 +180,17 @@ impl Endpoint<'_> {
                     .filter(|cause| !cause.field.is_empty())
                     .map(|cause| FieldCause {
                         field: cause.field.clone(),
-                        message: cause.message.clone(),
+                        message: if secret {
+                            cause.reason.clone()
+                        } else {
+                            cause.message.clone()
+                        },
                     })
                     .collect(),
                 message,
             },
             401 => ApplyError::Unauthorized { message },
-            403 if message.contains("exceeded quota") => ApplyError::Quota { message },
+            403 if text.contains("exceeded quota") => ApplyError::Quota { message },
             403 => ApplyError::Forbidden { message },
             404 if details.is_none_or(|d| d.name.is_empty()) => ApplyError::NoSuchKind {
                 gvk: GroupVersionKind::new(
@@ -189,15 +211,10 @@ impl Endpoint<'_> {
                     retry_after: retry_after.or(told),
                 }
             }
-            // structured merge's errors come as 500s
-            500 if message.contains("field not declared in schema")
-                || message.contains("failed to create typed patch object") =>
-            {
-                ApplyError::Invalid {
-                    message,
-                    fields: Vec::new(),
-                }
-            }
+            500 if typed => ApplyError::Invalid {
+                message,
+                fields: Vec::new(),
+            },
             500.. => ApplyError::Server { code, message },
             _ => ApplyError::Refused { code, message },
         }

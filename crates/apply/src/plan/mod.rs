@@ -120,7 +120,8 @@ pub enum KeepReason {
     Ignored,
     /// It is there, and `ssa: IfNotPresent` says to leave it then.
     Present,
-    /// It is being deleted; it is created anew when it is gone.
+    /// It is being deleted; it is created anew when it is gone. A change in git is still applied: it
+    /// may take away the finalizer that holds the object.
     Deleting,
     /// Another owner has applied it and still holds it.
     HeldBy(Owner),
@@ -268,6 +269,9 @@ pub(crate) fn apply_step(
             if let Some(reason) = kept_when_present(desired, observed, options) {
                 return Step::Keep(id, reason);
             }
+            if observed.deleting && (applied || remembered.is_none()) {
+                return Step::Keep(id, KeepReason::Deleting);
+            }
             let Some(reason) = stale(desired, observed, remembered) else {
                 return Step::Keep(id, KeepReason::Unchanged);
             };
@@ -296,9 +300,6 @@ fn kept_when_present(desired: &Desired, observed: &Observed, options: &Options<'
         && options.contenders.get(&desired.id) == Some(holder)
     {
         return Some(KeepReason::HeldBy(holder.clone()));
-    }
-    if observed.deleting {
-        return Some(KeepReason::Deleting);
     }
     (desired.policy.mode == Mode::IfNotPresent).then_some(KeepReason::Present)
 }

@@ -171,9 +171,21 @@ fn why_an_object_is_applied_or_not() {
         &|c| c.presence = live(|o| o.kubectl = true),
         "patch ConfigMap/n/a (taken over from kubectl)",
     );
+    // what is going away is left alone, unless git has changed what is wanted of it
+    let deleting = || {
+        observed(&a, |o| {
+            o.deleting = true;
+            o.owned = digest("x");
+        })
+    };
+    check(&|c| c.presence = deleting(), "keep ConfigMap/n/a (being deleted)");
     check(
-        &|c| c.presence = live(|o| o.deleting = true),
+        &|c| (c.presence, c.remembered) = (deleting(), Some(applied)),
         "keep ConfigMap/n/a (being deleted)",
+    );
+    check(
+        &|c| (c.presence, c.remembered) = (deleting(), Some(older)),
+        "patch ConfigMap/n/a (changed)",
     );
     check(
         &|c| c.presence = live(|o| o.policy.reconcile = false),

@@ -188,3 +188,23 @@ metadata: {name: c}
         .unwrap();
     assert_eq!((objects[0].namespace(), objects[1].namespace()), ("", "here"));
 }
+
+#[tokio::test]
+async fn an_error_about_a_secret_does_not_quote_it() {
+    let mut world = World::start().await;
+    let secret = |field: &str, value: &str| {
+        format!("{{apiVersion: v1, kind: Secret, metadata: {{name: s}}, {field}: {{password: {value}}}}}")
+    };
+    for manifest in [
+        secret("data", "hunter2-hunter2"),
+        secret("data", "123456"),
+        secret("stringData", "123456"),
+    ] {
+        let text = world.run(&manifest).await;
+        assert!(
+            text.contains("! Secret/default/s from apps.yaml: not valid: "),
+            "{text}"
+        );
+        assert!(!text.contains("hunter2") && !text.contains("123456"), "{text}");
+    }
+}
