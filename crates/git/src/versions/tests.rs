@@ -36,6 +36,27 @@ fn check(range: &str, want: &str) {
     assert_eq!(got, want, "range {range:?}");
 }
 
+/// What Masterminds/semver v3.5.0 said to these ranges and versions (`!`: no range).
+#[test]
+fn agrees_with_masterminds() {
+    let recorded = include_str!("masterminds-3.5.0.tsv");
+    let mut wrong = Vec::new();
+    for line in recorded.lines() {
+        let (range, want) = line.split_once('\t').unwrap();
+        let got = Range::parse(range).map_or_else(
+            |_| "!".to_owned(),
+            |parsed| {
+                let inside = VERSIONS.iter().filter(|text| parsed.contains(&version(text).unwrap()));
+                inside.copied().collect::<Vec<_>>().join(" ")
+            },
+        );
+        if got != want {
+            wrong.push(format!("{range:?}\n  theirs {want}\n  ours   {got}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn operators() {
     check("1.2.3", "1.2.3");

@@ -1,5 +1,12 @@
 //! Against what is real: git's own `upload-pack` over HTTP, the git program, an ssh server.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests, also their helpers"
+)]
+
 mod http;
 mod local;
 mod ssh;
