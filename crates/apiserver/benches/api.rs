@@ -28,6 +28,9 @@ const APPLIES: &str = "--applies";
 /// As an argument with a number: so many watches that nobody reads while 10,000 objects are made; says the peak
 /// memory, and ends.
 const UNREAD: &str = "--unread-watches";
+/// As an argument with a number: so many Deployments of three replicas until all are available; says the time,
+/// the CPU of it all and how many writes it took, and ends.
+const WORKLOADS: &str = "--workloads";
 
 fn request(method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Request<Body> {
     let mut request = Request::builder()
@@ -322,6 +325,81 @@ fn unread_watches(watches: u64) {
     });
 }
 
+/// User and system time of this process so far; told by Linux alone.
+fn cpu() -> Duration {
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    Duration::from_millis((ticks(11) + ticks(12)) * 1000 / TICKS_PER_SECOND)
+}
+
+fn deployment(n: usize) -> Vec<u8> {
+    let container = json!({ "name": "c", "image": "nginx:1", "ports": [{ "containerPort": 80 }] });
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": format!("web-{n:05}"), "labels": { "app": "web" } },
+        "spec": {
+            "replicas": 3,
+            "selector": { "matchLabels": { "app": "web", "n": n.to_string() } },
+            "template": {
+                "metadata": { "labels": { "app": "web", "n": n.to_string() } },
+                "spec": { "containers": [container] },
+            },
+        },
+    });
+    object.to_string().into_bytes()
+}
+
+#[allow(clippy::print_stdout, reason = "it is asked for")]
+fn simulated_workloads(count: u64) {
+    const PATH: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let profile = Profile {
+        workloads: Some(equate_apiserver::Simulation::default()),
+        ..Profile::default()
+    };
+    runtime().block_on(async {
+        let cluster = EmbeddedCluster::builder()
+            .controllers(profile)
+            .build()
+            .await
+            .unwrap();
+        let (before, revision, start) = (cpu(), cluster.revision(), Instant::now());
+        let path = format!("{PATH}?watch=true&resourceVersion={revision}");
+        let watch = request(Method::GET, &path, "application/json", Vec::new());
+        let mut events = cluster
+            .router()
+            .oneshot(watch)
+            .await
+            .unwrap()
+            .into_body()
+            .into_data_stream();
+        for n in 0..usize::try_from(count).unwrap() {
+            let create = request(Method::POST, PATH, "application/json", deployment(n));
+            assert_eq!(send(&cluster, create).await.0, StatusCode::CREATED);
+        }
+        println!("created after {:?}", start.elapsed());
+        let mut available = std::collections::HashSet::new();
+        let mut rest = Vec::new();
+        while available.len() < usize::try_from(count).unwrap() {
+            rest.extend_from_slice(&events.next().await.unwrap().unwrap());
+            while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                let event: serde_json::Value = serde_json::from_slice(&line).unwrap();
+                if event["object"]["status"]["availableReplicas"] == 3 {
+                    available.insert(event["object"]["metadata"]["name"].to_string());
+                }
+            }
+        }
+        let writes = cluster.revision() - revision;
+        println!(
+            "{count} Deployments available after {:?}: {:?} of CPU, {writes} writes",
+            start.elapsed(),
+            cpu() - before
+        );
+    });
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |name: &str| {
@@ -334,6 +412,8 @@ fn main() {
         many_applies(times);
     } else if let Some(watches) = number(UNREAD) {
         unread_watches(watches);
+    } else if let Some(count) = number(WORKLOADS) {
+        simulated_workloads(count);
     } else {
         benches();
         Criterion::default().configure_from_args().final_summary();

@@ -13,3 +13,6 @@ pub mod peers;
 pub mod real;
 pub mod replay;
 pub mod wire;
+
+/// The embedded API itself, for clusters of another make than those by name.
+pub use equate_apiserver as apiserver;

@@ -1,6 +1,7 @@
 //! What happens after a write, through the whole API: the controllers, with a paused clock.
 
 use axum::body::Body;
+use equate_apiserver::cluster::Builder;
 use equate_apiserver::{EmbeddedCluster, Identity, Profile};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -12,7 +13,10 @@ pub(crate) struct Bench(EmbeddedCluster);
 
 impl Bench {
     pub(crate) async fn new() -> Self {
-        let builder = EmbeddedCluster::builder().controllers(Profile::differential());
+        Self::with(EmbeddedCluster::builder().controllers(Profile::differential())).await
+    }
+
+    pub(crate) async fn with(builder: Builder) -> Self {
         Self(builder.build().await.unwrap())
     }
 
@@ -117,7 +121,7 @@ fn in_g(name: &str) -> String {
 }
 
 /// A paused clock moves on only when nothing else is left to do.
-async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 

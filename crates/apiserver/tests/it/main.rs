@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "a test says what went wrong by panicking"
 )]
 
@@ -15,6 +16,7 @@ mod lifecycle;
 mod limits;
 mod serving;
 mod versions;
+mod workloads;
 
 use std::time::Duration;
 

@@ -13,5 +13,6 @@ mod kinds;
 mod loops;
 mod modes;
 mod pruning;
+mod simulated;
 mod takeover;
 mod world;

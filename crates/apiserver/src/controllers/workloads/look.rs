@@ -133,10 +133,12 @@ impl<'a> Look<'a> {
             Some(Kind::Pod | Kind::Node) => KUBELET,
             _ => MANAGER,
         };
+        let mut whole = json!({ "metadata": { "uid": uid(object) } });
+        whole["status"] = patch;
         Action::Merge {
             key: self.key.clone(),
             endpoint: "status",
-            patch: json!({ "metadata": { "uid": uid(object) }, "status": patch }),
+            patch: whole,
             manager,
         }
     }

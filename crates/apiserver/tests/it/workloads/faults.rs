@@ -1,0 +1,133 @@
+//! Failures on request.
+
+use super::{World, condition, merge, seconds, workload};
+use equate_apiserver::Simulation;
+use serde_json::{Value, json};
+
+fn asked(fault: Option<&str>) -> Value {
+    json!({ "metadata": { "annotations": { "equate.dev/simulate": fault } } })
+}
+
+async fn world() -> World {
+    World::new(Simulation::default()).await
+}
+
+/// The phase, why the container waits, how often it was started again.
+fn pod(object: &Value) -> String {
+    let container = &object["status"]["containerStatuses"][0];
+    format!(
+        "{} {} {}",
+        object["status"]["phase"].as_str().unwrap(),
+        container["state"]["waiting"]["reason"].as_str().unwrap_or("-"),
+        container["restartCount"]
+    )
+}
+
+async fn pods(world: &World) -> Vec<String> {
+    world.list("pods").await.iter().map(pod).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_loop_backs_off_and_times_out() {
+    let world = world().await;
+    let mut web = workload("deployments", "web", json!({ "progressDeadlineSeconds": 60 }));
+    merge(&mut web["spec"]["template"], asked(Some("CrashLoopBackOff")));
+    world.create("deployments", web).await;
+    seconds(2).await;
+    assert_eq!(pods(&world).await, ["Running CrashLoopBackOff 1"]);
+    seconds(15).await;
+    assert_eq!(pods(&world).await, ["Running CrashLoopBackOff 2"]);
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "Progressing"), "True ReplicaSetUpdated");
+    seconds(60).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "Progressing"), "False ProgressDeadlineExceeded");
+    let one = &world.list("pods").await[0];
+    let waiting = &one["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
+    assert!(
+        waiting
+            .as_str()
+            .unwrap()
+            .starts_with("back-off 1m20s restarting failed container=c pod=web-")
+    );
+    assert_eq!(
+        one["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"],
+        1
+    );
+    let events = world.events().await;
+    let backed = |e: &&String| {
+        e.starts_with("Pod Warning BackOff: Back-off restarting failed container c in pod web-")
+    };
+    assert!(events.iter().any(|e| backed(&e)), "{events:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_pulled_keeps_the_old_pods() {
+    let world = world().await;
+    let web = workload("deployments", "web", json!({ "replicas": 4 }));
+    world.create("deployments", web).await;
+    seconds(2).await;
+    let broken = json!({ "spec": { "template": asked(Some("ImagePullBackOff")) } });
+    world.patch("deployments", "web", broken).await;
+    seconds(5).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(web["status"]["availableReplicas"], 3);
+    assert_eq!(web["status"]["updatedReplicas"], 2);
+    assert_eq!(condition(&web, "Available"), "True MinimumReplicasAvailable");
+    let waiting = pods(&world)
+        .await
+        .iter()
+        .filter(|p| *p == "Pending ImagePullBackOff 0")
+        .count();
+    assert_eq!(waiting, 2);
+    // And mended.
+    let mended = json!({ "spec": { "template": asked(None) } });
+    world.patch("deployments", "web", mended).await;
+    seconds(5).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "Progressing"), "True NewReplicaSetAvailable");
+    assert_eq!(web["status"]["availableReplicas"], 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_annotation_of_a_workload_holds_for_pods_that_run() {
+    for kind in ["deployments", "statefulsets", "daemonsets"] {
+        let world = world().await;
+        world.create(kind, workload(kind, "web", json!({}))).await;
+        seconds(2).await;
+        assert_eq!(pods(&world).await, ["Running - 0"], "{kind}");
+        world.patch(kind, "web", asked(Some("CrashLoopBackOff"))).await;
+        seconds(2).await;
+        assert_eq!(pods(&world).await, ["Running CrashLoopBackOff 1"], "{kind}");
+        world.patch(kind, "web", asked(None)).await;
+        seconds(2).await;
+        assert_eq!(pods(&world).await, ["Running - 1"], "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_misspelt_fault_is_named_and_nothing_fails() {
+    let world = world().await;
+    let mut web = workload("deployments", "web", json!({}));
+    merge(&mut web["spec"]["template"], asked(Some("CrashLoop")));
+    world.create("deployments", web).await;
+    let mut bare =
+        json!({ "metadata": { "name": "bare" }, "spec": { "containers": [{ "name": "c", "image": "x" }] } });
+    merge(&mut bare, asked(Some("OOM")));
+    world.create("pods", bare).await;
+    seconds(2).await;
+    assert_eq!(pods(&world).await, ["Running - 0"; 2]);
+    let events = world.events().await;
+    let mut said: Vec<&String> = events
+        .iter()
+        .filter(|e| e.contains("UnknownSimulation"))
+        .collect();
+    said.sort();
+    assert_eq!(
+        said,
+        [
+            "Deployment Warning UnknownSimulation: equate.dev/simulate: \"CrashLoop\" is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\"",
+            "Pod Warning UnknownSimulation: equate.dev/simulate: \"OOM\" is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\"",
+        ]
+    );
+}

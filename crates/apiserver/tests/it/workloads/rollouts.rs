@@ -1,0 +1,239 @@
+//! Deployments, from their creation through updates to their end.
+
+use super::{World, condition, path, seconds, workload};
+use equate_apiserver::Simulation;
+use serde_json::{Value, json};
+
+async fn world() -> World {
+    World::new(Simulation::default()).await
+}
+
+/// The wanted, present, updated and available pods.
+fn counts(object: &Value) -> [u64; 4] {
+    let status = |name: &str| object["status"][name].as_u64().unwrap_or(0);
+    let wanted = object["spec"]["replicas"].as_u64().unwrap();
+    [
+        wanted,
+        status("replicas"),
+        status("updatedReplicas"),
+        status("availableReplicas"),
+    ]
+}
+
+/// ReplicaSets by revision: revision, image, pods.
+async fn history(world: &World) -> Vec<String> {
+    let mut sets = world.list("replicasets").await;
+    let revision = |set: &Value| {
+        let text = &set["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
+        text.as_str().unwrap().parse::<u64>().unwrap()
+    };
+    sets.sort_by_key(revision);
+    let line = |set: &Value| {
+        let image = &set["spec"]["template"]["spec"]["containers"][0]["image"];
+        let replicas = set["status"]["replicas"].as_u64().unwrap_or(0);
+        format!("{} {} {replicas}", revision(set), image.as_str().unwrap())
+    };
+    sets.iter().map(line).collect()
+}
+
+fn image(name: &str) -> Value {
+    json!({ "spec": { "template": { "spec": { "containers": [{ "name": "c", "image": name }] } } } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_lives() {
+    let world = world().await;
+    let spec = json!({ "replicas": 3, "revisionHistoryLimit": 1 });
+    world
+        .create("deployments", workload("deployments", "web", spec))
+        .await;
+    seconds(2).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(counts(&web), [3, 3, 3, 3]);
+    assert_eq!(condition(&web, "Progressing"), "True NewReplicaSetAvailable");
+    assert_eq!(web["metadata"]["generation"], 1);
+    let pods = world.list("pods").await;
+    let nodes: Vec<&Value> = pods.iter().map(|p| &p["spec"]["nodeName"]).collect();
+    assert_eq!(nodes, ["equate-0"; 3]);
+
+    world.patch("deployments", "web", image("nginx:2")).await;
+    seconds(5).await;
+    assert_eq!(counts(&world.get("deployments", "web").await), [3, 3, 3, 3]);
+    assert_eq!(history(&world).await, ["1 nginx 0", "2 nginx:2 3"]);
+
+    // A third template: of the old ones one is kept.
+    world.patch("deployments", "web", image("nginx:3")).await;
+    seconds(5).await;
+    assert_eq!(history(&world).await, ["2 nginx:2 0", "3 nginx:3 3"]);
+
+    // Back to the second: its ReplicaSet is used again under a new number.
+    world.patch("deployments", "web", image("nginx:2")).await;
+    seconds(5).await;
+    assert_eq!(history(&world).await, ["3 nginx:3 0", "4 nginx:2 3"]);
+    let web = world.get("deployments", "web").await;
+    assert_eq!(
+        web["metadata"]["annotations"]["deployment.kubernetes.io/revision"],
+        "4"
+    );
+
+    for replicas in [5, 1, 0, 2] {
+        world
+            .patch("deployments", "web", json!({ "spec": { "replicas": replicas } }))
+            .await;
+        seconds(2).await;
+        let web = world.get("deployments", "web").await;
+        assert_eq!(counts(&web), [replicas; 4]);
+        assert_eq!(world.names("pods").await.len() as u64, replicas);
+        assert_eq!(condition(&web, "Available"), "True MinimumReplicasAvailable");
+    }
+
+    world.delete("deployments", "web").await;
+    seconds(2).await;
+    assert!(world.names("replicasets").await.is_empty());
+    assert!(world.names("pods").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_is_replaced() {
+    let world = world().await;
+    world
+        .create(
+            "deployments",
+            workload("deployments", "web", json!({ "replicas": 2 })),
+        )
+        .await;
+    seconds(2).await;
+    let before = world.list("pods").await;
+    world
+        .delete("pods", before[0]["metadata"]["name"].as_str().unwrap())
+        .await;
+    seconds(2).await;
+    let after = world.list("pods").await;
+    assert_eq!(after.len(), 2);
+    let uids = |pods: &[Value]| {
+        pods.iter()
+            .map(|p| p["metadata"]["uid"].to_string())
+            .collect::<Vec<_>>()
+    };
+    let kept = uids(&after)
+        .iter()
+        .filter(|uid| uids(&before).contains(uid))
+        .count();
+    assert_eq!(kept, 1);
+    assert_eq!(counts(&world.get("deployments", "web").await), [2; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recreate_empties_before_it_fills() {
+    let world = world().await;
+    let spec = json!({ "replicas": 2, "strategy": { "type": "Recreate" } });
+    world
+        .create("deployments", workload("deployments", "web", spec))
+        .await;
+    seconds(2).await;
+    world.patch("deployments", "web", image("nginx:2")).await;
+    seconds(2).await;
+    assert_eq!(history(&world).await, ["1 nginx 0", "2 nginx:2 2"]);
+    let events = world.events().await;
+    let of = |needle: &str| events.iter().position(|e| e.contains(needle));
+    let (down, up) = (
+        of("Scaled down"),
+        events.iter().rposition(|e| e.contains("Scaled up")),
+    );
+    assert!(down.is_some() && down < up, "{events:#?}");
+    assert!(of("from 1 to").is_none(), "{events:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_deployment_scales_but_does_not_roll() {
+    let world = world().await;
+    world
+        .create(
+            "deployments",
+            workload("deployments", "web", json!({ "replicas": 1 })),
+        )
+        .await;
+    seconds(2).await;
+    world
+        .patch("deployments", "web", json!({ "spec": { "paused": true } }))
+        .await;
+    world.patch("deployments", "web", image("nginx:2")).await;
+    world
+        .patch("deployments", "web", json!({ "spec": { "replicas": 3 } }))
+        .await;
+    seconds(2).await;
+    assert_eq!(history(&world).await, ["1 nginx 3"]);
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "Progressing"), "Unknown DeploymentPaused");
+    world
+        .patch("deployments", "web", json!({ "spec": { "paused": false } }))
+        .await;
+    seconds(5).await;
+    assert_eq!(history(&world).await, ["1 nginx 0", "2 nginx:2 3"]);
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "Progressing"), "True NewReplicaSetAvailable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_available_after_its_minimum_time() {
+    let world = world().await;
+    let spec = json!({ "replicas": 2, "minReadySeconds": 30 });
+    world
+        .create("deployments", workload("deployments", "web", spec))
+        .await;
+    seconds(20).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!((counts(&web)[3], &web["status"]["readyReplicas"]), (0, &json!(2)));
+    seconds(20).await;
+    assert_eq!(counts(&world.get("deployments", "web").await), [2; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_refused_are_told_of() {
+    let world = world().await;
+    let spec = json!({ "template": { "spec": { "serviceAccountName": "robot" } } });
+    world
+        .create("deployments", workload("deployments", "web", spec))
+        .await;
+    seconds(30).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "ReplicaFailure"), "True FailedCreate");
+    assert_eq!(condition(&web, "Available"), "False MinimumReplicasUnavailable");
+    let failed =
+        |e: &&String| e.contains("FailedCreate: Error creating:") && e.contains("\"robot\" not found");
+    let events = world.events().await;
+    assert_eq!(events.iter().filter(failed).count(), 1, "{events:#?}");
+
+    let robot = json!({ "metadata": { "name": "robot" } });
+    world.0.done("POST", &path("serviceaccounts", ""), robot).await;
+    seconds(30).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "ReplicaFailure"), "absent");
+    assert_eq!(counts(&web), [1; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphaned_replica_set_is_taken_back() {
+    let world = world().await;
+    world
+        .create(
+            "deployments",
+            workload("deployments", "web", json!({ "replicas": 2 })),
+        )
+        .await;
+    seconds(2).await;
+    let before = world.names("replicasets").await;
+    let url = format!("{}?propagationPolicy=Orphan", path("deployments", "web"));
+    world.0.done("DELETE", &url, Value::Null).await;
+    seconds(2).await;
+    assert_eq!(world.names("pods").await.len(), 2);
+    world
+        .create(
+            "deployments",
+            workload("deployments", "web", json!({ "replicas": 2 })),
+        )
+        .await;
+    seconds(2).await;
+    assert_eq!(world.names("replicasets").await, before);
+    assert_eq!(counts(&world.get("deployments", "web").await), [2; 4]);
+}
