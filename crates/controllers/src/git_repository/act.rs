@@ -27,7 +27,10 @@ pub(super) async fn publish(
 ) -> Result<Published, Failure> {
     let key = declared.key.clone();
     let work = spawn_blocking(move || {
-        let commit = cx.git.fetch(&remote, &revision).map_err(|error| Failure::fetch(&error))?;
+        let commit = cx
+            .git
+            .fetch(&remote, &revision)
+            .map_err(|error| Failure::fetch(&error))?;
         let ignore = Ignore::new(declared.ignore.as_deref());
         let previous = cx.storage.newest(&declared.place);
         let tree = Tree::from_git_after(commit.tree(), &ignore, &Limits::default(), previous.as_ref())
@@ -36,7 +39,10 @@ pub(super) async fn publish(
             .storage
             .publish(&declared.place, &revision.to_string(), &tree)
             .map_err(|error| Failure::storage(&error))?;
-        Ok(Published { stored, summary: commit.summary() })
+        Ok(Published {
+            stored,
+            summary: commit.summary(),
+        })
     });
     work.await.unwrap_or_else(|_| Err(Failure::broken(&key)))
 }

@@ -27,7 +27,12 @@ pub(crate) enum SecretError {
         "failed to configure authentication options: invalid '{protocol}' auth option: '{key}' is required \
          in secret '{namespace}/{name}'"
     )]
-    Key { protocol: &'static str, key: &'static str, namespace: String, name: String },
+    Key {
+        protocol: &'static str,
+        key: &'static str,
+        namespace: String,
+        name: String,
+    },
     #[error(
         "failed to configure authentication options: invalid 'ssh' auth option: 'identity' is required: \
          name a Secret with identity and known_hosts in spec.secretRef"
@@ -36,7 +41,11 @@ pub(crate) enum SecretError {
     #[error(
         "failed to configure authentication options: '{key}' in secret '{namespace}/{name}' is not UTF-8"
     )]
-    Text { key: &'static str, namespace: String, name: String },
+    Text {
+        key: &'static str,
+        namespace: String,
+        name: String,
+    },
     #[error("secretRef '{namespace}/{name}' has github app data but provider is not set to github")]
     GithubApp { namespace: String, name: String },
 }
@@ -62,7 +71,11 @@ pub(crate) fn remote(
     let plain = Remote::new(&declared.url).with_timeout(declared.timeout);
     let ssh = declared.url.starts_with("ssh://");
     let Some(data) = secret else {
-        return if ssh { Err(SecretError::NoSecret) } else { Ok(plain) };
+        return if ssh {
+            Err(SecretError::NoSecret)
+        } else {
+            Ok(plain)
+        };
     };
     let keys = Keys { declared, data };
     if keys.get("githubAppID").is_some() {
@@ -80,7 +93,11 @@ pub(crate) fn remote(
         (Some(_), None) => return Err(keys.required("https", "tls.key")),
         (None, Some(_)) => return Err(keys.required("https", "tls.crt")),
     };
-    Ok(Remote { client_certificate, ca: ca.map(<[u8]>::to_vec), ..remote })
+    Ok(Remote {
+        client_certificate,
+        ca: ca.map(<[u8]>::to_vec),
+        ..remote
+    })
 }
 
 struct Keys<'a> {
@@ -90,8 +107,12 @@ struct Keys<'a> {
 
 impl Keys<'_> {
     fn ssh(&self) -> Result<Credentials, SecretError> {
-        let identity = self.get("identity").ok_or_else(|| self.required("ssh", "identity"))?;
-        let known_hosts = self.get("known_hosts").ok_or_else(|| self.required("ssh", "known_hosts"))?;
+        let identity = self
+            .get("identity")
+            .ok_or_else(|| self.required("ssh", "identity"))?;
+        let known_hosts = self
+            .get("known_hosts")
+            .ok_or_else(|| self.required("ssh", "known_hosts"))?;
         Ok(Credentials::Ssh {
             identity: Secret::new(identity),
             known_hosts: known_hosts.to_vec(),
@@ -112,7 +133,11 @@ impl Keys<'_> {
         };
         let username = std::str::from_utf8(username).map_err(|_| {
             let (namespace, name) = self.place();
-            SecretError::Text { key: "username", namespace, name }
+            SecretError::Text {
+                key: "username",
+                namespace,
+                name,
+            }
         })?;
         Ok(Credentials::Basic {
             username: username.to_owned(),
@@ -122,15 +147,26 @@ impl Keys<'_> {
 
     /// An empty value is no value, as with Flux.
     fn get(&self, key: &str) -> Option<&[u8]> {
-        self.data.get(key).map(|value| &*value.0).filter(|value| !value.is_empty())
+        self.data
+            .get(key)
+            .map(|value| &*value.0)
+            .filter(|value| !value.is_empty())
     }
 
     fn required(&self, protocol: &'static str, key: &'static str) -> SecretError {
         let (namespace, name) = self.place();
-        SecretError::Key { protocol, key, namespace, name }
+        SecretError::Key {
+            protocol,
+            key,
+            namespace,
+            name,
+        }
     }
 
     fn place(&self) -> (String, String) {
-        (self.declared.key.namespace.clone(), self.declared.secret.clone().unwrap_or_default())
+        (
+            self.declared.key.namespace.clone(),
+            self.declared.secret.clone().unwrap_or_default(),
+        )
     }
 }

@@ -47,9 +47,17 @@ impl TryFrom<&GitRepository> for Declared {
             key,
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
-            finalizer: meta.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER),
+            finalizer: meta
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| finalizer == FINALIZER),
             suspend: spec.suspend,
-            requested_at: meta.annotations.as_ref().and_then(|all| all.get(REQUESTED_AT)).cloned(),
+            requested_at: meta
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(REQUESTED_AT))
+                .cloned(),
             url: spec.url.clone(),
             reference: reference(spec),
             ignore: spec.ignore.clone(),
@@ -95,7 +103,10 @@ fn unsupported(spec: &GitRepositorySpec) -> Option<&'static str> {
         (verify.is_some(), "spec.verify"),
         (*recurse_submodules, "spec.recurseSubmodules"),
         (!sparse_checkout.is_empty(), "spec.sparseCheckout"),
-        (provider.is_some_and(|provider| provider != GitProvider::Generic), "spec.provider"),
+        (
+            provider.is_some_and(|provider| provider != GitProvider::Generic),
+            "spec.provider",
+        ),
         (service_account_name.is_some(), "spec.serviceAccountName"),
         (proxy_secret_ref.is_some(), "spec.proxySecretRef"),
     ];

@@ -71,7 +71,7 @@ pub(crate) struct Context {
     pub(crate) queue: Queue<Key>,
     pub(crate) watches: Watches,
     pub(crate) jitter: Jitter,
-    /// Remote repositories are looked at at least this often, whatever their interval.
+    /// How often remote repositories are looked at, in place of their own intervals.
     pub(crate) poll: Option<Duration>,
 }
 
@@ -88,7 +88,11 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         }
     };
     let interval = declared.interval;
-    let mut run = Run { cx: Arc::clone(&cx), object, declared };
+    let mut run = Run {
+        cx: Arc::clone(&cx),
+        object,
+        declared,
+    };
     match run.go().await {
         Ok(outcome) => outcome,
         Err(Stop::Gone) => gone(&cx, &key),
@@ -161,14 +165,17 @@ impl Run {
                 tracing::debug!(key = %self.declared.key, %revision, ?why, "an artifact is made");
                 self.publish(remote, revision, lost).await
             }
-            (Decision::Publish(..), None) => Ok(Outcome::failed_within(self.declared.interval)),
+            (Decision::Publish(..), None) => Ok(Outcome::failed_within(self.interval())),
             (Decision::Fail(failure), _) => self.fail(&failure, None, lost).await,
         }
     }
 
     async fn publish(&mut self, remote: Remote, revision: Revision, lost: bool) -> Result<Outcome, Stop> {
         let text = revision.to_string();
-        let new = self.status().artifact.is_none_or(|artifact| artifact.revision != text);
+        let new = self
+            .status()
+            .artifact
+            .is_none_or(|artifact| artifact.revision != text);
         let shown = new.then_some(&*text);
         let work = act::publish(Arc::clone(&self.cx), Arc::clone(&self.declared), remote, revision);
         match self.patiently(work, shown).await? {
@@ -242,7 +249,11 @@ impl Run {
     }
 
     /// Waits for work, and says in the status that it goes on when it takes long.
-    async fn patiently<T>(&mut self, work: impl Future<Output = T>, revision: Option<&str>) -> Result<T, Stop> {
+    async fn patiently<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        revision: Option<&str>,
+    ) -> Result<T, Stop> {
         let mut work = std::pin::pin!(work);
         match tokio::time::timeout(GRACE, &mut work).await {
             Ok(done) => Ok(done),
@@ -255,8 +266,7 @@ impl Run {
 
     fn interval(&self) -> Duration {
         let remote = self.cx.git.substitute(&self.declared.url).is_none();
-        let poll = self.cx.poll.filter(|_| remote).unwrap_or(Duration::MAX);
-        self.declared.interval.min(poll)
+        self.cx.poll.filter(|_| remote).unwrap_or(self.declared.interval)
     }
 
     fn again(&self) -> Outcome {
@@ -276,14 +286,22 @@ impl Run {
     }
 
     /// Writes what changed of the status, if anything did; how it was before.
-    async fn write(&mut self, what: impl FnOnce(Report<'_>) -> Report<'_>) -> Result<GitRepositoryStatus, Stop> {
+    async fn write(
+        &mut self,
+        what: impl FnOnce(Report<'_>) -> Report<'_>,
+    ) -> Result<GitRepositoryStatus, Stop> {
         let before = self.status();
         let after = what(Report::new(&self.declared, &before, Timestamp::now())).finish();
         let failed = |error| Stop::Failed("status", kube::Error::SerdeError(error));
-        let Some(patch) = merge_patch(&before, &after).map_err(failed)? else { return Ok(before) };
+        let Some(patch) = merge_patch(&before, &after).map_err(failed)? else {
+            return Ok(before);
+        };
         // the uid: a status never goes to an object that took this one's name
         let patch = json!({ "metadata": { "uid": self.object.metadata.uid }, "status": patch });
-        let written = self.api().patch_status(&self.declared.key.name, &params(), &Patch::Merge(patch)).await;
+        let written = self
+            .api()
+            .patch_status(&self.declared.key.name, &params(), &Patch::Merge(patch))
+            .await;
         self.took("status", written)?;
         Ok(before)
     }
@@ -306,7 +324,10 @@ impl Run {
             "finalizers": finalizers,
             "resourceVersion": self.object.metadata.resource_version,
         }});
-        let written = self.api().patch(&self.declared.key.name, &params(), &Patch::Merge(patch)).await;
+        let written = self
+            .api()
+            .patch(&self.declared.key.name, &params(), &Patch::Merge(patch))
+            .await;
         self.took("finalizer", written)
     }
 
@@ -328,7 +349,10 @@ impl Run {
 
     fn tell_artifact(&self, before: &GitRepositoryStatus, published: &Published) {
         let message = format!("stored artifact for commit '{}'", published.summary);
-        let same = before.artifact.as_ref().is_some_and(|artifact| artifact.digest == published.stored.digest);
+        let same = before
+            .artifact
+            .as_ref()
+            .is_some_and(|artifact| artifact.digest == published.stored.digest);
         if !same {
             self.tell(Severity::Normal, "NewArtifact", &message);
         } else if recovered(before, &self.status()) {
@@ -348,12 +372,17 @@ impl Run {
     fn tell(&self, severity: Severity, reason: &str, message: &str) {
         let mut event = Event::about(&*self.object, SOURCE_MANAGER, severity, reason, message);
         if let (Severity::Normal, Some(artifact)) = (severity, self.status().artifact) {
-            event = event.with("revision", artifact.revision).with("digest", artifact.digest);
+            event = event
+                .with("revision", artifact.revision)
+                .with("digest", artifact.digest);
         }
         self.cx.recorder.publish(event);
     }
 }
 
 fn params() -> PatchParams {
-    PatchParams { field_manager: Some(SOURCE_MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(SOURCE_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
 }

@@ -32,20 +32,39 @@ pub(super) async fn observe(
                 Ok(resolved) => resolved.map_err(|error| Failure::resolve(&error)),
                 Err(_) => Err(Failure::broken(&declared.key)),
             };
-            (Seen { artifact, remote: resolved }, Some(remote))
+            (
+                Seen {
+                    artifact,
+                    remote: resolved,
+                },
+                Some(remote),
+            )
         }
-        Err(error) => (Seen { artifact, remote: Err(Failure::secret(&error)) }, None),
+        Err(error) => (
+            Seen {
+                artifact,
+                remote: Err(Failure::secret(&error)),
+            },
+            None,
+        ),
     }
 }
 
 async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitRepositoryStatus) -> Artifact {
-    let Some(artifact) = status.artifact else { return Artifact::None };
+    let Some(artifact) = status.artifact else {
+        return Artifact::None;
+    };
     let (own, place) = (Arc::clone(cx), declared.place.clone());
     let adopted = spawn_blocking(move || {
-        let adopted = own.storage.adopt(&place, &artifact.path, &artifact.digest, &artifact.revision);
+        let adopted = own
+            .storage
+            .adopt(&place, &artifact.path, &artifact.digest, &artifact.revision);
         // what is older than the retention goes also where nothing new is published
         let collected = own.storage.collect(&place);
-        for error in [adopted.as_ref().err(), collected.as_ref().err()].into_iter().flatten() {
+        for error in [adopted.as_ref().err(), collected.as_ref().err()]
+            .into_iter()
+            .flatten()
+        {
             tracing::warn!(%place, error = %chain(error), "the store of artifacts has trouble");
         }
         adopted.ok().flatten().is_some()
@@ -68,11 +87,25 @@ async fn remote(cx: &Context, declared: &Declared) -> Result<Remote, SecretError
     credentials::remote(declared, data.as_ref())
 }
 
-async fn secret(cx: &Context, namespace: &str, name: &str) -> Result<BTreeMap<String, ByteString>, SecretError> {
+async fn secret(
+    cx: &Context,
+    namespace: &str,
+    name: &str,
+) -> Result<BTreeMap<String, ByteString>, SecretError> {
     let (owned_namespace, owned_name) = (namespace.to_owned(), name.to_owned());
-    match Api::<Secret>::namespaced(cx.client.clone(), namespace).get_opt(name).await {
+    match Api::<Secret>::namespaced(cx.client.clone(), namespace)
+        .get_opt(name)
+        .await
+    {
         Ok(Some(secret)) => Ok(secret.data.unwrap_or_default()),
-        Ok(None) => Err(SecretError::Absent { namespace: owned_namespace, name: owned_name }),
-        Err(source) => Err(SecretError::Read { namespace: owned_namespace, name: owned_name, source }),
+        Ok(None) => Err(SecretError::Absent {
+            namespace: owned_namespace,
+            name: owned_name,
+        }),
+        Err(source) => Err(SecretError::Read {
+            namespace: owned_namespace,
+            name: owned_name,
+            source,
+        }),
     }
 }

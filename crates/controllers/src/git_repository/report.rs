@@ -6,7 +6,7 @@
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, remove_condition, set_condition};
 use equate_api::source::{Artifact, GitRepositoryStatus};
 use equate_source::Stored;
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::declared::Declared;
@@ -28,7 +28,12 @@ impl<'a> Report<'a> {
         let mut status = before.clone();
         // with a first word of ours the definition's default goes: it says that nothing was seen
         status.observed_generation = status.observed_generation.or(Some(-1));
-        Self { declared, now, status, answers: true }
+        Self {
+            declared,
+            now,
+            status,
+            answers: true,
+        }
     }
 
     pub(super) fn finish(mut self) -> GitRepositoryStatus {
@@ -51,10 +56,20 @@ impl<'a> Report<'a> {
     #[must_use]
     pub(super) fn progressing(mut self, revision: Option<&str>) -> Self {
         let message = self.progress(revision);
-        self.set(ConditionType::Reconciling, ConditionStatus::True, Reason::Progressing, &message);
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            Reason::Progressing,
+            &message,
+        );
         let ready = condition(&self.status.conditions, ConditionType::Ready);
         if ready.is_none_or(|ready| ready.status == ConditionStatus::Unknown.as_str()) {
-            self.set(ConditionType::Ready, ConditionStatus::Unknown, Reason::Progressing, &message);
+            self.set(
+                ConditionType::Ready,
+                ConditionStatus::Unknown,
+                Reason::Progressing,
+                &message,
+            );
         }
         self.answers = false;
         self
@@ -65,7 +80,12 @@ impl<'a> Report<'a> {
     pub(super) fn stalled(mut self, failure: &Failure) -> Self {
         self.clear(ConditionType::Reconciling);
         self.tell(failure);
-        self.set(ConditionType::Stalled, ConditionStatus::True, failure.reason, &failure.message);
+        self.set(
+            ConditionType::Stalled,
+            ConditionStatus::True,
+            failure.reason,
+            &failure.message,
+        );
         self.status.observed_generation = Some(self.declared.generation);
         self
     }
@@ -75,10 +95,20 @@ impl<'a> Report<'a> {
     pub(super) fn failed(mut self, failure: &Failure, revision: Option<&str>) -> Self {
         let message = self.progress(revision);
         self.clear(ConditionType::Stalled);
-        self.set(ConditionType::Reconciling, ConditionStatus::True, Reason::ProgressingWithRetry, &message);
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            Reason::ProgressingWithRetry,
+            &message,
+        );
         if let (Some(revision), Some(_)) = (revision, &self.status.artifact) {
             let message = format!("new upstream revision '{revision}'");
-            self.set(ConditionType::ArtifactOutdated, ConditionStatus::True, Reason::NewRevision, &message);
+            self.set(
+                ConditionType::ArtifactOutdated,
+                ConditionStatus::True,
+                Reason::NewRevision,
+                &message,
+            );
         }
         self.tell(failure);
         self
@@ -104,7 +134,8 @@ impl<'a> Report<'a> {
     /// There is a new artifact.
     #[must_use]
     pub(super) fn published(mut self, stored: &Stored) -> Self {
-        let updated = stored.updated.round(Unit::Second).unwrap_or(stored.updated);
+        // Kubernetes' times have no fractions: one that had would differ from what is read back
+        let updated = Timestamp::from_second(stored.updated.as_second()).unwrap_or(stored.updated);
         self.status.artifact = Some(Artifact {
             digest: stored.digest.clone(),
             last_update_time: Time(updated),
@@ -135,7 +166,11 @@ impl<'a> Report<'a> {
             self.clear(gone);
         }
         self.status.source_verification_mode = None;
-        let revision = self.status.artifact.as_ref().map_or("", |artifact| &*artifact.revision);
+        let revision = self
+            .status
+            .artifact
+            .as_ref()
+            .map_or("", |artifact| &*artifact.revision);
         let message = format!("stored artifact for revision '{revision}'");
         for done in [ConditionType::ArtifactInStorage, ConditionType::Ready] {
             self.set(done, ConditionStatus::True, Reason::Succeeded, &message);
@@ -152,7 +187,12 @@ impl<'a> Report<'a> {
                 false => self.clear(kind),
             }
         }
-        self.set(ConditionType::Ready, ConditionStatus::False, failure.reason, &failure.message);
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            failure.reason,
+            &failure.message,
+        );
     }
 
     fn progress(&self, revision: Option<&str>) -> String {
@@ -170,7 +210,15 @@ impl<'a> Report<'a> {
 
     fn set(&mut self, of: ConditionType, status: ConditionStatus, reason: Reason, message: &str) {
         let generation = self.declared.generation;
-        set_condition(&mut self.status.conditions, of, status, reason, message, generation, self.now);
+        set_condition(
+            &mut self.status.conditions,
+            of,
+            status,
+            reason,
+            message,
+            generation,
+            self.now,
+        );
     }
 
     fn clear(&mut self, of: ConditionType) {

@@ -1,0 +1,564 @@
+//! The parts as values: what is decided, what opens a repository, what a status says.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use equate_api::meta::{Condition, ConditionType, Reason};
+use equate_api::source::{Artifact as StatusArtifact, GitRepository, GitRepositoryStatus};
+use equate_git::{Credentials, Mirrors, Reference, Remote, Revision, Secret};
+use equate_source::{Stored, Tree};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use super::credentials;
+use super::decide::{Admission, Artifact, Decision, Seen, Why, admit, decide};
+use super::declared::Declared;
+use super::failure::{Failure, chain};
+use super::report::{Report, recovered};
+
+mod run;
+
+const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
+const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
+
+fn merge(mut into: Value, from: Value) -> Value {
+    if let (Value::Object(into), Value::Object(from)) = (&mut into, from) {
+        into.extend(from);
+    }
+    into
+}
+
+fn object(metadata: Value, spec: Value) -> GitRepository {
+    let metadata = merge(
+        json!({ "name": "fleet", "namespace": "flux-system", "generation": 2,
+            "finalizers": ["finalizers.fluxcd.io"] }),
+        metadata,
+    );
+    let spec = merge(
+        json!({ "url": "https://example.org/fleet.git", "interval": "1m" }),
+        spec,
+    );
+    serde_json::from_value(json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "GitRepository",
+        "metadata": metadata,
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn declared(spec: Value) -> Declared {
+    Declared::try_from(&object(json!({}), spec)).unwrap()
+}
+
+fn artifact(revision: &str) -> StatusArtifact {
+    StatusArtifact {
+        digest: "sha256:abc".to_owned(),
+        last_update_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
+        metadata: BTreeMap::new(),
+        path: "gitrepository/flux-system/fleet/1.tar.gz".to_owned(),
+        revision: revision.to_owned(),
+        size: Some(7),
+        url: "http://old/gitrepository/flux-system/fleet/1.tar.gz".to_owned(),
+    }
+}
+
+fn failure(retry: bool) -> Failure {
+    Failure {
+        condition: Some(ConditionType::FetchFailed),
+        reason: Reason::GitOperationFailed,
+        message: "no answer".to_owned(),
+        retry,
+    }
+}
+
+#[test]
+fn the_object_itself_decides_first() {
+    let check = |metadata: Value, spec: Value, expected: Admission| {
+        let declared = Declared::try_from(&object(metadata, spec)).unwrap();
+        assert_eq!(admit(&declared), expected);
+    };
+    let stall = |field: &str| Admission::Stall(Failure::unsupported(field));
+    let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    check(json!({}), json!({}), Admission::Look);
+    check(
+        json!({}),
+        json!({ "suspend": true, "verify": { "secretRef": { "name": "k" } } }),
+        Admission::Rest,
+    );
+    check(deleting.clone(), json!({ "suspend": true }), Admission::Delete);
+    check(
+        deleting,
+        json!({ "include": [{ "repository": { "name": "a" } }] }),
+        Admission::Delete,
+    );
+    check(
+        json!({}),
+        json!({ "include": [{ "repository": { "name": "a" } }] }),
+        stall("spec.include"),
+    );
+    check(
+        json!({}),
+        json!({ "verify": { "secretRef": { "name": "k" } } }),
+        stall("spec.verify"),
+    );
+    check(
+        json!({}),
+        json!({ "recurseSubmodules": true }),
+        stall("spec.recurseSubmodules"),
+    );
+    check(json!({}), json!({ "recurseSubmodules": false }), Admission::Look);
+    check(
+        json!({}),
+        json!({ "sparseCheckout": ["a"] }),
+        stall("spec.sparseCheckout"),
+    );
+    check(json!({}), json!({ "provider": "generic" }), Admission::Look);
+    check(json!({}), json!({ "provider": "github" }), stall("spec.provider"));
+    check(
+        json!({}),
+        json!({ "provider": "aws", "serviceAccountName": "a" }),
+        stall("spec.provider"),
+    );
+    check(
+        json!({}),
+        json!({ "proxySecretRef": { "name": "p" } }),
+        stall("spec.proxySecretRef"),
+    );
+}
+
+#[test]
+fn an_artifact_is_made_when_something_is_different() {
+    let status = GitRepositoryStatus {
+        artifact: Some(artifact(FIRST)),
+        observed_ignore: Some("*.md".to_owned()),
+        ..GitRepositoryStatus::default()
+    };
+    let other = |change: fn(&mut GitRepositoryStatus)| {
+        let mut status = status.clone();
+        change(&mut status);
+        status
+    };
+    let check = |ignore: Value, status: &GitRepositoryStatus, artifact, remote: &str, expected: &str| {
+        let remote = remote.parse::<Revision>().map_err(|_| failure(true));
+        let decision = decide(
+            &declared(json!({ "ignore": ignore })),
+            status,
+            &Seen { artifact, remote },
+        );
+        let shown = match decision {
+            Decision::Keep => "keep".to_owned(),
+            Decision::Publish(revision, why) => format!("{why:?} {revision}"),
+            Decision::Fail(failure) => failure.message,
+        };
+        assert_eq!(shown, expected);
+    };
+    use Artifact::{Lost, None as Nothing, Stored};
+    let same = json!("*.md");
+    check(same.clone(), &status, Stored, FIRST, "keep");
+    check(
+        same.clone(),
+        &status,
+        Stored,
+        SECOND,
+        &format!("{:?} {SECOND}", Why::Revision),
+    );
+    check(
+        same.clone(),
+        &status,
+        Lost,
+        FIRST,
+        &format!("{:?} {FIRST}", Why::Lost),
+    );
+    check(
+        json!("*.txt"),
+        &status,
+        Stored,
+        FIRST,
+        &format!("{:?} {FIRST}", Why::Content),
+    );
+    check(
+        json!(null),
+        &status,
+        Stored,
+        FIRST,
+        &format!("{:?} {FIRST}", Why::Content),
+    );
+    let none = other(|status| status.artifact = None);
+    check(
+        same.clone(),
+        &none,
+        Nothing,
+        FIRST,
+        &format!("{:?} {FIRST}", Why::First),
+    );
+    // the same commit, found another way
+    let tag = FIRST.replace("main", "v1.0.0");
+    check(
+        same.clone(),
+        &status,
+        Stored,
+        &tag,
+        &format!("{:?} {tag}", Why::Revision),
+    );
+    // what Flux made of fields that are no longer there
+    let submodules = other(|status| status.observed_recurse_submodules = true);
+    check(
+        same.clone(),
+        &submodules,
+        Stored,
+        FIRST,
+        &format!("{:?} {FIRST}", Why::Content),
+    );
+    let sparse = other(|status| status.observed_sparse_checkout = vec!["a".to_owned()]);
+    check(
+        same.clone(),
+        &sparse,
+        Stored,
+        FIRST,
+        &format!("{:?} {FIRST}", Why::Content),
+    );
+    // nothing is known: nothing is done, whatever there is
+    for artifact in [Stored, Lost, Nothing] {
+        check(json!(null), &status, artifact, "unreadable", "no answer");
+    }
+}
+
+#[test]
+fn a_reference_is_passed_on_whole() {
+    let given = json!({ "branch": "b", "tag": "t", "semver": ">1", "name": "refs/x", "commit": "c" });
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        declared(json!({ "ref": given })).reference,
+        Reference {
+            branch: text("b"),
+            tag: text("t"),
+            semver: text(">1"),
+            name: text("refs/x"),
+            commit: text("c")
+        }
+    );
+    assert_eq!(declared(json!({})).reference, Reference::default());
+}
+
+#[test]
+fn a_secret_opens_what_the_url_speaks() {
+    let check = |url: &str, secret: Option<&[(&str, &str)]>, expected: Result<Remote, &str>| {
+        let declared = declared(json!({ "url": url, "timeout": "7s", "secretRef": { "name": "key" } }));
+        let data = secret.map(|data| {
+            data.iter()
+                .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+                .collect()
+        });
+        let opened = credentials::remote(&declared, data.as_ref())
+            .map_err(|error| format!("{}: {}", error.reason().as_str(), chain(&error)));
+        assert_eq!(opened, expected.map_err(str::to_owned), "{url} {secret:?}");
+    };
+    let (https, http, ssh) = ("https://h/x", "http://h/x", "ssh://git@h/x");
+    let plain = |url: &str| Remote::new(url).with_timeout(Duration::from_secs(7));
+    let basic = |url: &str, password: &str| {
+        let credentials = Credentials::Basic {
+            username: "me".to_owned(),
+            password: Secret::new(password),
+        };
+        Ok(plain(url).with_credentials(credentials))
+    };
+    let bearer = plain(https).with_credentials(Credentials::Bearer(Secret::new("token")));
+    let key = |passphrase: Option<&str>| {
+        Ok(plain(ssh).with_credentials(Credentials::Ssh {
+            identity: Secret::new("I"),
+            known_hosts: b"H".to_vec(),
+            passphrase: passphrase.map(Secret::new),
+        }))
+    };
+    check(https, None, Ok(plain(https)));
+    check(https, Some(&[]), Ok(plain(https)));
+    check(
+        https,
+        Some(&[("username", "me"), ("password", "pw")]),
+        basic(https, "pw"),
+    );
+    check(
+        http,
+        Some(&[("username", "me"), ("password", "pw")]),
+        basic(http, "pw"),
+    );
+    check(https, Some(&[("username", "me")]), basic(https, ""));
+    check(
+        https,
+        Some(&[("bearerToken", "token"), ("username", "me")]),
+        Ok(bearer.clone()),
+    );
+    check(
+        https,
+        Some(&[("ca.crt", "C"), ("caFile", "F")]),
+        Ok(plain(https).with_ca("C")),
+    );
+    check(
+        https,
+        Some(&[("caFile", "F"), ("bearerToken", "token")]),
+        Ok(bearer.with_ca("F")),
+    );
+    let client = Remote {
+        client_certificate: Some(Secret::new("C\nK")),
+        ..plain(https)
+    };
+    check(https, Some(&[("tls.crt", "C"), ("tls.key", "K")]), Ok(client));
+    check(
+        https,
+        Some(&[("password", "pw")]),
+        Err(
+            "AuthenticationFailed: failed to configure authentication options: invalid 'https' auth option: \
+             'username' is required in secret 'flux-system/key'",
+        ),
+    );
+    check(
+        https,
+        Some(&[("tls.crt", "C")]),
+        Err(
+            "AuthenticationFailed: failed to configure authentication options: invalid 'https' auth option: \
+             'tls.key' is required in secret 'flux-system/key'",
+        ),
+    );
+    check(ssh, Some(&[("identity", "I"), ("known_hosts", "H")]), key(None));
+    check(
+        ssh,
+        Some(&[("identity", "I"), ("known_hosts", "H"), ("password", "pw")]),
+        key(Some("pw")),
+    );
+    check(
+        ssh,
+        None,
+        Err(
+            "AuthenticationFailed: failed to configure authentication options: invalid 'ssh' auth option: \
+             'identity' is required: name a Secret with identity and known_hosts in spec.secretRef",
+        ),
+    );
+    check(
+        ssh,
+        Some(&[("identity", "I"), ("known_hosts", "")]),
+        Err(
+            "AuthenticationFailed: failed to configure authentication options: invalid 'ssh' auth option: \
+             'known_hosts' is required in secret 'flux-system/key'",
+        ),
+    );
+    check(
+        https,
+        Some(&[("githubAppID", "1"), ("githubAppPrivateKey", "K")]),
+        Err(
+            "InvalidProviderConfiguration: secretRef 'flux-system/key' has github app data but provider is \
+             not set to github",
+        ),
+    );
+}
+
+/// What git says of a URL or reference that can never work ends the tries; what may change does not.
+#[test]
+fn what_can_never_work_is_not_tried_again() {
+    let place = tempfile::tempdir().unwrap();
+    let mirrors = Mirrors::new(place.path(), equate_git::Limits::default())
+        .instead_of("https://h/absent", &place.path().join("absent"));
+    let check = |url: &str, reference: Reference, expected: &str| {
+        let error = mirrors.resolve(&Remote::new(url), &reference).unwrap_err();
+        let failure = Failure::resolve(&error);
+        let shown = format!(
+            "{} {} {}",
+            failure.reason.as_str(),
+            failure.retry,
+            failure.message
+        );
+        assert!(shown.starts_with(expected), "{shown}");
+    };
+    let beginning = "failed to checkout and determine revision: ";
+    check(
+        "ftp://h/x",
+        Reference::default(),
+        &format!("URLInvalid false {beginning}"),
+    );
+    check(
+        "https://h/x",
+        Reference::commit("not an id"),
+        &format!("GitOperationFailed false {beginning}"),
+    );
+    check(
+        "https://h/absent",
+        Reference::default(),
+        &format!("GitOperationFailed true {beginning}"),
+    );
+}
+
+/// One line for the status, then one for each condition.
+fn check_status(status: &GitRepositoryStatus, expected: &[&str]) {
+    let show = |condition: &Condition| {
+        format!(
+            "{}={} {} {}: {}",
+            condition.type_,
+            condition.status,
+            condition.reason,
+            condition.observed_generation.unwrap_or_default(),
+            condition.message
+        )
+    };
+    let head = format!(
+        "artifact {:?} observed {:?} ignore {:?} handled {:?}",
+        status.artifact.as_ref().map(|artifact| &*artifact.revision),
+        status.observed_generation,
+        status.observed_ignore,
+        status.last_handled_reconcile_at,
+    );
+    let lines: Vec<String> = std::iter::once(head)
+        .chain(status.conditions.iter().map(show))
+        .collect();
+    assert_eq!(lines.join("\n"), expected.join("\n"));
+}
+
+fn stored(revision: &str) -> Stored {
+    Stored {
+        path: "gitrepository/flux-system/fleet/2.tar.gz".to_owned(),
+        url: "http://new/gitrepository/flux-system/fleet/2.tar.gz".to_owned(),
+        digest: "sha256:def".to_owned(),
+        size: 9,
+        revision: revision.to_owned(),
+        updated: "2026-01-02T00:00:00.75Z".parse().unwrap(),
+        tree: Tree::empty(),
+    }
+}
+
+#[test]
+fn a_status_says_what_flux_would_say() {
+    let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+    let metadata = json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } });
+    let declared = Declared::try_from(&object(metadata, json!({ "ignore": "*.md" }))).unwrap();
+    let nothing = GitRepositoryStatus {
+        observed_generation: Some(-1),
+        ..GitRepositoryStatus::default()
+    };
+    let report = |before: &GitRepositoryStatus| Report::new(&declared, before, now);
+
+    let waiting = report(&nothing).progressing(None).finish();
+    check_status(
+        &waiting,
+        &[
+            r#"artifact None observed Some(-1) ignore None handled None"#,
+            "Reconciling=True Progressing 2: processing object: new generation -1 -> 2",
+            "Ready=Unknown Progressing 2: processing object: new generation -1 -> 2",
+        ],
+    );
+
+    let failed = report(&waiting).failed(&failure(true), None).finish();
+    check_status(
+        &failed,
+        &[
+            r#"artifact None observed Some(-1) ignore None handled Some("now")"#,
+            "Reconciling=True ProgressingWithRetry 2: processing object: new generation -1 -> 2",
+            "Ready=False GitOperationFailed 2: no answer",
+            "FetchFailed=True GitOperationFailed 2: no answer",
+        ],
+    );
+    // the same again is the same: nothing to write
+    assert_eq!(report(&failed).failed(&failure(true), None).finish(), failed);
+
+    let ready = report(&failed).published(&stored(FIRST)).finish();
+    check_status(
+        &ready,
+        &[
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!("Ready=True Succeeded 2: stored artifact for revision '{FIRST}'"),
+            &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),
+        ],
+    );
+    assert!(recovered(&failed, &ready) && !recovered(&ready, &ready));
+    let published = ready.artifact.as_ref().unwrap();
+    assert_eq!(
+        serde_json::to_value(published).unwrap(),
+        json!({
+            "digest": "sha256:def",
+            "lastUpdateTime": "2026-01-02T00:00:00Z",
+            "path": "gitrepository/flux-system/fleet/2.tar.gz",
+            "revision": FIRST,
+            "size": 9,
+            "url": "http://new/gitrepository/flux-system/fleet/2.tar.gz",
+        })
+    );
+    let url = |path: &str| format!("http://new/{path}");
+    assert_eq!(report(&ready).kept(url).finish(), ready);
+    let moved = report(&ready)
+        .kept(|path| format!("http://elsewhere/{path}"))
+        .finish();
+    assert!(moved.artifact.unwrap().url.starts_with("http://elsewhere/"));
+
+    let fetching = report(&ready).failed(&failure(true), None).finish();
+    check_status(
+        &fetching,
+        &[
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            "Reconciling=True ProgressingWithRetry 2: reconciliation in progress",
+            "Ready=False GitOperationFailed 2: no answer",
+            &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),
+            "FetchFailed=True GitOperationFailed 2: no answer",
+        ],
+    );
+    let full = Failure {
+        condition: Some(ConditionType::StorageOperationFailed),
+        reason: Reason::ArchiveOperationFailed,
+        message: "no space left".to_owned(),
+        retry: true,
+    };
+    let storing = report(&fetching).failed(&full, Some(SECOND)).finish();
+    check_status(
+        &storing,
+        &[
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!(
+                "Reconciling=True ProgressingWithRetry 2: building artifact: new upstream revision '{SECOND}'"
+            ),
+            "Ready=False ArchiveOperationFailed 2: no space left",
+            &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),
+            &format!("ArtifactOutdated=True NewRevision 2: new upstream revision '{SECOND}'"),
+            "StorageOperationFailed=True ArchiveOperationFailed 2: no space left",
+        ],
+    );
+    assert_eq!(report(&storing).kept(url).finish(), ready);
+
+    let lost = report(&ready).lost().failed(&failure(true), None).finish();
+    check_status(
+        &lost,
+        &[
+            r#"artifact None observed Some(2) ignore Some("*.md") handled Some("now")"#,
+            "Reconciling=True ProgressingWithRetry 2: building artifact",
+            "Ready=False GitOperationFailed 2: no answer",
+            "FetchFailed=True GitOperationFailed 2: no answer",
+        ],
+    );
+
+    let stalled = report(&fetching)
+        .stalled(&Failure::unsupported("spec.include"))
+        .finish();
+    let words = "spec.include is not supported yet: the repository is not fetched, and the last artifact stays, \
+                 until the field is removed";
+    check_status(
+        &stalled,
+        &[
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!("Stalled=True Unsupported 2: {words}"),
+            &format!("Ready=False Unsupported 2: {words}"),
+            &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),
+        ],
+    );
+    assert_eq!(
+        report(&stalled).published(&stored(FIRST)).finish().conditions,
+        ready.conditions
+    );
+
+    // suspended: seen, and that is all
+    let rested = report(&GitRepositoryStatus {
+        observed_generation: Some(1),
+        ..fetching.clone()
+    })
+    .rested()
+    .finish();
+    assert_eq!(rested, fetching);
+    assert_eq!(report(&nothing).rested().finish().observed_generation, Some(-1));
+}

@@ -1,0 +1,493 @@
+//! Whole runs: a real repository, the embedded API, the real store.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_api::meta::{ConditionType, condition};
+use equate_api::source::{GitRepository, GitRepositoryStatus};
+use equate_git::{Limits, Mirrors};
+use equate_source::{Retention, Storage};
+use equate_testkit::cluster::EmbeddedCluster;
+use equate_testkit::eventually::eventually;
+use equate_testkit::faults::Faults;
+use equate_testkit::git::{Guard, Repository};
+use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::{Context, Watches, reconcile};
+use super::object;
+use crate::Key;
+use crate::runtime::backoff::Jitter;
+use crate::runtime::events::{Limits as EventLimits, Recorder};
+use crate::runtime::feed::Pace;
+use crate::runtime::mirror::{Change, Mirror};
+use crate::runtime::queue::{Queue, Settings};
+use crate::runtime::wake::Reason;
+
+/// Long enough for a machine that does something else as well.
+const DEADLINE: Duration = Duration::from_secs(60);
+const URL: &str = "https://local.invalid/fleet";
+
+/// A cluster, a repository, and a controller that can be started again.
+struct Session {
+    cluster: EmbeddedCluster,
+    repository: Repository,
+    faults: Faults,
+    folder: tempfile::TempDir,
+}
+
+/// A running controller; ends when it is dropped.
+struct Running {
+    queue: Queue<Key>,
+    storage: Storage,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Session {
+    async fn start() -> Session {
+        let cluster = EmbeddedCluster::builder().build().await.unwrap();
+        let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+        definitions
+            .create(&PostParams::default(), &GitRepository::crd())
+            .await
+            .unwrap();
+        let namespace: Namespace =
+            serde_json::from_value(json!({ "metadata": { "name": "flux-system" } })).unwrap();
+        Api::all(cluster.client())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+        Session {
+            cluster,
+            repository: Repository::init().unwrap(),
+            faults: Faults::seeded(1),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn run(&self) -> Running {
+        let client = self.faults.wrap(&self.cluster.client());
+        let queue: Queue<Key> = Queue::new(Settings {
+            jitter: Jitter::none(),
+            ..Settings::default()
+        });
+        let woken = queue.clone();
+        let changed = move |change: Change<GitRepository>| {
+            if let Some(reason) = change.what.reason() {
+                woken.wake(change.key, reason);
+            }
+        };
+        let storage = Storage::open(self.artifacts(), "http://source:9090", Retention::default()).unwrap();
+        let context = Arc::new(Context {
+            repositories: Mirror::start(client.clone(), Pace::default(), changed),
+            git: Mirrors::new(self.folder.path().join("git"), Limits::default())
+                .instead_of(URL, self.repository.path()),
+            storage: storage.clone(),
+            recorder: Recorder::start(client.clone(), EventLimits::default()),
+            client,
+            queue: queue.clone(),
+            watches: Watches::default(),
+            jitter: Jitter::none(),
+            poll: None,
+        });
+        let running = queue.clone();
+        let task = tokio::spawn(async move {
+            let handler = |key, reasons| reconcile(Arc::clone(&context), key, reasons);
+            running.run(CancellationToken::new(), handler).await;
+        });
+        Running {
+            queue,
+            storage,
+            _task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    fn artifacts(&self) -> PathBuf {
+        self.folder.path().join("artifacts")
+    }
+
+    fn api(&self) -> Api<GitRepository> {
+        Api::namespaced(self.cluster.client(), "flux-system")
+    }
+
+    async fn create(&self, spec: Value) {
+        let mut new = object(json!({ "generation": null, "finalizers": [] }), spec);
+        new.metadata.generation = None;
+        let api = self.api();
+        let create = async || api.create(&PostParams::default(), &new).await.map(drop);
+        eventually("GitRepositories are served", DEADLINE, create).await;
+    }
+
+    async fn patch(&self, patch: Value) {
+        self.api()
+            .patch("fleet", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    /// Waits until `Ready` says this, in this order of reason and message.
+    async fn ready(&self, reason: &str, message: &str) -> GitRepositoryStatus {
+        let api = self.api();
+        eventually(&format!("Ready says {reason} {message}"), DEADLINE, async || {
+            let object = api.get("fleet").await.map_err(|error| error.to_string())?;
+            let status = object.status.unwrap_or_default();
+            let ready = condition(&status.conditions, ConditionType::Ready);
+            let said = ready.map(|ready| (&*ready.reason, &*ready.message));
+            match said {
+                Some((own, text)) if own == reason && text.contains(message) => Ok(status),
+                _ => Err(format!("{said:?}")),
+            }
+        })
+        .await
+    }
+
+    /// Waits until the artifact is of this commit.
+    async fn artifact_of(&self, commit: &str) -> GitRepositoryStatus {
+        self.ready(
+            "Succeeded",
+            &format!("stored artifact for revision 'main@sha1:{commit}'"),
+        )
+        .await
+    }
+
+    async fn events(&self) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.cluster.client(), "flux-system");
+        let list = events.list(&ListParams::default()).await.unwrap();
+        list.items
+            .into_iter()
+            .map(|event| {
+                let revision = event.metadata.annotations.unwrap_or_default();
+                let revision = revision.get("source.toolkit.fluxcd.io/revision").cloned();
+                format!(
+                    "{} {} {} {revision:?}",
+                    event.type_.unwrap_or_default(),
+                    event.reason.unwrap_or_default(),
+                    event.message.unwrap_or_default()
+                )
+            })
+            .collect()
+    }
+
+    async fn event(&self, expected: &str) {
+        eventually(&format!("event {expected}"), DEADLINE, async || {
+            let events = self.events().await;
+            if events.iter().any(|event| event == expected) {
+                Ok(())
+            } else {
+                Err(format!("{events:#?}"))
+            }
+        })
+        .await;
+    }
+}
+
+impl Running {
+    fn key() -> Key {
+        Key::new("flux-system", "fleet")
+    }
+
+    /// Waits until the controller has nothing to do.
+    async fn idle(&self) {
+        eventually("nothing runs", DEADLINE, async || {
+            let counts = self.queue.counts();
+            if counts.idle() {
+                Ok(())
+            } else {
+                Err(format!("{counts:?}"))
+            }
+        })
+        .await;
+    }
+
+    /// Has a run and waits for its end.
+    async fn once_more(&self) {
+        self.idle().await;
+        let before = self.queue.counts().runs;
+        self.queue.wake(Self::key(), Reason::Interval);
+        eventually("another run", DEADLINE, async || {
+            let counts = self.queue.counts();
+            if counts.runs > before && counts.idle() {
+                Ok(())
+            } else {
+                Err(format!("{counts:?}"))
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repository_becomes_an_artifact_that_follows_it() {
+    let session = Session::start().await;
+    let first = session
+        .repository
+        .commit(&[("app/a.yaml", Some("a: 1\n")), ("logo.png", Some("png"))])
+        .unwrap();
+    let running = session.run();
+    session
+        .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
+        .await;
+
+    let status = session.artifact_of(&first).await;
+    let artifact = status.artifact.unwrap();
+    let path = format!("gitrepository/flux-system/fleet/{first}.tar.gz");
+    assert_eq!(
+        (&*artifact.path, artifact.url),
+        (&*path, format!("http://source:9090/{path}"))
+    );
+    let tree = running.storage.tree(&artifact.digest).unwrap();
+    assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 1\n");
+    assert!(tree.entry("logo.png").is_none());
+    let archive = fs::metadata(session.artifacts().join(&path)).unwrap();
+    assert_eq!(artifact.size, i64::try_from(archive.len()).ok());
+    assert_eq!(status.observed_generation, Some(1));
+    let own = session.api().get("fleet").await.unwrap();
+    assert_eq!(
+        own.metadata.finalizers.unwrap_or_default(),
+        ["finalizers.fluxcd.io"]
+    );
+    session
+        .event(&format!(
+            "Normal NewArtifact stored artifact for commit 'change' Some(\"main@sha1:{first}\")"
+        ))
+        .await;
+
+    // what did not change costs no write
+    running.idle().await;
+    let writes = session.faults.writes();
+    running.once_more().await;
+    assert_eq!(session.faults.writes(), writes);
+
+    // a commit wakes it: the interval is an hour
+    let second = session
+        .repository
+        .commit(&[("app/a.yaml", Some("a: 2\n"))])
+        .unwrap();
+    let status = session.artifact_of(&second).await;
+    let tree = running.storage.tree(&status.artifact.unwrap().digest).unwrap();
+    assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 2\n");
+
+    // other files of the same commit
+    session.patch(json!({ "spec": { "ignore": "*.none" } })).await;
+    eventually("the logo is part of the artifact", DEADLINE, async || {
+        let status = session
+            .api()
+            .get("fleet")
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default();
+        let digest = status
+            .artifact
+            .map(|artifact| artifact.digest)
+            .unwrap_or_default();
+        let tree = running.storage.tree(&digest);
+        let logo = tree.is_some_and(|tree| tree.entry("logo.png").is_some());
+        match (
+            logo,
+            &*status.observed_ignore.unwrap_or_default(),
+            status.observed_generation,
+        ) {
+            (true, "*.none", Some(2)) => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        }
+    })
+    .await;
+
+    session
+        .patch(json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } }))
+        .await;
+    eventually("the run is answered", DEADLINE, async || {
+        let status = session
+            .api()
+            .get("fleet")
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default();
+        match status.last_handled_reconcile_at.as_deref() {
+            Some("now") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+
+    session
+        .api()
+        .delete("fleet", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("it is gone", DEADLINE, async || {
+        match session.api().get_opt("fleet").await.unwrap() {
+            None => Ok(()),
+            Some(left) => Err(format!("{:?}", left.metadata)),
+        }
+    })
+    .await;
+    assert!(
+        !session
+            .artifacts()
+            .join("gitrepository/flux-system/fleet")
+            .exists()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_leaves_the_artifact() {
+    let session = Session::start().await;
+    let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let running = session.run();
+    session
+        .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
+        .await;
+    let before = session.artifact_of(&first).await;
+    let digest = before.artifact.as_ref().unwrap().digest.clone();
+
+    session.repository.set_branch("kept", &first).unwrap();
+    session.repository.delete_branch("main").unwrap();
+    let status = session
+        .ready("GitOperationFailed", "failed to checkout and determine revision")
+        .await;
+    assert_eq!(status.artifact, before.artifact);
+    assert!(running.storage.tree(&digest).is_some());
+    let failed = condition(&status.conditions, ConditionType::FetchFailed).unwrap();
+    assert!(failed.message.contains("main"), "{}", failed.message);
+
+    session.repository.set_branch("main", &first).unwrap();
+    let status = session.artifact_of(&first).await;
+    assert_eq!(status.artifact, before.artifact);
+    assert!(condition(&status.conditions, ConditionType::FetchFailed).is_none());
+    session
+        .event(&format!(
+            "Normal Succeeded stored artifact for commit 'main@sha1:{first}' Some(\"main@sha1:{first}\")"
+        ))
+        .await;
+
+    session
+        .patch(json!({ "spec": { "recurseSubmodules": true } }))
+        .await;
+    let status = session.ready("Unsupported", "spec.recurseSubmodules").await;
+    assert_eq!(
+        (status.artifact, status.observed_generation),
+        (before.artifact.clone(), Some(2))
+    );
+    session
+        .patch(json!({ "spec": { "recurseSubmodules": null, "suspend": true } }))
+        .await;
+    session.repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
+    eventually("the suspension is seen", DEADLINE, async || {
+        let status = session
+            .api()
+            .get("fleet")
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default();
+        match status.observed_generation {
+            Some(3) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    running.once_more().await;
+    let rested = session.api().get("fleet").await.unwrap().status.unwrap();
+    assert_eq!(rested.artifact, before.artifact);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_keeps_what_is_whole() {
+    let session = Session::start().await;
+    let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    session
+        .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
+        .await;
+    let running = session.run();
+    let before = session.artifact_of(&first).await;
+    running.idle().await;
+    drop(running);
+
+    let writes = session.faults.writes();
+    let running = session.run();
+    running.once_more().await;
+    assert_eq!(session.faults.writes(), writes, "what is whole is not made again");
+    let artifact = before.artifact.clone().unwrap();
+    assert!(running.storage.tree(&artifact.digest).is_some());
+    drop(running);
+
+    let path = session.artifacts().join(&artifact.path);
+    fs::write(&path, "damaged").unwrap();
+    let running = session.run();
+    eventually("the artifact is made again", DEADLINE, async || {
+        let length = fs::metadata(&path).map(|file| file.len()).unwrap_or_default();
+        if i64::try_from(length).ok() == artifact.size {
+            Ok(())
+        } else {
+            Err(length)
+        }
+    })
+    .await;
+    let after = session.artifact_of(&first).await.artifact.unwrap();
+    assert_eq!(
+        (after.digest, after.path),
+        (artifact.digest.clone(), artifact.path)
+    );
+    assert!(running.storage.tree(&artifact.digest).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_private_repository_is_opened_by_its_secret() {
+    // once for the process; that somebody else did is as well
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let session = Session::start().await;
+    let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let guard = Guard::Basic("me".to_owned(), "s3cret".to_owned());
+    let Some(server) = session.repository.serve(guard, false).unwrap() else {
+        return;
+    };
+    let _running = session.run();
+    let spec = json!({
+        "url": server.url(), "ref": { "branch": "main" }, "interval": "1h", "secretRef": { "name": "key" },
+    });
+    session.create(spec).await;
+    session
+        .ready("AuthenticationFailed", "failed to get secret 'flux-system/key'")
+        .await;
+
+    let secrets: Api<Secret> = Api::namespaced(session.cluster.client(), "flux-system");
+    let secret = |password: &str| -> Secret {
+        let data = json!({ "username": "me", "password": password });
+        serde_json::from_value(json!({ "metadata": { "name": "key" }, "stringData": data })).unwrap()
+    };
+    secrets
+        .create(&PostParams::default(), &secret("wrong"))
+        .await
+        .unwrap();
+    session
+        .ready(
+            "AuthenticationFailed",
+            "failed to checkout and determine revision",
+        )
+        .await;
+    secrets
+        .patch(
+            "key",
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "stringData": { "password": "s3cret" } })),
+        )
+        .await
+        .unwrap();
+    session.artifact_of(&first).await;
+    let said = format!(
+        "{:?} {:?}",
+        session.events().await,
+        session.api().get("fleet").await.unwrap()
+    );
+    assert!(!said.contains("s3cret") && !said.contains("wrong"), "{said}");
+}
