@@ -89,7 +89,8 @@ impl Run<'_> {
         let patch = merge_patch(&before, &after).map_err(|error| Stop::Failed(error.into()))?;
         let Some(patch) = patch else { return Ok(()) };
         count(&self.cx.tally.status_patches, 1);
-        let patch = Patch::Merge(json!({ "status": patch }));
+        // the uid: a status never goes to an object that took this one's name
+        let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.metadata.uid }, "status": patch }));
         let written = self.api().patch_status(&self.key.name, &params(), &patch).await;
         match written {
             Ok(object) => {
