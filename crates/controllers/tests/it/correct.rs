@@ -1,0 +1,66 @@
+//! Deletes an object by hand and sees it come back; edits one and sees it corrected.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use equate_api::meta::ConditionType;
+use equate_testkit::eventually::eventually;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use crate::session::{DEADLINE, Session, config_map, said};
+
+#[tokio::test]
+async fn what_is_deleted_comes_back() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let revision = session.commit(&[]);
+    session.kustomize("apps", "apps", json!({})).await;
+    session.ready("apps", &revision).await;
+    session.delete::<ConfigMap>("default", "a").await;
+    session.value("default", "a", Some("one")).await;
+    session.event("apps", "ConfigMap/default/a created").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn what_is_edited_is_corrected() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let revision = session.commit(&[]);
+    session.kustomize("apps", "apps", json!({})).await;
+    session.ready("apps", &revision).await;
+    session.merge::<ConfigMap>("default", "a", json!({ "data": { "value": "edited", "more": "kept" } })).await;
+    session.value("default", "a", Some("one")).await;
+    // what git does not declare is somebody else's
+    let a: ConfigMap = session.get("default", "a").await.unwrap();
+    assert_eq!(a.data.unwrap_or_default()["more"], "kept");
+    assert!(session.stats().corrections >= 1);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_fight_is_left_and_said() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let revision = session.commit(&[]);
+    session.kustomize("apps", "apps", json!({})).await;
+    session.ready("apps", &revision).await;
+    let fights = AtomicU32::new(0);
+    let fight = async || {
+        let edit = format!("edit {}", fights.fetch_add(1, Ordering::Relaxed));
+        let edit = json!({ "data": { "value": edit } });
+        session.merge::<ConfigMap>("default", "a", edit).await;
+        let status = session.kustomizations().get("apps").await.unwrap().status.unwrap_or_default();
+        let said = said(&status, ConditionType::Drifted);
+        if said.is_empty() { Err(format!("{:?}", session.stats())) } else { Ok(said) }
+    };
+    let said = eventually("the fight is said", DEADLINE, fight).await;
+    assert!(
+        said.starts_with("ConfigMap/default/a is changed again and again by field manager \"somebody\""),
+        "{said}"
+    );
+    // the other one is not stopped, and we do not run after it
+    let edit = json!({ "data": { "value": "last" } });
+    session.merge::<ConfigMap>("default", "a", edit).await;
+    let corrections = session.stats().corrections;
+    session.value("default", "a", Some("one")).await;
+    assert_eq!(session.stats().corrections, corrections + 1, "one correction, after its wait");
+    session.end().await;
+}

@@ -1,0 +1,35 @@
+//! Many Kustomizations read one repository: a commit that touches one builds one.
+
+use serde_json::json;
+
+use crate::session::{Session, config_map};
+
+const MANY: usize = 40;
+
+#[tokio::test]
+async fn a_commit_that_touches_one_builds_one() {
+    let files: Vec<(String, String)> =
+        (0..MANY).map(|n| (format!("app{n}/a.yaml"), config_map(&format!("app{n}"), "one"))).collect();
+    let borrowed: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let session = Session::start(&borrowed).await;
+    let revision = session.commit(&[]);
+    for n in 0..MANY {
+        session.kustomize(&format!("app{n}"), &format!("app{n}"), json!({})).await;
+    }
+    for n in 0..MANY {
+        session.ready(&format!("app{n}"), &revision).await;
+    }
+    let before = session.stats();
+    let revision = session.commit(&[("app7/a.yaml", Some(&*config_map("app7", "two")))]);
+    for n in 0..MANY {
+        session.ready(&format!("app{n}"), &revision).await;
+    }
+    session.value("default", "app7", Some("two")).await;
+    let after = session.stats();
+    let many = u64::try_from(MANY).unwrap();
+    assert_eq!(after.builds - before.builds, 1, "{after:?}");
+    assert_eq!(after.builds_skipped - before.builds_skipped, many - 1, "{after:?}");
+    assert_eq!(after.applies - before.applies, 1, "{after:?}");
+    assert_eq!(after.status_patches - before.status_patches, many, "{after:?}");
+    session.end().await;
+}

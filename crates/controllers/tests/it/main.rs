@@ -1,0 +1,17 @@
+//! The loop as its users see it: a repository, an embedded cluster with simulated workloads, the
+//! real engine between them. One file per promise.
+
+mod apply;
+mod contest;
+mod correct;
+mod delete;
+mod depend;
+mod fan_out;
+mod follow;
+mod health;
+mod own_loop;
+mod prune;
+mod refuse;
+mod rest;
+mod session;
+mod steady;

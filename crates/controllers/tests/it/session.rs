@@ -1,0 +1,343 @@
+//! One session: a repository, a cluster, an engine, and ways to look at them.
+
+use std::time::Duration;
+
+use equate_api::kustomize::{Kustomization, KustomizationStatus};
+use equate_api::meta::{ConditionType, condition};
+use equate_api::source::GitRepository;
+use equate_controllers::{Engine, OwnLoop, Stats};
+use equate_git::{Limits, Mirrors};
+use equate_source::{Retention, Storage};
+use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
+use equate_testkit::eventually::eventually;
+use equate_testkit::faults::Faults;
+use equate_testkit::git::Repository;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, CustomResourceExt, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const URL: &str = "https://local.invalid/fleet";
+/// Long enough for a machine that does something else as well.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+/// Where the engine's own objects are.
+pub(crate) const HOME: &str = "flux-system";
+
+/// A file of a commit, or that it goes.
+pub(crate) type File<'a> = (&'a str, Option<&'a str>);
+
+/// A running session.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) repository: Repository,
+    pub(crate) faults: Faults,
+    engine: Option<Engine>,
+    cluster: EmbeddedCluster,
+    // last: nothing writes there any more
+    folder: TempDir,
+}
+
+/// What a session's engine is told.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) root: Option<OwnLoop>,
+    pub(crate) default_namespace: Option<String>,
+}
+
+impl Session {
+    /// A repository with one commit of these files, a cluster that has the definitions and the
+    /// GitRepository `fleet`, and an engine.
+    pub(crate) async fn start(files: &[(&str, &str)]) -> Session {
+        Self::with(files, Options::default()).await
+    }
+
+    pub(crate) async fn with(files: &[(&str, &str)], options: Options) -> Session {
+        let repository = Repository::init().unwrap();
+        let cluster = EmbeddedCluster::builder()
+            .controllers(Profile {
+                workloads: Some(Simulation::default()),
+                namespace_delay: Duration::ZERO,
+                ..Profile::default()
+            })
+            .build()
+            .await
+            .unwrap();
+        let client = cluster.client();
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = Session {
+            faults: Faults::seeded(1),
+            client,
+            repository,
+            engine: None,
+            cluster,
+            folder,
+        };
+        session.commit(&files.iter().map(|(path, text)| (*path, Some(*text))).collect::<Vec<_>>());
+        session.furnish().await;
+        session.engine(options).await;
+        session
+    }
+
+    async fn furnish(&self) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for definition in [Kustomization::crd(), GitRepository::crd()] {
+            definitions.create(&PostParams::default(), &definition).await.unwrap();
+        }
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(HOME.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        let fleet = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1",
+            "kind": "GitRepository",
+            "metadata": { "name": "fleet", "namespace": HOME },
+            "spec": { "url": URL, "interval": "10m", "ref": { "branch": "main" } },
+        });
+        let create = async || {
+            let fleet: GitRepository = serde_json::from_value(fleet.clone()).unwrap();
+            let repositories: Api<GitRepository> = Api::namespaced(self.client.clone(), HOME);
+            repositories.create(&PostParams::default(), &fleet).await
+        };
+        eventually("GitRepositories are served", DEADLINE, create).await;
+    }
+
+    /// Starts an engine, in place of the one there is.
+    pub(crate) async fn engine(&mut self, options: Options) {
+        self.stop().await;
+        let mirrors = Mirrors::new(self.folder.path().join("git"), Limits::default())
+            .instead_of(URL, self.repository.path());
+        let storage = self.folder.path().join("artifacts");
+        let storage = Storage::open(storage, "http://127.0.0.1:9", Retention::default()).unwrap();
+        let mut builder = Engine::builder(self.faults.wrap(&self.client)).mirrors(mirrors).storage(storage);
+        if let Some(root) = options.root {
+            builder = builder.root(root);
+        }
+        if let Some(namespace) = options.default_namespace {
+            builder = builder.default_namespace(namespace);
+        }
+        self.engine = Some(builder.start().await.unwrap());
+    }
+
+    /// Stops the engine.
+    pub(crate) async fn stop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.stop().await;
+        }
+    }
+
+    /// Stops everything.
+    pub(crate) async fn end(mut self) {
+        self.stop().await;
+        self.cluster.stop().await;
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.engine.as_ref().unwrap().stats()
+    }
+
+    /// Commits; the revision that the engine will call it by.
+    pub(crate) fn commit(&self, files: &[File<'_>]) -> String {
+        format!("main@sha1:{}", self.repository.commit(files).unwrap())
+    }
+
+    /// Makes a Kustomization of a directory: pruning, every ten minutes, unless the spec says otherwise.
+    pub(crate) async fn kustomize(&self, name: &str, path: &str, spec: Value) {
+        let object = kustomization(name, path, spec);
+        let kustomizations = self.kustomizations();
+        kustomizations.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    pub(crate) fn kustomizations(&self) -> Api<Kustomization> {
+        Api::namespaced(self.client.clone(), HOME)
+    }
+
+    /// Changes a Kustomization.
+    pub(crate) async fn patch(&self, name: &str, patch: Value) {
+        self.merge::<Kustomization>(HOME, name, patch).await;
+    }
+
+    /// Changes any object, as the field manager `somebody`.
+    pub(crate) async fn merge<K>(&self, namespace: &str, name: &str, patch: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let params = PatchParams {
+            field_manager: Some("somebody".to_owned()),
+            ..PatchParams::default()
+        };
+        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap()
+    }
+
+    /// Deletes any object, as `kubectl delete` does.
+    pub(crate) async fn delete<K>(&self, namespace: &str, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        api.delete(name, &DeleteParams::background()).await.unwrap();
+    }
+
+    pub(crate) async fn get<K>(&self, namespace: &str, name: &str) -> Option<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        Api::<K>::namespaced(self.client.clone(), namespace).get_opt(name).await.unwrap()
+    }
+
+    /// Waits until a ConfigMap has this value under the key `value`, or none and is gone.
+    pub(crate) async fn value(&self, namespace: &str, name: &str, value: Option<&str>) {
+        let what = format!("ConfigMap {namespace}/{name} is {value:?}");
+        let look = async || {
+            let found: Option<ConfigMap> = self.get(namespace, name).await;
+            let found = found.map(|map| map.data.unwrap_or_default().remove("value").unwrap_or_default());
+            if found.as_deref() == value { Ok(()) } else { Err(format!("{found:?}")) }
+        };
+        eventually(&what, DEADLINE, look).await;
+    }
+
+    /// Waits until a Kustomization's status passes; the status then.
+    pub(crate) async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        passes: impl Fn(&KustomizationStatus) -> bool,
+    ) -> KustomizationStatus {
+        let what = format!("Kustomization {name}: {what}");
+        let look = async || {
+            let object = self.kustomizations().get(name).await.map_err(|error| error.to_string())?;
+            let status = object.status.unwrap_or_default();
+            if passes(&status) { Ok(status) } else { Err(shown(&status)) }
+        };
+        eventually(&what, DEADLINE, look).await
+    }
+
+    /// Waits until a Kustomization is ready at a revision.
+    pub(crate) async fn ready(&self, name: &str, revision: &str) -> KustomizationStatus {
+        let applied = format!("Applied revision: {revision}");
+        let what = format!("ready at {revision}");
+        self.until(name, &what, |status| ready(status) == ("True".to_owned(), applied.clone())).await
+    }
+
+    /// Waits until a Kustomization is not ready for this reason; the message.
+    pub(crate) async fn fails(&self, name: &str, reason: &str) -> String {
+        let what = format!("not ready, {reason}");
+        let passes = |status: &KustomizationStatus| {
+            condition(&status.conditions, ConditionType::Ready)
+                .is_some_and(|ready| ready.status == "False" && ready.reason == reason)
+        };
+        ready(&self.until(name, &what, passes).await).1
+    }
+
+    /// The events of a Kustomization so far: type, reason, message.
+    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), HOME);
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let about = list.items.into_iter().filter(|event| {
+            event.involved_object.name.as_deref() == Some(name)
+                && event.involved_object.kind.as_deref() == Some("Kustomization")
+        });
+        about
+            .map(|event| {
+                let text = |part: Option<String>| part.unwrap_or_default();
+                format!("{} {} {}", text(event.type_), text(event.reason), text(event.message))
+            })
+            .collect()
+    }
+
+    /// Waits for an event that contains this text.
+    pub(crate) async fn event(&self, name: &str, text: &str) {
+        let what = format!("an event of Kustomization {name} with {text:?}");
+        let look = async || {
+            let events = self.events(name).await;
+            if events.iter().any(|event| event.contains(text)) { Ok(()) } else { Err(events.join("\n")) }
+        };
+        eventually(&what, DEADLINE, look).await;
+    }
+}
+
+/// A Kustomization of a directory of `fleet`.
+pub(crate) fn kustomization(name: &str, path: &str, spec: Value) -> Kustomization {
+    let mut object = json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+        "kind": "Kustomization",
+        "metadata": { "name": name, "namespace": HOME },
+        "spec": {
+            "interval": "10m",
+            "path": path,
+            "prune": true,
+            "sourceRef": { "kind": "GitRepository", "name": "fleet" },
+        },
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        object["spec"][field] = value.clone();
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+/// Status and message of `Ready`.
+pub(crate) fn ready(status: &KustomizationStatus) -> (String, String) {
+    let ready = condition(&status.conditions, ConditionType::Ready);
+    ready.map(|ready| (ready.status.clone(), ready.message.clone())).unwrap_or_default()
+}
+
+/// The ids of the inventory.
+pub(crate) fn inventory(status: &KustomizationStatus) -> Vec<String> {
+    let inventory = status.inventory.iter().flat_map(|inventory| &inventory.entries);
+    inventory.map(|entry| entry.id.clone()).collect()
+}
+
+/// A condition's message; empty where it is not there or not true.
+pub(crate) fn said(status: &KustomizationStatus, of: ConditionType) -> String {
+    let found = condition(&status.conditions, of).filter(|condition| condition.status == "True");
+    found.map(|condition| condition.message.clone()).unwrap_or_default()
+}
+
+fn shown(status: &KustomizationStatus) -> String {
+    let lines = status.conditions.iter();
+    let lines: Vec<String> = lines
+        .map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message))
+        .collect();
+    format!("{lines:?}")
+}
+
+/// A ConfigMap in `default` with one value.
+pub(crate) fn config_map(name: &str, value: &str) -> String {
+    document(&json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": name, "namespace": "default" },
+        "data": { "value": value },
+    }))
+}
+
+/// A Deployment of one replica in `default`; what it is annotated with on its pods.
+pub(crate) fn deployment(name: &str, image: &str, annotations: Value) -> String {
+    document(&json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name }, "annotations": annotations },
+                "spec": { "containers": [{ "name": "main", "image": image }] },
+            },
+        },
+    }))
+}
+
+fn document(value: &impl Serialize) -> String {
+    // JSON is YAML
+    serde_json::to_string_pretty(value).unwrap()
+}
