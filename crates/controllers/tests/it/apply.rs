@@ -10,7 +10,10 @@ use crate::session::{Options, Session, config_map, deployment, inventory};
 async fn a_repository_becomes_objects() {
     let web = deployment("web", "example.org/web:1", json!({}));
     let files = [
-        ("apps/kustomization.yaml", "resources: [settings.yaml, web.yaml]\nnamePrefix: shop-\n"),
+        (
+            "apps/kustomization.yaml",
+            "resources: [settings.yaml, web.yaml]\nnamePrefix: shop-\n",
+        ),
         ("apps/settings.yaml", &*config_map("settings", "one")),
         ("apps/web.yaml", &*web),
         ("elsewhere/other.yaml", &*config_map("other", "one")),
@@ -25,7 +28,10 @@ async fn a_repository_becomes_objects() {
     assert_eq!(web.status.unwrap_or_default().available_replicas, Some(1));
     assert_eq!(
         inventory(&status),
-        ["default_shop-settings__ConfigMap", "default_shop-web_apps_Deployment"]
+        [
+            "default_shop-settings__ConfigMap",
+            "default_shop-web_apps_Deployment"
+        ]
     );
     assert!(session.get::<ConfigMap>("default", "other").await.is_none());
 
@@ -41,10 +47,23 @@ async fn a_repository_becomes_objects() {
     assert_eq!(status.last_attempted_revision.as_ref(), Some(&revision));
     assert_eq!(status.observed_generation, Some(1));
     assert_eq!(status.history.len(), 1);
-    assert_eq!(status.history[0].last_reconciled_status, "ReconciliationSucceeded");
+    assert_eq!(
+        status.history[0].last_reconciled_status,
+        "ReconciliationSucceeded"
+    );
     assert_eq!(status.history[0].metadata["revision"], revision);
-    session.event("apps", "Normal Progressing ConfigMap/default/shop-settings created\nDeployment/default/shop-web created").await;
-    session.event("apps", "Normal ReconciliationSucceeded Reconciliation finished in ").await;
+    session
+        .event(
+            "apps",
+            "Normal Progressing ConfigMap/default/shop-settings created\nDeployment/default/shop-web created",
+        )
+        .await;
+    session
+        .event(
+            "apps",
+            "Normal ReconciliationSucceeded Reconciliation finished in ",
+        )
+        .await;
     session.event("apps", "Health check passed in ").await;
     session.end().await;
 }
@@ -67,7 +86,11 @@ spec:
 "#;
     let widget = "apiVersion: example.org/v1\nkind: Widget\nmetadata: { name: w, namespace: things }\nspec: { size: 1 }\n";
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: { name: things }\n";
-    let files = [("apps/a.yaml", widget), ("apps/b.yaml", definition), ("apps/c.yaml", namespace)];
+    let files = [
+        ("apps/a.yaml", widget),
+        ("apps/b.yaml", definition),
+        ("apps/c.yaml", namespace),
+    ];
     let session = Session::start(&files).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -103,7 +126,10 @@ async fn objects_without_a_namespace_need_a_default() {
     let mut session = Session::start(&[("apps/m.yaml", map)]).await;
     session.kustomize("apps", "apps", json!({})).await;
     let message = session.fails("apps", "ReconciliationFailed").await;
-    assert!(message.starts_with("ConfigMap/m namespace not specified (apps/m.yaml:1)"), "{message}");
+    assert!(
+        message.starts_with("ConfigMap/m namespace not specified (apps/m.yaml:1)"),
+        "{message}"
+    );
     let options = Options {
         default_namespace: Some("default".to_owned()),
         ..Options::default()

@@ -24,7 +24,11 @@ async fn two_declare_one_object() {
         "{message}"
     );
     let by_two = "ConfigMap/default/a (also declared by Kustomization/flux-system/two)";
-    session.until("one", by_two, |status| said(status, ConditionType::Contested) == by_two).await;
+    session
+        .until("one", by_two, |status| {
+            said(status, ConditionType::Contested) == by_two
+        })
+        .await;
     // the later one does not take it, and takes all else
     session.value("default", "a", Some("one")).await;
     session.value("default", "b", Some("two")).await;
@@ -36,7 +40,8 @@ async fn two_declare_one_object() {
     session.value("default", "a", Some("two")).await;
     session.ready("two", &revision).await;
     let calm = |status: &equate_api::kustomize::KustomizationStatus| {
-        said(status, ConditionType::Contested).is_empty() && status.last_applied_revision.as_ref() == Some(&revision)
+        said(status, ConditionType::Contested).is_empty()
+            && status.last_applied_revision.as_ref() == Some(&revision)
     };
     session.until("one", "not contested any more", calm).await;
     session.end().await;

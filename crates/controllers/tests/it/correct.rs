@@ -27,7 +27,13 @@ async fn what_is_edited_is_corrected() {
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
     session.ready("apps", &revision).await;
-    session.merge::<ConfigMap>("default", "a", json!({ "data": { "value": "edited", "more": "kept" } })).await;
+    session
+        .merge::<ConfigMap>(
+            "default",
+            "a",
+            json!({ "data": { "value": "edited", "more": "kept" } }),
+        )
+        .await;
     session.value("default", "a", Some("one")).await;
     // what git does not declare is somebody else's
     let a: ConfigMap = session.get("default", "a").await.unwrap();
@@ -47,9 +53,19 @@ async fn a_fight_is_left_and_said() {
         let edit = format!("edit {}", fights.fetch_add(1, Ordering::Relaxed));
         let edit = json!({ "data": { "value": edit } });
         session.merge::<ConfigMap>("default", "a", edit).await;
-        let status = session.kustomizations().get("apps").await.unwrap().status.unwrap_or_default();
+        let status = session
+            .kustomizations()
+            .get("apps")
+            .await
+            .unwrap()
+            .status
+            .unwrap_or_default();
         let said = said(&status, ConditionType::Drifted);
-        if said.is_empty() { Err(format!("{:?}", session.stats())) } else { Ok(said) }
+        if said.is_empty() {
+            Err(format!("{:?}", session.stats()))
+        } else {
+            Ok(said)
+        }
     };
     let said = eventually("the fight is said", DEADLINE, fight).await;
     assert!(
@@ -61,6 +77,10 @@ async fn a_fight_is_left_and_said() {
     session.merge::<ConfigMap>("default", "a", edit).await;
     let corrections = session.stats().corrections;
     session.value("default", "a", Some("one")).await;
-    assert_eq!(session.stats().corrections, corrections + 1, "one correction, after its wait");
+    assert_eq!(
+        session.stats().corrections,
+        corrections + 1,
+        "one correction, after its wait"
+    );
     session.end().await;
 }

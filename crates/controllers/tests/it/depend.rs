@@ -5,7 +5,9 @@ use serde_json::json;
 use crate::session::{Session, config_map};
 
 fn files() -> Vec<(String, String)> {
-    (0..5).map(|n| (format!("step{n}/a.yaml"), config_map(&format!("step{n}"), "one"))).collect()
+    (0..5)
+        .map(|n| (format!("step{n}/a.yaml"), config_map(&format!("step{n}"), "one")))
+        .collect()
 }
 
 #[tokio::test]
@@ -16,8 +18,18 @@ async fn a_chain_of_five_becomes_ready() {
     let revision = session.commit(&[]);
     // the last first, so that each has to wait
     for n in (0..5).rev() {
-        let on = if n > 0 { json!([{ "name": format!("step{}", n - 1) }]) } else { json!([]) };
-        session.kustomize(&format!("step{n}"), &format!("step{n}"), json!({ "dependsOn": on })).await;
+        let on = if n > 0 {
+            json!([{ "name": format!("step{}", n - 1) }])
+        } else {
+            json!([])
+        };
+        session
+            .kustomize(
+                &format!("step{n}"),
+                &format!("step{n}"),
+                json!({ "dependsOn": on }),
+            )
+            .await;
     }
     session.ready("step4", &revision).await;
     // a new revision goes through the chain again; what the last applies is there after the first
@@ -31,7 +43,9 @@ async fn a_chain_of_five_becomes_ready() {
 async fn who_depends_waits_and_says_for_whom() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
-    session.kustomize("apps", "apps", json!({ "dependsOn": [{ "name": "infra" }] })).await;
+    session
+        .kustomize("apps", "apps", json!({ "dependsOn": [{ "name": "infra" }] }))
+        .await;
     let message = session.fails("apps", "DependencyNotReady").await;
     assert_eq!(
         message,
@@ -39,21 +53,43 @@ async fn who_depends_waits_and_says_for_whom() {
     );
     session.kustomize("infra", "lost", json!({})).await;
     let not_ready = "dependency 'flux-system/infra' is not ready";
-    session.until("apps", not_ready, |status| crate::session::ready(status).1 == not_ready).await;
+    session
+        .until("apps", not_ready, |status| {
+            crate::session::ready(status).1 == not_ready
+        })
+        .await;
     session.value("default", "a", None).await;
     session.commit(&[("lost/b.yaml", Some(&*config_map("b", "one")))]);
     session.value("default", "a", Some("one")).await;
-    assert_ne!(session.kustomizations().get("apps").await.unwrap().status.unwrap().last_applied_revision, Some(revision));
+    assert_ne!(
+        session
+            .kustomizations()
+            .get("apps")
+            .await
+            .unwrap()
+            .status
+            .unwrap()
+            .last_applied_revision,
+        Some(revision)
+    );
     session.end().await;
 }
 
 #[tokio::test]
 async fn a_circle_is_named() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
-    session.kustomize("a", "apps", json!({ "dependsOn": [{ "name": "b" }] })).await;
-    session.kustomize("b", "apps", json!({ "dependsOn": [{ "name": "a" }] })).await;
+    session
+        .kustomize("a", "apps", json!({ "dependsOn": [{ "name": "b" }] }))
+        .await;
+    session
+        .kustomize("b", "apps", json!({ "dependsOn": [{ "name": "a" }] }))
+        .await;
     let circle = "dependency cycle: flux-system/b -> flux-system/a -> flux-system/b; remove one of these from spec.dependsOn";
-    session.until("b", "names the circle", |status| crate::session::ready(status).1 == circle).await;
+    session
+        .until("b", "names the circle", |status| {
+            crate::session::ready(status).1 == circle
+        })
+        .await;
     session.patch("b", json!({ "spec": { "dependsOn": null } })).await;
     session.value("default", "a", Some("one")).await;
     session.end().await;

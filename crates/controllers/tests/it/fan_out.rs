@@ -8,13 +8,16 @@ const MANY: usize = 40;
 
 #[tokio::test]
 async fn a_commit_that_touches_one_builds_one() {
-    let files: Vec<(String, String)> =
-        (0..MANY).map(|n| (format!("app{n}/a.yaml"), config_map(&format!("app{n}"), "one"))).collect();
+    let files: Vec<(String, String)> = (0..MANY)
+        .map(|n| (format!("app{n}/a.yaml"), config_map(&format!("app{n}"), "one")))
+        .collect();
     let borrowed: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
     let session = Session::start(&borrowed).await;
     let revision = session.commit(&[]);
     for n in 0..MANY {
-        session.kustomize(&format!("app{n}"), &format!("app{n}"), json!({})).await;
+        session
+            .kustomize(&format!("app{n}"), &format!("app{n}"), json!({}))
+            .await;
     }
     for n in 0..MANY {
         session.ready(&format!("app{n}"), &revision).await;
@@ -28,7 +31,11 @@ async fn a_commit_that_touches_one_builds_one() {
     let after = session.stats();
     let many = u64::try_from(MANY).unwrap();
     assert_eq!(after.builds - before.builds, 1, "{after:?}");
-    assert_eq!(after.builds_skipped - before.builds_skipped, many - 1, "{after:?}");
+    assert_eq!(
+        after.builds_skipped - before.builds_skipped,
+        many - 1,
+        "{after:?}"
+    );
     assert_eq!(after.applies - before.applies, 1, "{after:?}");
     assert_eq!(after.status_patches - before.status_patches, many, "{after:?}");
     session.end().await;

@@ -9,10 +9,16 @@ use crate::session::{Session, config_map, deployment, ready, said};
 
 #[tokio::test]
 async fn the_next_revision_does_not_wait_for_an_unhealthy_one() {
-    let broken = deployment("web", "example.org/web:1", json!({ "equate.dev/simulate": "ImagePullBackOff" }));
+    let broken = deployment(
+        "web",
+        "example.org/web:1",
+        json!({ "equate.dev/simulate": "ImagePullBackOff" }),
+    );
     let session = Session::start(&[("apps/web.yaml", &*broken)]).await;
     // a timeout far beyond the test: what comes next must not wait for it
-    session.kustomize("apps", "apps", json!({ "wait": true, "timeout": "1h" })).await;
+    session
+        .kustomize("apps", "apps", json!({ "wait": true, "timeout": "1h" }))
+        .await;
     let waits = |status: &equate_api::kustomize::KustomizationStatus| {
         said(status, ConditionType::Reconciling).starts_with("Running health checks for revision main@sha1:")
     };
@@ -30,12 +36,18 @@ async fn the_next_revision_does_not_wait_for_an_unhealthy_one() {
 async fn an_object_of_another_is_waited_for_by_name() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
-    let checks = json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default" }]);
-    session.kustomize("apps", "apps", json!({ "healthChecks": checks, "timeout": "1h" })).await;
+    let checks =
+        json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default" }]);
+    session
+        .kustomize("apps", "apps", json!({ "healthChecks": checks, "timeout": "1h" }))
+        .await;
     session.value("default", "a", Some("one")).await;
     let web: Deployment = serde_json::from_str(&deployment("web", "example.org/web:1", json!({}))).unwrap();
     let deployments = kube::Api::<Deployment>::namespaced(session.client.clone(), "default");
-    deployments.create(&kube::api::PostParams::default(), &web).await.unwrap();
+    deployments
+        .create(&kube::api::PostParams::default(), &web)
+        .await
+        .unwrap();
     session.ready("apps", &revision).await;
     session.end().await;
 }

@@ -21,7 +21,10 @@ metadata: { name: flux-system, namespace: flux-system }
 spec: { interval: 10m, path: ./clusters/dev, prune: true, sourceRef: { kind: GitRepository, name: flux-system } }
 "#;
     let files = [
-        ("clusters/dev/flux-system/kustomization.yaml", "resources: [gotk-components.yaml, gotk-sync.yaml]\n"),
+        (
+            "clusters/dev/flux-system/kustomization.yaml",
+            "resources: [gotk-components.yaml, gotk-sync.yaml]\n",
+        ),
         ("clusters/dev/flux-system/gotk-components.yaml", components),
         ("clusters/dev/flux-system/gotk-sync.yaml", sync),
         ("clusters/dev/a.yaml", &*config_map("a", "one")),

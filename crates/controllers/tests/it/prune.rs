@@ -17,7 +17,9 @@ async fn what_is_removed_is_pruned() {
     session.value("default", "b", None).await;
     let status = session.ready("apps", &revision).await;
     assert_eq!(inventory(&status), ["default_a__ConfigMap"]);
-    session.event("apps", "Normal Progressing ConfigMap/default/b deleted").await;
+    session
+        .event("apps", "Normal Progressing ConfigMap/default/b deleted")
+        .await;
     session.end().await;
 }
 

@@ -14,18 +14,35 @@ async fn broken_yaml_changes_nothing_and_says_where() {
     let session = Session::start(&files).await;
     session.kustomize("apps", "apps", json!({})).await;
     session.value("default", "b", Some("one")).await;
-    let broken = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: default\ndata:\n  value: [one\n";
+    let broken =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: default\ndata:\n  value: [one\n";
     let revision = session.commit(&[("apps/a.yaml", Some(broken)), ("apps/b.yaml", None)]);
     let message = session.fails("apps", "BuildFailed").await;
-    assert!(message.starts_with("kustomize build failed: apps/a.yaml:"), "{message}");
-    let place: Vec<&str> = message["kustomize build failed: apps/a.yaml:".len()..].split(':').collect();
-    assert!(place[0].parse::<usize>().is_ok() && place[1].parse::<usize>().is_ok(), "{message}");
+    assert!(
+        message.starts_with("kustomize build failed: apps/a.yaml:"),
+        "{message}"
+    );
+    let place: Vec<&str> = message["kustomize build failed: apps/a.yaml:".len()..]
+        .split(':')
+        .collect();
+    assert!(
+        place[0].parse::<usize>().is_ok() && place[1].parse::<usize>().is_ok(),
+        "{message}"
+    );
     session.value("default", "a", Some("one")).await;
     session.value("default", "b", Some("one")).await;
-    let status = session.kustomizations().get("apps").await.unwrap().status.unwrap();
+    let status = session
+        .kustomizations()
+        .get("apps")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
     assert_eq!(status.last_attempted_revision.as_ref(), Some(&revision));
     assert_ne!(status.last_applied_revision.as_ref(), Some(&revision));
-    session.event("apps", "Warning BuildFailed kustomize build failed: apps/a.yaml:").await;
+    session
+        .event("apps", "Warning BuildFailed kustomize build failed: apps/a.yaml:")
+        .await;
 
     let revision = session.commit(&[("apps/a.yaml", Some(&*config_map("a", "two")))]);
     session.value("default", "a", Some("two")).await;
@@ -36,17 +53,22 @@ async fn broken_yaml_changes_nothing_and_says_where() {
 
 #[tokio::test]
 async fn an_empty_render_deletes_nothing_until_it_is_confirmed() {
-    let files = [
-        ("apps/kustomization.yaml", "resources: [a.yaml]\n"),
-        ("apps/a.yaml", &*config_map("a", "one")),
-    ];
-    let session = Session::start(&files).await;
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     session.kustomize("apps", "apps", json!({})).await;
     session.value("default", "a", Some("one")).await;
-    let revision = session.commit(&[("apps/kustomization.yaml", Some("resources: []\n")), ("apps/a.yaml", None)]);
+    let revision = session.commit(&[("apps/a.yaml", Some("# nothing is left\n"))]);
     let message = session.fails("apps", "EmptyRender").await;
-    assert!(message.contains(&format!("equate.dev/allow-empty={revision}")), "{message}");
-    let status = session.kustomizations().get("apps").await.unwrap().status.unwrap();
+    assert!(
+        message.contains(&format!("equate.dev/allow-empty={revision}")),
+        "{message}"
+    );
+    let status = session
+        .kustomizations()
+        .get("apps")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
     assert!(is_true(&status.conditions, ConditionType::Stalled));
     session.value("default", "a", Some("one")).await;
 
@@ -62,9 +84,15 @@ async fn a_path_that_is_not_there_deletes_nothing() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     session.kustomize("apps", "apps", json!({})).await;
     session.value("default", "a", Some("one")).await;
-    session.commit(&[("apps/a.yaml", None), ("other/a.yaml", Some(&*config_map("a", "one")))]);
+    session.commit(&[
+        ("apps/a.yaml", None),
+        ("other/a.yaml", Some(&*config_map("a", "one"))),
+    ]);
     let message = session.fails("apps", "ArtifactFailed").await;
-    assert!(message.starts_with("kustomization path not found: apps "), "{message}");
+    assert!(
+        message.starts_with("kustomization path not found: apps "),
+        "{message}"
+    );
     session.value("default", "a", Some("one")).await;
     session.end().await;
 }
@@ -75,18 +103,43 @@ async fn fields_without_meaning_stall_and_are_named() {
     let spec = json!({ "decryption": { "provider": "sops" } });
     session.kustomize("apps", "apps", spec).await;
     let message = session.fails("apps", "Unsupported").await;
-    assert!(message.starts_with("spec.decryption is not supported yet"), "{message}");
+    assert!(
+        message.starts_with("spec.decryption is not supported yet"),
+        "{message}"
+    );
     session.value("default", "a", None).await;
-    session.kustomize("bucket", "apps", json!({ "sourceRef": { "kind": "Bucket", "name": "b" } })).await;
+    session
+        .kustomize(
+            "bucket",
+            "apps",
+            json!({ "sourceRef": { "kind": "Bucket", "name": "b" } }),
+        )
+        .await;
     let message = session.fails("bucket", "ArtifactFailed").await;
-    assert!(message.contains("Equate has no controller for Bucket yet"), "{message}");
-    session.kustomize("lost", "apps", json!({ "sourceRef": { "kind": "GitRepository", "name": "lost" } })).await;
+    assert!(
+        message.contains("Equate has no controller for Bucket yet"),
+        "{message}"
+    );
+    session
+        .kustomize(
+            "lost",
+            "apps",
+            json!({ "sourceRef": { "kind": "GitRepository", "name": "lost" } }),
+        )
+        .await;
     let message = session.fails("lost", "ArtifactFailed").await;
-    assert_eq!(message, "gitrepositories.source.toolkit.fluxcd.io \"lost\" not found");
+    assert_eq!(
+        message,
+        "gitrepositories.source.toolkit.fluxcd.io \"lost\" not found"
+    );
 
-    session.patch("apps", json!({ "spec": { "decryption": null } })).await;
+    session
+        .patch("apps", json!({ "spec": { "decryption": null } }))
+        .await;
     session.value("default", "a", Some("one")).await;
-    let status = session.until("apps", "ready", |status| ready(status).0 == "True").await;
+    let status = session
+        .until("apps", "ready", |status| ready(status).0 == "True")
+        .await;
     assert!(!is_true(&status.conditions, ConditionType::Stalled));
     session.end().await;
 }

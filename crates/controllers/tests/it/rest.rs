@@ -9,12 +9,18 @@ use crate::session::{DEADLINE, HOME, Session, config_map};
 
 #[tokio::test]
 async fn it_rests_and_goes_on() {
-    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one")), ("b/b.yaml", &*config_map("b", "one"))]).await;
+    let session = Session::start(&[
+        ("apps/a.yaml", &*config_map("a", "one")),
+        ("b/b.yaml", &*config_map("b", "one")),
+    ])
+    .await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
     session.kustomize("b", "b", json!({})).await;
     session.ready("apps", &revision).await;
-    session.patch("apps", json!({ "spec": { "suspend": true } })).await;
+    session
+        .patch("apps", json!({ "spec": { "suspend": true } }))
+        .await;
     let files = [
         ("apps/a.yaml", config_map("a", "two")),
         ("b/b.yaml", config_map("b", "two")),
@@ -23,13 +29,19 @@ async fn it_rests_and_goes_on() {
     let revision = session.commit(&files);
     // the other one has seen the commit, and so would this one
     session.ready("b", &revision).await;
-    session.merge::<ConfigMap>("default", "a", json!({ "data": { "value": "edited" } })).await;
+    session
+        .merge::<ConfigMap>("default", "a", json!({ "data": { "value": "edited" } }))
+        .await;
     session.value("default", "a", Some("edited")).await;
-    session.patch("apps", json!({ "spec": { "suspend": false } })).await;
+    session
+        .patch("apps", json!({ "spec": { "suspend": false } }))
+        .await;
     session.value("default", "a", Some("two")).await;
     session.ready("apps", &revision).await;
 
-    session.patch("apps", json!({ "spec": { "suspend": true } })).await;
+    session
+        .patch("apps", json!({ "spec": { "suspend": true } }))
+        .await;
     session.delete::<Kustomization>(HOME, "apps").await;
     let gone = async || match session.get::<Kustomization>(HOME, "apps").await {
         None => Ok(()),

@@ -77,7 +77,12 @@ impl Session {
             cluster,
             folder,
         };
-        session.commit(&files.iter().map(|(path, text)| (*path, Some(*text))).collect::<Vec<_>>());
+        session.commit(
+            &files
+                .iter()
+                .map(|(path, text)| (*path, Some(*text)))
+                .collect::<Vec<_>>(),
+        );
         session.furnish().await;
         session.engine(options).await;
         session
@@ -86,7 +91,10 @@ impl Session {
     async fn furnish(&self) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for definition in [Kustomization::crd(), GitRepository::crd()] {
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
+            definitions
+                .create(&PostParams::default(), &definition)
+                .await
+                .unwrap();
         }
         let namespace = Namespace {
             metadata: ObjectMeta {
@@ -95,7 +103,10 @@ impl Session {
             },
             ..Namespace::default()
         };
-        Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        Api::all(self.client.clone())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
         let fleet = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1",
             "kind": "GitRepository",
@@ -117,7 +128,9 @@ impl Session {
             .instead_of(URL, self.repository.path());
         let storage = self.folder.path().join("artifacts");
         let storage = Storage::open(storage, "http://127.0.0.1:9", Retention::default()).unwrap();
-        let mut builder = Engine::builder(self.faults.wrap(&self.client)).mirrors(mirrors).storage(storage);
+        let mut builder = Engine::builder(self.faults.wrap(&self.client))
+            .mirrors(mirrors)
+            .storage(storage);
         if let Some(root) = options.root {
             builder = builder.root(root);
         }
@@ -153,7 +166,10 @@ impl Session {
     pub(crate) async fn kustomize(&self, name: &str, path: &str, spec: Value) {
         let object = kustomization(name, path, spec);
         let kustomizations = self.kustomizations();
-        kustomizations.create(&PostParams::default(), &object).await.unwrap();
+        kustomizations
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
     }
 
     pub(crate) fn kustomizations(&self) -> Api<Kustomization> {
@@ -168,7 +184,10 @@ impl Session {
     /// Changes any object, as the field manager `somebody`.
     pub(crate) async fn merge<K>(&self, namespace: &str, name: &str, patch: Value) -> K
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let params = PatchParams {
@@ -181,7 +200,10 @@ impl Session {
     /// Deletes any object, as `kubectl delete` does.
     pub(crate) async fn delete<K>(&self, namespace: &str, name: &str)
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         api.delete(name, &DeleteParams::background()).await.unwrap();
@@ -189,9 +211,15 @@ impl Session {
 
     pub(crate) async fn get<K>(&self, namespace: &str, name: &str) -> Option<K>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
     {
-        Api::<K>::namespaced(self.client.clone(), namespace).get_opt(name).await.unwrap()
+        Api::<K>::namespaced(self.client.clone(), namespace)
+            .get_opt(name)
+            .await
+            .unwrap()
     }
 
     /// Waits until a ConfigMap has this value under the key `value`, or none and is gone.
@@ -200,7 +228,11 @@ impl Session {
         let look = async || {
             let found: Option<ConfigMap> = self.get(namespace, name).await;
             let found = found.map(|map| map.data.unwrap_or_default().remove("value").unwrap_or_default());
-            if found.as_deref() == value { Ok(()) } else { Err(format!("{found:?}")) }
+            if found.as_deref() == value {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
         };
         eventually(&what, DEADLINE, look).await;
     }
@@ -214,9 +246,17 @@ impl Session {
     ) -> KustomizationStatus {
         let what = format!("Kustomization {name}: {what}");
         let look = async || {
-            let object = self.kustomizations().get(name).await.map_err(|error| error.to_string())?;
+            let object = self
+                .kustomizations()
+                .get(name)
+                .await
+                .map_err(|error| error.to_string())?;
             let status = object.status.unwrap_or_default();
-            if passes(&status) { Ok(status) } else { Err(shown(&status)) }
+            if passes(&status) {
+                Ok(status)
+            } else {
+                Err(shown(&status))
+            }
         };
         eventually(&what, DEADLINE, look).await
     }
@@ -225,7 +265,10 @@ impl Session {
     pub(crate) async fn ready(&self, name: &str, revision: &str) -> KustomizationStatus {
         let applied = format!("Applied revision: {revision}");
         let what = format!("ready at {revision}");
-        self.until(name, &what, |status| ready(status) == ("True".to_owned(), applied.clone())).await
+        self.until(name, &what, |status| {
+            ready(status) == ("True".to_owned(), applied.clone())
+        })
+        .await
     }
 
     /// Waits until a Kustomization is not ready for this reason; the message.
@@ -249,7 +292,12 @@ impl Session {
         about
             .map(|event| {
                 let text = |part: Option<String>| part.unwrap_or_default();
-                format!("{} {} {}", text(event.type_), text(event.reason), text(event.message))
+                format!(
+                    "{} {} {}",
+                    text(event.type_),
+                    text(event.reason),
+                    text(event.message)
+                )
             })
             .collect()
     }
@@ -259,7 +307,11 @@ impl Session {
         let what = format!("an event of Kustomization {name} with {text:?}");
         let look = async || {
             let events = self.events(name).await;
-            if events.iter().any(|event| event.contains(text)) { Ok(()) } else { Err(events.join("\n")) }
+            if events.iter().any(|event| event.contains(text)) {
+                Ok(())
+            } else {
+                Err(events.join("\n"))
+            }
         };
         eventually(&what, DEADLINE, look).await;
     }
@@ -287,7 +339,9 @@ pub(crate) fn kustomization(name: &str, path: &str, spec: Value) -> Kustomizatio
 /// Status and message of `Ready`.
 pub(crate) fn ready(status: &KustomizationStatus) -> (String, String) {
     let ready = condition(&status.conditions, ConditionType::Ready);
-    ready.map(|ready| (ready.status.clone(), ready.message.clone())).unwrap_or_default()
+    ready
+        .map(|ready| (ready.status.clone(), ready.message.clone()))
+        .unwrap_or_default()
 }
 
 /// The ids of the inventory.
@@ -299,7 +353,9 @@ pub(crate) fn inventory(status: &KustomizationStatus) -> Vec<String> {
 /// A condition's message; empty where it is not there or not true.
 pub(crate) fn said(status: &KustomizationStatus, of: ConditionType) -> String {
     let found = condition(&status.conditions, of).filter(|condition| condition.status == "True");
-    found.map(|condition| condition.message.clone()).unwrap_or_default()
+    found
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default()
 }
 
 fn shown(status: &KustomizationStatus) -> String {

@@ -8,7 +8,10 @@ use crate::session::{DEADLINE, Options, Session, config_map, deployment};
 #[tokio::test]
 async fn a_start_writes_nothing_where_all_is_well() {
     let web = deployment("web", "example.org/web:1", json!({}));
-    let files = [("apps/a.yaml", &*config_map("a", "one")), ("apps/web.yaml", &*web)];
+    let files = [
+        ("apps/a.yaml", &*config_map("a", "one")),
+        ("apps/web.yaml", &*web),
+    ];
     let mut session = Session::start(&files).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({ "wait": true })).await;
@@ -22,23 +25,39 @@ async fn a_start_writes_nothing_where_all_is_well() {
     };
     eventually("it is built once", DEADLINE, built).await;
     session.stop().await;
-    let writes: Vec<_> = session.faults.log().into_iter().filter(|call| call.is_write()).collect();
+    let writes: Vec<_> = session
+        .faults
+        .log()
+        .into_iter()
+        .filter(|call| call.is_write())
+        .collect();
     assert!(writes.is_empty(), "{writes:?}");
-    let after = session.kustomizations().get("apps").await.unwrap().status.unwrap();
+    let after = session
+        .kustomizations()
+        .get("apps")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
     assert_eq!(after, status);
     session.end().await;
 }
 
 #[tokio::test]
 async fn a_process_that_was_away_prunes_and_corrects() {
-    let files = [("apps/a.yaml", &*config_map("a", "one")), ("apps/b.yaml", &*config_map("b", "one"))];
+    let files = [
+        ("apps/a.yaml", &*config_map("a", "one")),
+        ("apps/b.yaml", &*config_map("b", "one")),
+    ];
     let mut session = Session::start(&files).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
     session.ready("apps", &revision).await;
     session.stop().await;
     let edit = json!({ "data": { "value": "edited" } });
-    session.merge::<k8s_openapi::api::core::v1::ConfigMap>("default", "a", edit).await;
+    session
+        .merge::<k8s_openapi::api::core::v1::ConfigMap>("default", "a", edit)
+        .await;
     let revision = session.commit(&[("apps/b.yaml", None)]);
     session.engine(Options::default()).await;
     session.ready("apps", &revision).await;
