@@ -21,7 +21,7 @@ use super::report::Revision;
 
 /// Between runs.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// The last revision that was carried out, or is being.
     pub record: Option<Record>,
     /// Our applies, by object.
@@ -38,7 +38,7 @@ pub(super) struct Memory {
 
 /// A revision that was carried out, or is being.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// The generation of the spec.
     pub generation: i64,
     /// The revision.
@@ -73,7 +73,7 @@ pub(super) struct Record {
 
 /// An object that was applied, or left alone on purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Which.
     pub id: ObjectId,
     /// What makes it differ from what was applied.
@@ -86,7 +86,7 @@ pub(super) struct Held {
 
 /// What is expected of an object in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expects {
+pub(crate) enum Expects {
     /// That our fields are these.
     Owned(Digest),
     /// That it is there.
