@@ -172,8 +172,6 @@ pub enum Fault {
         wanted: &'static str,
         found: &'static str,
     },
-    #[error("empty item at {path} in object {object}")]
-    EmptyItem { path: String, object: String },
     #[error("expected array in {kind}/items, but found {found}")]
     ListItems { kind: String, found: &'static str },
     #[error("failed to decode Kubernetes YAML: {0}")]

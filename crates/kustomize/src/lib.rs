@@ -11,7 +11,7 @@
 //! | `flux` | the kustomization of a directory with a Kustomization's fields in it |
 //! | `kustomization` | reading a kustomization file |
 //! | `pipeline` | carrying one out |
-//! | `manifests`, `resource`, `collection` | resources, their ids and histories |
+//! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
 //! | `patch`, `selector`, `schema` | patches and whom they are for |
 //! | `transform`, `field_spec` | namespace, names, labels, images, replicas, replacements |
@@ -42,6 +42,7 @@ mod resource;
 mod schema;
 mod selector;
 mod spec;
+mod spelling;
 pub mod substitute;
 mod transform;
 mod tree;

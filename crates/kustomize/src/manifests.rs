@@ -4,8 +4,9 @@ use crate::Origin;
 use crate::error::{BuildError, Fault, Place};
 use crate::loader::at;
 use crate::resource::{Former, Resource};
+use crate::spelling;
 use equate_manifest::json::type_name;
-use equate_manifest::yaml::{self, Dialect, Options};
+use equate_manifest::yaml::{Dialect, Options};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
@@ -21,20 +22,20 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
         dialect: Dialect::Yaml12,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
+    let documents = spelling::load(text, path, &options)?;
     let mut queue = VecDeque::with_capacity(documents.len());
-    for document in documents {
+    for (document, spelling) in documents {
         let place = Place {
             path: path.to_owned(),
             line: document.place.line,
             column: document.place.column,
         };
         if let Some(object) = manifest(document.value, &place)? {
-            queue.push_back((object, place));
+            queue.push_back((object, place, spelling.blanks));
         }
     }
     let mut resources = Vec::with_capacity(queue.len());
-    while let Some((mut object, place)) = queue.pop_front() {
+    while let Some((mut object, place, blanks)) = queue.pop_front() {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         if !kind.ends_with("List") || !object.contains_key("items") {
             let line = place.line;
@@ -46,6 +47,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
                 },
             );
             resource.history = history(&resource);
+            resource.blanks = blanks;
             resources.push(resource);
             continue;
         }
@@ -53,7 +55,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
             Some(Value::Array(items)) => {
                 for item in items {
                     if let Some(item) = manifest(item, &place)? {
-                        queue.push_back((item, place.clone()));
+                        queue.push_back((item, place.clone(), Vec::new()));
                     }
                 }
             }
@@ -165,40 +167,5 @@ fn check(object: &Map<String, Value>) -> Result<(), Fault> {
     if name.is_empty() && !kind.ends_with("List") {
         return Err(Fault::NoName { api_version, kind });
     }
-    let mut path = String::new();
-    for (key, value) in object {
-        if let Some(path) = empty_item(value, key, &mut path) {
-            return Err(Fault::EmptyItem {
-                path,
-                object: format!("{api_version} {kind} {name}"),
-            });
-        }
-    }
     Ok(())
-}
-
-/// The path of the first null that stands in a list.
-fn empty_item(value: &Value, key: &str, path: &mut String) -> Option<String> {
-    let before = path.len();
-    path.push('.');
-    path.push_str(key);
-    let found = match value {
-        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-            if item.is_null() {
-                return Some(format!("{path}[{index}]"));
-            }
-            if item.is_object() || item.is_array() {
-                empty_item(item, &index.to_string(), path)
-            } else {
-                None
-            }
-        }),
-        Value::Object(map) => map
-            .iter()
-            .filter(|(_, value)| value.is_object() || value.is_array())
-            .find_map(|(key, value)| empty_item(value, key, path)),
-        _ => None,
-    };
-    path.truncate(before);
-    found
 }

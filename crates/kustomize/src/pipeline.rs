@@ -171,14 +171,24 @@ fn settle_annotations(resource: &mut Resource) {
     {
         return;
     }
+    let blanks = std::mem::take(&mut resource.blanks);
     let metadata = resource.metadata_mut();
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.retain(|name, _| !is_internal(name));
-        for value in annotations.values_mut() {
-            if !value.is_string()
-                && let Some(text) = scalar_text(value)
+        for blank in &blanks {
+            if let [metadata, field, name] = &blank[..]
+                && metadata == "metadata"
+                && field == "annotations"
+                && let Some(value @ Value::Null) = annotations.get_mut(name)
             {
-                *value = text.into();
+                *value = "".into();
+            }
+        }
+        for value in annotations.values_mut() {
+            match value {
+                Value::Null => *value = "null".into(),
+                Value::Bool(_) | Value::Number(_) => *value = scalar_text(value).unwrap_or_default().into(),
+                Value::String(_) | Value::Array(_) | Value::Object(_) => {}
             }
         }
         if !annotations.is_empty() {

@@ -29,6 +29,8 @@ pub(crate) struct Resource {
     /// Of a patch: whether it may rename or retype what it patches.
     pub(crate) may_rename: bool,
     pub(crate) may_retype: bool,
+    /// Pointers to nulls that were left blank: they go where a strategic merge passes by.
+    pub(crate) blanks: Vec<Vec<String>>,
     /// The variables read from it.
     pub(crate) variables: Vec<String>,
     /// Where it was made and by what it was changed, when that is to be told.

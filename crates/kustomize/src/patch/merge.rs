@@ -27,6 +27,35 @@ pub(super) fn merge(
     merger.both(Value::Object(target), Value::Object(patch), FieldType::Unknown)
 }
 
+/// Takes a null that was left blank out of a map, if merging passes by: it does not enter lists
+/// that are replaced.
+pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], schema: &Schema) {
+    let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
+    let mut field = schema.root(text("apiVersion"), text("kind"));
+    let Some((last, way)) = pointer.split_last() else {
+        return;
+    };
+    let mut way = way.iter();
+    let mut map = target;
+    while let Some(segment) = way.next() {
+        let next = of(field, segment);
+        match (map.get_mut(segment), next) {
+            (Some(Value::Object(inner)), _) => (map, field) = (inner, next),
+            (Some(Value::Array(items)), FieldType::MergingList(node, _)) => {
+                let index = way.next().and_then(|index| index.parse::<usize>().ok());
+                let Some(Value::Object(inner)) = index.and_then(|index| items.get_mut(index)) else {
+                    return;
+                };
+                (map, field) = (inner, node.map_or(FieldType::Unknown, FieldType::Object));
+            }
+            _ => return,
+        }
+    }
+    if map.get(last).is_some_and(Value::is_null) {
+        map.remove(last);
+    }
+}
+
 /// What is wrong with a patch, and where in it.
 #[derive(Debug)]
 pub(super) enum MergeFault {
@@ -118,6 +147,7 @@ impl<'s> Merger<'s> {
             Directive::Replace => return self.absorb_map(patch, field),
             Directive::Merge => {}
         }
+        self.settle_rest(&mut dest, &patch, field)?;
         for (key, value) in patch {
             self.path.push(key);
             let key = self.path.last().cloned().unwrap_or_default();
@@ -131,24 +161,30 @@ impl<'s> Merger<'s> {
             }
             self.path.pop();
         }
-        self.settle_rest(&mut dest, field)?;
         Ok(Some(Value::Object(dest)))
     }
 
     /// What the patch does not mention: only lists that merge may change, by losing repeated items.
-    fn settle_rest(&mut self, map: &mut Map<String, Value>, field: FieldType<'s>) -> Result<(), MergeFault> {
+    fn settle_rest(
+        &mut self,
+        map: &mut Map<String, Value>,
+        mentioned: &Map<String, Value>,
+        field: FieldType<'s>,
+    ) -> Result<(), MergeFault> {
         let FieldType::Object(_) = field else {
             return Ok(());
         };
         for (key, value) in map {
-            self.settle(value, of(field, key))?;
+            if !mentioned.contains_key(key) {
+                self.settle(value, of(field, key))?;
+            }
         }
         Ok(())
     }
 
     fn settle(&mut self, value: &mut Value, field: FieldType<'s>) -> Result<(), MergeFault> {
         match (value, field) {
-            (Value::Object(map), FieldType::Object(_)) => self.settle_rest(map, field),
+            (Value::Object(map), FieldType::Object(_)) => self.settle_rest(map, &Map::new(), field),
             (Value::Array(items), FieldType::MergingList(node, keys)) => {
                 let list = std::mem::take(items);
                 if let Some(Value::Array(settled)) = self.lists(list, Vec::new(), node, keys)? {
@@ -418,15 +454,18 @@ fn valid_keys(identities: &[Vec<String>], count: usize) -> Vec<usize> {
 }
 
 /// Whether an item has these values under these keys. Keys without a value do not count, unless
-/// none has one: then the item needs to have the keys.
+/// none has one: then the item needs to have them empty.
 fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
     let some = values.iter().any(|value| !value.is_empty());
     item.is_object()
         && keys
             .iter()
             .zip(values)
-            .filter(|(_, value)| !some || !value.is_empty())
-            .all(|(key, value)| has(item, key, value))
+            .all(|(key, value)| match value.is_empty() {
+                true if some => true,
+                true => item.get(*key).is_some_and(|field| field == ""),
+                false => has(item, key, value),
+            })
 }
 
 /// Whether a map's field has this text; empty matches any that is not null.

@@ -276,7 +276,10 @@ fn strategic(
     }
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
-    let target = std::mem::take(&mut resource.object.0);
+    let mut target = std::mem::take(&mut resource.object.0);
+    for blank in std::mem::take(&mut resource.blanks) {
+        merge::drop_blank(&mut target, &blank, schema);
+    }
     let merged = merge::merge(target, patch.object.0.clone(), schema).map_err(|fault| fault.of(&name))?;
     let Some(Value::Object(merged)) =
         merged.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
