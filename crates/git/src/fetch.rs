@@ -22,6 +22,8 @@ use crate::{
 
 /// Where fetched commits are marked.
 const MARKS: &str = "refs/fetched/";
+/// Where tips that came with all their history are marked.
+const HISTORIES: &str = "refs/history/";
 
 /// Why a revision's commit is not at hand.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +141,8 @@ struct Job<'a> {
     credentials: &'a Credentials,
     revision: &'a Revision,
     place: String,
+    /// The remote's timeout is for all of it: waiting for the mirror, one conversation or two.
+    deadline: Instant,
 }
 
 pub(crate) fn fetch(
@@ -151,6 +155,7 @@ pub(crate) fn fetch(
     revision: &Revision,
 ) -> Result<Commit, FetchError> {
     let place = endpoint.to_string();
+    let deadline = Instant::now() + remote.timeout;
     let job = Job {
         clients,
         limits,
@@ -159,9 +164,10 @@ pub(crate) fn fetch(
         credentials,
         revision,
         place,
+        deadline,
     };
     let held = mirror
-        .hold(Instant::now() + remote.timeout)
+        .hold(deadline)
         .map_err(|error| job.mirror("opened", error))?;
     let Some(held) = held else {
         return Err(FetchError::Busy {
@@ -234,20 +240,13 @@ impl Job<'_> {
         self.receive(generation)?;
         let commit = self.read(generation)?;
         self.complete(generation, &commit)?;
-        let marked = generation.store.with(|repository| {
-            let name = format!("{MARKS}{}", self.revision.id);
-            let any = gix::refs::transaction::PreviousValue::Any;
-            repository
-                .reference(name, self.revision.id, any, "fetched")
-                .map(|_| ())
-        });
-        marked.map_err(|error| self.mirror("written", error))?;
+        self.mark(generation, MARKS, &[self.revision.id])?;
         Ok(commit)
     }
 
     fn receive(&self, generation: &Generation) -> Result<(), FetchError> {
         let wanted = self.revision.id;
-        let haves = self.haves(generation)?;
+        let haves = self.marks(generation, MARKS)?;
         let one = NonZeroU32::MIN;
         let refused = generation.store.with(|repository| -> Result<_, FetchError> {
             let mut session = self.session()?;
@@ -291,10 +290,14 @@ impl Job<'_> {
         let mut wants: Vec<ObjectId> = tips.iter().map(|listed| listed.id).collect();
         wants.sort_unstable();
         wants.dedup();
-        let haves: [ObjectId; 0] = [];
-        generation
-            .store
-            .with(|repository| session.fetch(repository, &wants, &haves, None))?;
+        let haves = self.marks(generation, HISTORIES)?;
+        wants.retain(|want| !haves.contains(want));
+        if !wants.is_empty() {
+            generation
+                .store
+                .with(|repository| session.fetch(repository, &wants, &haves, None))?;
+            self.mark(generation, HISTORIES, &wants)?;
+        }
         let found = generation
             .store
             .with(|repository| repository.find_commit(self.revision.id).is_ok());
@@ -315,20 +318,32 @@ impl Job<'_> {
             self.endpoint,
             self.credentials,
             self.limits,
+            self.deadline,
         )
     }
 
-    fn haves(&self, generation: &Generation) -> Result<Vec<ObjectId>, FetchError> {
-        let haves = generation
+    fn marks(&self, generation: &Generation, prefix: &str) -> Result<Vec<ObjectId>, FetchError> {
+        let marks = generation
             .store
             .with(|repository| -> Result<Vec<ObjectId>, gix::Error> {
-                let mut haves = Vec::new();
-                for mark in repository.references()?.prefixed(MARKS)? {
-                    haves.extend(mark.ok().and_then(|mark| mark.try_id().map(gix::Id::detach)));
+                let mut marks = Vec::new();
+                for mark in repository.references()?.prefixed(prefix)? {
+                    marks.extend(mark.ok().and_then(|mark| mark.try_id().map(gix::Id::detach)));
                 }
-                Ok(haves)
+                Ok(marks)
             });
-        haves.map_err(|error| self.mirror("read", error))
+        marks.map_err(|error| self.mirror("read", error))
+    }
+
+    fn mark(&self, generation: &Generation, prefix: &str, ids: &[ObjectId]) -> Result<(), FetchError> {
+        let marked = generation.store.with(|repository| -> Result<(), gix::Error> {
+            for id in ids {
+                let any = gix::refs::transaction::PreviousValue::Any;
+                repository.reference(format!("{prefix}{id}"), *id, any, "fetched")?;
+            }
+            Ok(())
+        });
+        marked.map_err(|error| self.mirror("written", error))
     }
 
     /// Everything the tree names is there: a mirror that says "fetched" never fails later for

@@ -12,7 +12,7 @@ use std::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::store::{OpenStoreError, Store};
@@ -91,6 +91,16 @@ impl Mirror {
         }
     }
 
+    /// Nobody works in it, and nobody reads what came from it.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        !state.busy
+            && state
+                .current
+                .as_ref()
+                .is_none_or(|current| Arc::strong_count(&current.store) == 1)
+    }
+
     fn file_lock(&self, deadline: Instant) -> io::Result<Option<fs::File>> {
         fs::create_dir_all(&self.directory)?;
         let path = self.directory.join("lock");
@@ -101,7 +111,11 @@ impl Mirror {
             .open(path)?;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(file)),
+                Ok(()) => {
+                    // When it was last used: the mark for `remove_unused`.
+                    file.set_modified(SystemTime::now())?;
+                    return Ok(Some(file));
+                }
                 Err(fs::TryLockError::Error(error)) => return Err(error),
                 Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
                 Err(fs::TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_POLL),
@@ -223,6 +237,21 @@ impl Drop for Guard {
             }
         }
     }
+}
+
+/// Removes a mirror that no call used for so long, unless another process works in it.
+pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()> {
+    let Ok(lock) = fs::OpenOptions::new().write(true).open(directory.join("lock")) else {
+        return Ok(());
+    };
+    let used = lock.metadata()?.modified()?;
+    let recent = SystemTime::now()
+        .duration_since(used)
+        .is_ok_and(|age| age < unused);
+    if recent || lock.try_lock().is_err() {
+        return Ok(());
+    }
+    fs::remove_dir_all(directory)
 }
 
 /// The few files that make a directory a repository. No hooks, no description, no alternates.

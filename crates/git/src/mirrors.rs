@@ -11,6 +11,7 @@ use std::{
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -19,13 +20,16 @@ use crate::{
     commit::Commit,
     fetch::{self, FetchError},
     limits::Limits,
-    mirror::Mirror,
+    mirror::{self, Mirror},
     reference::{Reference, Revision, Target},
     remote::{self, Credentials, Endpoint, Remote},
     resolve::{self, LocalRefs, ResolveError},
     store::Store,
     transport::{Clients, Session},
 };
+
+/// A mirror that was not used for so long goes.
+const UNUSED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// All repositories of one process. Cheap to clone; clones share everything.
 ///
@@ -97,13 +101,9 @@ impl Mirrors {
                 id,
             });
         }
-        let mut session = Session::open(
-            &self.shared.clients,
-            remote,
-            &endpoint,
-            &credentials,
-            &self.shared.limits,
-        )?;
+        let deadline = Instant::now() + remote.timeout;
+        let Shared { clients, limits, .. } = &*self.shared;
+        let mut session = Session::open(clients, remote, &endpoint, &credentials, limits, deadline)?;
         resolve::choose(&mut session, &target)
     }
 
@@ -147,10 +147,31 @@ impl Mirrors {
         })?;
         let directory = root.join(name(&key, endpoint, credentials, remote));
         let mut mirrors = self.shared.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-        let mirror = mirrors
-            .entry(directory.clone())
-            .or_insert_with(|| Arc::new(Mirror::new(directory)));
-        Ok(Arc::clone(mirror))
+        if let Some(mirror) = mirrors.get(&directory) {
+            return Ok(Arc::clone(mirror));
+        }
+        let mirror = Arc::new(Mirror::new(directory.clone()));
+        mirrors.insert(directory, Arc::clone(&mirror));
+        forget(&mut mirrors, root);
+        Ok(mirror)
+    }
+}
+
+/// Removes mirrors nobody used for a day: credentials that are renewed every hour leave one each.
+/// Called when a new one is made, so that there are never many of them.
+fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
+    // With the map locked nobody can begin to use one of these.
+    mirrors.retain(|_, mirror| Arc::strong_count(mirror) > 1 || !mirror.is_idle());
+    let Ok(entries) = fs::read_dir(root) else {
+        return;
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir()
+            && !mirrors.contains_key(&path)
+            && let Err(error) = mirror::remove_unused(&path, UNUSED_MAX)
+        {
+            tracing::warn!(%error, "an unused mirror could not be removed");
+        }
     }
 }
 

@@ -228,16 +228,17 @@ impl From<SessionError> for ResolveError {
 }
 
 impl Session {
-    /// Connects and shakes hands. The remote's timeout counts from here to the session's end.
+    /// Connects and shakes hands. Everything that is done with the session ends at the deadline.
     pub(crate) fn open(
         clients: &Clients,
         remote: &Remote,
         endpoint: &Endpoint,
         credentials: &Credentials,
         limits: &Limits,
+        deadline: Instant,
     ) -> Result<Self, SessionError> {
         let shared = Shared {
-            deadline: Instant::now() + remote.timeout,
+            deadline,
             timeout: remote.timeout,
             interrupt: Arc::default(),
             failure: Arc::default(),

@@ -29,7 +29,9 @@ pub struct TreeId(pub(crate) ObjectId);
 impl BlobId {
     /// The id git gives this content. `None`: the content is made to have the id of another one.
     pub fn of(content: &[u8]) -> Option<Self> {
-        gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, content).ok().map(Self)
+        gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, content)
+            .ok()
+            .map(Self)
     }
 
     /// The id's bytes.
@@ -193,7 +195,9 @@ impl Tree {
     /// What stands directly in the directory, in git's order.
     pub fn children(&self) -> Result<Vec<Child>, TreeError> {
         self.store.with(|repository| {
-            let tree = repository.find_tree(self.id).map_err(|error| object_error(self.id, error))?;
+            let tree = repository
+                .find_tree(self.id)
+                .map_err(|error| object_error(self.id, error))?;
             let mut children = Vec::new();
             for entry in tree.iter() {
                 let entry = entry.map_err(|error| object_error(self.id, error))?;
@@ -211,7 +215,10 @@ impl Tree {
     /// Another directory of the same repository by its id, as [`Tree::children`] gives it.
     #[must_use]
     pub fn at(&self, id: TreeId) -> Self {
-        Self { id: id.0, ..self.clone() }
+        Self {
+            id: id.0,
+            ..self.clone()
+        }
     }
 
     /// The directory at a path: `None` when nothing, or no directory, stands there.

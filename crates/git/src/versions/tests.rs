@@ -46,7 +46,9 @@ fn agrees_with_masterminds() {
         let got = Range::parse(range).map_or_else(
             |_| "!".to_owned(),
             |parsed| {
-                let inside = VERSIONS.iter().filter(|text| parsed.contains(&version(text).unwrap()));
+                let inside = VERSIONS
+                    .iter()
+                    .filter(|text| parsed.contains(&version(text).unwrap()));
                 inside.copied().collect::<Vec<_>>().join(" ")
             },
         );

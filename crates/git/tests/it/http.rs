@@ -210,6 +210,11 @@ fn a_commit_that_is_gone_is_said_to_be() {
         )
     );
 
+    // Asked for again it costs no history again.
+    server.take();
+    fixture.mirrors.fetch(&remote(&server), &revision).unwrap_err();
+    assert!(server.take().iter().all(|answered| answered.objects.is_none()));
+
     repository.delete_branch("release").unwrap();
     let error = fixture
         .mirrors
@@ -459,11 +464,12 @@ fn slow_hosts_are_left_in_time() {
     let timeout = Duration::from_millis(400);
     let check = |fault: Fault, resolved_before: bool| {
         let fixture = Fixture::new();
-        let remote = remote(&server).with_timeout(timeout);
+        let patient = remote(&server);
+        let remote = patient.clone().with_timeout(timeout);
         server.set(Fault::None);
         let revision = fixture
             .mirrors
-            .resolve(&remote, &Reference::branch("main"))
+            .resolve(&patient, &Reference::branch("main"))
             .unwrap();
         server.set(fault.clone());
         let begun = Instant::now();
@@ -483,7 +489,7 @@ fn slow_hosts_are_left_in_time() {
         assert_eq!(kind, Kind::Timeout, "{fault:?}: {text}");
         assert!(text.contains("it took longer than 0.4s"), "{text}");
         assert!(
-            begun.elapsed() < timeout * 10,
+            begun.elapsed() < Duration::from_secs(30),
             "{fault:?} held for {:?}",
             begun.elapsed()
         );
@@ -699,6 +705,49 @@ fn mirrors_are_renewed_and_repaired() {
     let again = equate_git::Mirrors::new(fixture.directory.path().join("mirrors"), Limits::default());
     let (commit, objects) = pull(&again);
     assert_eq!((commit.tree().entries().unwrap().len(), objects), (4, 8));
+}
+
+#[test]
+fn mirrors_nobody_uses_go() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let revision = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::branch("main"))
+        .unwrap();
+    let with = |token: &str| remote(&server).with_credentials(Credentials::Bearer(Secret::from(token)));
+    let mirrors = || -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(fixture.directory.path().join("mirrors"))
+            .unwrap()
+            .flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect()
+    };
+    let old = std::time::SystemTime::now() - Duration::from_secs(25 * 60 * 60);
+    let age = |path: &std::path::Path| {
+        let lock = std::fs::File::options()
+            .write(true)
+            .open(path.join("lock"))
+            .unwrap();
+        lock.set_modified(old).unwrap();
+    };
+    let read = fixture.mirrors.fetch(&with("one"), &revision).unwrap();
+    let first = mirrors();
+    fixture.mirrors.fetch(&with("two"), &revision).unwrap();
+    mirrors().iter().for_each(|path| age(path));
+    fixture.mirrors.fetch(&with("three"), &revision).unwrap();
+    assert_eq!(mirrors().len(), 2, "the second went");
+    assert!(first[0].exists(), "what is read stays");
+    assert_eq!(read.tree().entries().unwrap().len(), 4);
+    drop(read);
+    fixture.mirrors.fetch(&with("four"), &revision).unwrap();
+    assert!(!first[0].exists());
+    assert_eq!(mirrors().len(), 2);
 }
 
 #[test]

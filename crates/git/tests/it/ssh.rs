@@ -202,5 +202,5 @@ fn a_silent_host_is_left_in_time() {
         .resolve(&remote, &Reference::branch("main"))
         .unwrap_err();
     assert_eq!(error.kind(), Kind::Timeout, "{}", chain(&error));
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
