@@ -1,13 +1,15 @@
 //! What a revision wants applied: the build, off the runtime's threads, and its objects made ready.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
-use equate_apply::cluster::NamespaceError;
+use equate_apply::cluster::{Cluster, NamespaceError};
 use equate_apply::desired::Desired;
 use equate_apply::owner::Owner;
 use equate_kustomize::{Built, Inputs, Resource};
 use equate_source::{Entry, Tree};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Run;
@@ -18,15 +20,26 @@ use super::observe::Artifact;
 use super::reasons::Failure;
 use super::tree::Content;
 use super::write::{Stop, chain};
-use super::{Context, count};
+use super::count;
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
 
 /// A build, ready to be applied.
-struct Rendered {
-    desired: Vec<Desired>,
+pub(super) struct Rendered {
+    pub(super) desired: Vec<Desired>,
     inputs: Inputs,
     digest: String,
+    /// The files that declare this very loop, and how many objects each; the root's alone.
+    own_files: Option<BTreeMap<String, usize>>,
+}
+
+/// What rendering needs of its surroundings.
+pub(super) struct Rendering<'a> {
+    pub(super) cluster: &'a Cluster,
+    /// Bounds work that holds a processor.
+    pub(super) blocking: &'a Semaphore,
+    pub(super) root: Option<&'a OwnLoop>,
+    pub(super) default_namespace: Option<&'a str>,
 }
 
 impl Run<'_> {
@@ -44,7 +57,14 @@ impl Run<'_> {
         }
         count(&self.cx.tally.builds, 1);
         tracing::debug!(key = %self.key, ?cause, revision = artifact.revision.revision, "building");
-        let rendered = render(self.cx, ks, &artifact.tree).await;
+        let cx = self.cx;
+        let rendering = Rendering {
+            cluster: &cx.cluster,
+            blocking: &cx.blocking,
+            root: cx.root.as_ref(),
+            default_namespace: cx.default_namespace.as_deref(),
+        };
+        let rendered = rendering.render(ks, &artifact.tree).await;
         let now = Instant::now();
         let mut record = Record {
             generation: ks.generation,
@@ -70,6 +90,9 @@ impl Run<'_> {
                 record.inputs = Some(rendered.inputs);
                 record.digest = rendered.digest;
                 record.desired = Some(Arc::new(rendered.desired));
+                if let Some(files) = rendered.own_files {
+                    *cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+                }
                 self.memory.record = Some(record);
                 self.advance(ks).await
             }
@@ -92,70 +115,79 @@ impl Run<'_> {
     }
 }
 
-async fn render(cx: &Context, ks: &Declared, tree: &Tree) -> Result<Rendered, Failure> {
-    let path = normal(&ks.build.path);
-    if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
-        return Err(Failure::PathAbsent(ks.build.path.clone()));
-    }
-    let (spec, content) = (ks.build.clone(), Content(tree.clone()));
-    let built = blocking(cx, move || {
-        let built = equate_kustomize::build(&content, &spec)?;
-        let digest = digest(&built.objects);
-        Ok((built, digest))
-    });
-    let (built, digest) = built
-        .await?
-        .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
-    let Built { mut objects, inputs } = built;
-    settle(cx, &mut objects).await?;
-    let owner = Owner::new(&ks.key.namespace, &ks.key.name);
-    let own = cx
-        .root
-        .clone()
-        .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace);
-    if let Some(own) = &own {
-        cx.tell_own_loop(&objects, own);
-    }
-    let desired = blocking(cx, move || {
-        let each = objects.into_iter();
-        each.map(|resource| ready(resource, &owner, own.as_ref()))
-            .collect()
-    });
-    Ok(Rendered {
-        desired: desired.await?,
-        inputs,
-        digest,
-    })
-}
-
-/// Runs what holds a processor where it holds up nobody, and not more of it than there are processors.
-async fn blocking<T: Send + 'static>(
-    cx: &Context,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    // the semaphore is never closed
-    let _permit = cx.blocking.acquire().await;
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::Build(format!("the build broke off: {error}")))
-}
-
-/// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
-async fn settle(cx: &Context, objects: &mut [Resource]) -> Result<(), Failure> {
-    let default = cx.default_namespace.as_deref();
-    let each: Vec<_> = objects.iter_mut().map(|resource| &mut resource.object).collect();
-    match cx.cluster.settle_namespaces(each, default).await {
-        Ok(()) => Ok(()),
-        Err(error @ NamespaceError::NotSpecified { index, .. }) => {
-            let origin = objects
-                .get(index)
-                .map(|resource| place(resource))
-                .unwrap_or_default();
-            Err(Failure::Apply(format!(
-                "{error} ({origin}): give it metadata.namespace, or the Kustomization spec.targetNamespace"
-            )))
+impl Rendering<'_> {
+    /// Builds what a Kustomization declares, and gives every object its namespace and labels.
+    pub(super) async fn render(&self, ks: &Declared, tree: &Tree) -> Result<Rendered, Failure> {
+        let path = normal(&ks.build.path);
+        if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
+            return Err(Failure::PathAbsent(ks.build.path.clone()));
         }
-        Err(error @ NamespaceError::Resolve(_)) => Err(Failure::Unreachable(chain(&error))),
+        let (spec, content) = (ks.build.clone(), Content(tree.clone()));
+        let built = self.blocking(move || {
+            let built = equate_kustomize::build(&content, &spec)?;
+            let digest = digest(&built.objects);
+            Ok((built, digest))
+        });
+        let (built, digest) = built
+            .await?
+            .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
+        let Built { mut objects, inputs } = built;
+        self.settle(&mut objects).await?;
+        let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+        let own = self
+            .root
+            .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace)
+            .cloned();
+        let own_files = own.as_ref().map(|own| own_files(&objects, own));
+        let desired = self.blocking(move || {
+            let each = objects.into_iter();
+            each.map(|resource| ready(resource, &owner, own.as_ref()))
+                .collect()
+        });
+        Ok(Rendered {
+            desired: desired.await?,
+            inputs,
+            digest,
+            own_files,
+        })
     }
+
+    /// Runs what holds a processor where it holds up nobody, and not more of it than there are processors.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        // the semaphore is never closed
+        let _permit = self.blocking.acquire().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| Failure::Build(format!("the build broke off: {error}")))
+    }
+
+    /// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
+    async fn settle(&self, objects: &mut [Resource]) -> Result<(), Failure> {
+        let each: Vec<_> = objects.iter_mut().map(|resource| &mut resource.object).collect();
+        match self.cluster.settle_namespaces(each, self.default_namespace).await {
+            Ok(()) => Ok(()),
+            Err(error @ NamespaceError::NotSpecified { index, .. }) => {
+                let origin = objects
+                    .get(index)
+                    .map(|resource| place(resource))
+                    .unwrap_or_default();
+                Err(Failure::Apply(format!(
+                    "{error} ({origin}): give it metadata.namespace, or the Kustomization spec.targetNamespace"
+                )))
+            }
+            Err(error @ NamespaceError::Resolve(_)) => Err(Failure::Unreachable(chain(&error))),
+        }
+    }
+}
+
+fn own_files(objects: &[Resource], own: &OwnLoop) -> BTreeMap<String, usize> {
+    let mut files = BTreeMap::new();
+    for object in objects.iter().filter(|object| own.declares(&object.origin.path)) {
+        *files.entry(object.origin.path.clone()).or_default() += 1;
+    }
+    files
 }
 
 fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>) -> Desired {

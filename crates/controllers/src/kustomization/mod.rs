@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `declared` | what the custom resource asks for, and which of its fields have no meaning yet |
 //! | `index` | who has to run when a Kustomization or a source changes |
+//! | `preview` | what a run would do, without doing it |
 //! | `observe` | what there is to see |
 //! | `decide` | what to do, from what was seen |
 //! | `reasons` | why it is not ready, and when it is worth another try |
@@ -39,6 +40,7 @@ mod finalize;
 pub mod index;
 mod memory;
 mod observe;
+pub mod preview;
 pub mod reasons;
 pub mod report;
 #[cfg(test)]
@@ -137,15 +139,6 @@ impl Context {
 
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes note of what is left to this loop, for those who look.
-    fn tell_own_loop(&self, objects: &[equate_kustomize::Resource], own: &OwnLoop) {
-        let mut files = BTreeMap::new();
-        for object in objects.iter().filter(|object| own.declares(&object.origin.path)) {
-            *files.entry(object.origin.path.clone()).or_default() += 1;
-        }
-        *self.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
     /// The tree of an artifact. One that was stored by an earlier process is read from its archive.
