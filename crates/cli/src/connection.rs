@@ -85,6 +85,16 @@ struct Choice {
     source: &'static str,
 }
 
+impl Connection {
+    /// Whether it leads to an `equate up` that was found here, not to a cluster that was named.
+    pub(crate) fn is_up(&self) -> bool {
+        self.source == UP
+    }
+}
+
+/// What [`Connection`] says of a cluster that was found here.
+const UP: &str = "equate up";
+
 impl Options {
     /// Reads the kubeconfig that is chosen and prepares a client. Nothing is asked of the cluster yet.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
@@ -133,7 +143,7 @@ impl Options {
         match workspace::live_kubeconfig(directory) {
             Some(file) => Ok(Choice {
                 files: vec![file],
-                source: "equate up",
+                source: UP,
             }),
             None => Err(ConnectError::Unchosen {
                 directory: directory.to_path_buf(),

@@ -1,5 +1,6 @@
 //! How a command fails: one place that prints the chain, the hint, and picks the code.
 
+use crate::diff::DiffError;
 use crate::up::UpError;
 use crate::workspace::ClaimError;
 use equate_apiserver::cluster::{BuildError, ServeError};
@@ -31,6 +32,9 @@ pub(crate) enum Failure {
     /// `equate up` did not start, or its wait was not fulfilled.
     #[error(transparent)]
     Up(#[from] UpError),
+    /// It could not be told what would change.
+    #[error(transparent)]
+    Diff(#[from] DiffError),
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
@@ -62,7 +66,11 @@ impl Failure {
             Self::Up(UpError::NotReady { .. }) => {
                 Some("run it without --once to watch it; --timeout waits longer")
             }
-            Self::Up(_)
+            Self::Diff(DiffError::None { .. }) => Some(
+                "a GitRepository's spec.url must be this repository's origin; `equate get sources git -A` lists them",
+            ),
+            Self::Diff(_)
+            | Self::Up(_)
             | Self::Runtime(_)
             | Self::Build(_)
             | Self::Serve(_)

@@ -3,6 +3,7 @@
 
 mod api;
 mod connection;
+mod diff;
 mod exit;
 mod interrupt;
 mod up;
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// Keep an embedded cluster equal to a git repository.
     Up(up::Args),
+    /// Show what a commit of the worktree as it is would change in the cluster.
+    Diff(diff::Args),
     /// Serve the embedded Kubernetes API until interrupted.
     Api(api::Args),
     /// Print a completion script for a shell.
@@ -51,6 +54,16 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Up(args) => runtime.block_on(up::run(args)).map_err(exit::Failure::from),
+        Command::Diff(args) => {
+            return match runtime.block_on(diff::run(args)) {
+                Ok(code) => code,
+                Err(error) => {
+                    exit::report(&exit::Failure::from(error));
+                    // 1 says that there are differences.
+                    ExitCode::from(2)
+                }
+            };
+        }
         Command::Api(args) => runtime.block_on(api::run(args)),
         Command::Completion { shell } => {
             // By way of memory: a reader that stops early, as `head` does, is no failure.

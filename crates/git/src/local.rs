@@ -2,6 +2,7 @@
 //!
 //! It is opened in place and only read. Nothing here runs git, a hook or a filter.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::store::{OpenStoreError, Store};
@@ -79,6 +80,24 @@ impl LocalRepository {
                 origin: origin(repository),
                 uncommitted: uncommitted::any(repository).map_err(read)?,
                 root,
+            })
+        })
+    }
+}
+
+impl LocalRepository {
+    /// The files that a commit of everything in the worktree would have: tracked ones that are still
+    /// there and new ones that are not ignored. Paths from [`Self::root`], with `/`, sorted; none in a
+    /// bare repository. Submodules are left out.
+    ///
+    /// # Errors
+    /// When the repository cannot be opened or its index or ignore rules cannot be read.
+    pub fn files(&self) -> Result<BTreeSet<String>, OpenError> {
+        let store = Store::open(&self.root, None)?;
+        store.with(|repository| {
+            uncommitted::files(repository).map_err(|source| OpenError::Read {
+                root: self.root.clone(),
+                source,
             })
         })
     }

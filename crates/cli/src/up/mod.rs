@@ -13,6 +13,7 @@ mod run;
 mod screen;
 mod view;
 
+pub(crate) use repository::{Repository, RepositoryError};
 pub(crate) use run::{UpError, run};
 
 use std::path::PathBuf;

@@ -1,10 +1,16 @@
-//! Whether a worktree holds anything that HEAD does not.
+//! Whether a worktree holds anything that HEAD does not, and which files a commit of all of it
+//! would have.
 //!
-//! Stops at the first difference. Three questions, cheapest first: does the index say what HEAD
+//! The first stops at the first difference. Three questions, cheapest first: does the index say what HEAD
 //! says, do the files look as the index remembers them, is there a file nobody ignores and the
 //! index does not know.
 
-use std::{collections::HashSet, fs, path::Path};
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs,
+    ops::ControlFlow,
+    path::Path,
+};
 
 use gix::{
     ObjectId,
@@ -20,7 +26,29 @@ pub(super) fn any(repository: &gix::Repository) -> Result<bool, gix::Error> {
     if staged(repository, &index)? || changed(repository, &index, &root)? {
         return Ok(true);
     }
-    untracked(repository, &index, &root)
+    let found = untracked(repository, &index, &root, |_path| ControlFlow::Break(()))?;
+    Ok(found.is_break())
+}
+
+/// The files that are tracked and still there, and those that no ignore rule covers; sorted.
+pub(super) fn files(repository: &gix::Repository) -> Result<BTreeSet<String>, gix::Error> {
+    let mut files = BTreeSet::new();
+    let Some(root) = repository.workdir().map(Path::to_owned) else {
+        return Ok(files);
+    };
+    let index = repository.index_or_empty()?;
+    for entry in index.entries() {
+        let path = entry.path(&index);
+        let there = gix::path::from_bstr(path).is_ok_and(|path| root.join(path).symlink_metadata().is_ok());
+        if there && !entry.mode.is_submodule() {
+            files.insert(path.to_string());
+        }
+    }
+    let _all = untracked(repository, &index, &root, |path| {
+        files.insert(path.to_string());
+        ControlFlow::Continue(())
+    })?;
+    Ok(files)
 }
 
 /// The index against the tree of HEAD.
@@ -98,12 +126,14 @@ fn same_content(repository: &gix::Repository, path: &Path, mode: Mode, id: Objec
     })
 }
 
-/// Files the index does not know and no ignore rule covers.
+/// Files the index does not know and no ignore rule covers, until one is enough. What cannot be
+/// looked at counts as such a file.
 fn untracked(
     repository: &gix::Repository,
     index: &gix::index::File,
     root: &Path,
-) -> Result<bool, gix::Error> {
+    mut found: impl FnMut(&BStr) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, gix::Error> {
     let mut excludes = repository.excludes(
         index,
         None,
@@ -112,14 +142,20 @@ fn untracked(
     let mut pending = vec![BString::default()];
     while let Some(directory) = pending.pop() {
         let Ok(path) = gix::path::from_bstr(directory.as_bstr()) else {
-            return Ok(true);
+            if found(directory.as_bstr()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            continue;
         };
         let Ok(children) = fs::read_dir(root.join(path)) else {
             continue;
         };
         for child in children.flatten() {
             let Ok(name) = gix::path::os_str_into_bstr(&child.file_name()).map(BStr::to_owned) else {
-                return Ok(true);
+                if found(directory.as_bstr()).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                continue;
             };
             if name == ".git" {
                 continue;
@@ -141,7 +177,10 @@ fn untracked(
                 continue;
             }
             if !is_directory {
-                return Ok(true);
+                if found(path.as_bstr()).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                continue;
             }
             // A repository of its own inside this one is its own matter.
             if !child.path().join(".git").exists() {
@@ -149,5 +188,5 @@ fn untracked(
             }
         }
     }
-    Ok(false)
+    Ok(ControlFlow::Continue(()))
 }

@@ -1,5 +1,6 @@
 //! A local directory as a tree: what a build of files that are in no repository reads.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -16,13 +17,32 @@ impl Tree {
     /// # Errors
     /// A limit, a name that is not UTF-8, or a file that cannot be read: nothing is left out silently.
     pub fn from_directory(path: &Path, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
+        Self::below(&Root { path, only: None }, ignore, limits)
+    }
+
+    /// As [`Self::from_directory`], of these files alone: what is not listed is not even looked at, so a
+    /// directory full of build results beside the sources costs nothing.
+    ///
+    /// # Errors
+    /// As [`Self::from_directory`]. A file that is listed and not there is not in the tree.
+    pub fn from_files(
+        path: &Path,
+        files: &BTreeSet<String>,
+        ignore: &Ignore,
+        limits: &Limits,
+    ) -> Result<Tree, TreeError> {
+        let only = Some(files);
+        Self::below(&Root { path, only }, ignore, limits)
+    }
+
+    fn below(root: &Root<'_>, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
         let mut found = Vec::new();
         let mut seen = 0;
-        survey(path, "", limits, &mut seen, &mut found)?;
+        survey(root, "", limits, &mut seen, &mut found)?;
         let rules = ignore.rules(&found);
         let mut building = Building::new(limits);
         read(
-            path,
+            root,
             &mut Vec::new(),
             Verdict::default(),
             &rules,
@@ -33,6 +53,27 @@ impl Tree {
     }
 }
 
+/// A directory, and which of its files count.
+struct Root<'a> {
+    path: &'a Path,
+    only: Option<&'a BTreeSet<String>>,
+}
+
+impl Root<'_> {
+    fn counts(&self, path: &str, is_directory: bool) -> bool {
+        let Some(only) = self.only else {
+            return true;
+        };
+        if !is_directory {
+            return only.contains(path);
+        }
+        let below = format!("{path}/");
+        only.range(below.clone()..)
+            .next()
+            .is_some_and(|file| file.starts_with(&below))
+    }
+}
+
 struct Child {
     name: String,
     kind: fs::FileType,
@@ -40,7 +81,7 @@ struct Child {
 
 /// The `.sourceignore` files below, parents before children, siblings by name.
 fn survey(
-    root: &Path,
+    root: &Root<'_>,
     directory: &str,
     limits: &Limits,
     seen: &mut usize,
@@ -62,7 +103,7 @@ fn survey(
         .iter()
         .any(|child| child.name == IGNORE_FILE && child.kind.is_file())
     {
-        let path = root.join(directory).join(IGNORE_FILE);
+        let path = root.path.join(directory).join(IGNORE_FILE);
         let bytes = contents(&path, limits.ignore_bytes_max)?
             .ok_or_else(|| limit(LimitExceeded::IgnoreBytes(limits.ignore_bytes_max)))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -78,7 +119,7 @@ fn survey(
 }
 
 fn read(
-    root: &Path,
+    root: &Root<'_>,
     directory: &mut Vec<String>,
     verdict: Verdict,
     rules: &Rules,
@@ -100,7 +141,7 @@ fn read(
         } else if !verdict.is_excluded() && child.kind.is_symlink() {
             building.link(&path)?;
         } else if !verdict.is_excluded() && child.kind.is_file() {
-            file(root, &path, limits, building)?;
+            file(root.path, &path, limits, building)?;
         }
         directory.pop();
     }
@@ -124,8 +165,8 @@ fn file(root: &Path, path: &str, limits: &Limits, building: &mut Building<'_>) -
     Ok(())
 }
 
-fn children(root: &Path, directory: &str) -> Result<Vec<Child>, TreeError> {
-    let path = root.join(directory);
+fn children(root: &Root<'_>, directory: &str) -> Result<Vec<Child>, TreeError> {
+    let path = root.path.join(directory);
     let failed = |source| TreeError::Read {
         path: path.clone(),
         source,
@@ -137,11 +178,9 @@ fn children(root: &Path, directory: &str) -> Result<Vec<Child>, TreeError> {
             path: join(directory, &name.to_string_lossy()),
             why: "its name is not UTF-8",
         })?;
-        if name != ".git" {
-            children.push(Child {
-                name,
-                kind: entry.file_type().map_err(failed)?,
-            });
+        let kind = entry.file_type().map_err(failed)?;
+        if name != ".git" && root.counts(&join(directory, &name), kind.is_dir()) {
+            children.push(Child { name, kind });
         }
     }
     children.sort_by(|one, other| one.name.cmp(&other.name));

@@ -1,0 +1,120 @@
+//! How a comparison reads. Pure.
+
+use super::Compared;
+use equate_apply::cluster::Preview;
+use equate_apply::plan::{KeepReason, Step};
+use std::error::Error;
+use std::fmt::Write;
+
+/// 0: nothing would change, 1: something would, 2: it cannot be told, or something would be refused.
+pub(super) fn code(compared: &Compared) -> u8 {
+    match &compared.outcome {
+        Err(_) => 2,
+        Ok(preview) if !preview.failures.is_empty() => 2,
+        Ok(preview) => u8::from(steps(preview).any(Step::acts)),
+    }
+}
+
+/// One Kustomization; nothing where nothing would change.
+pub(super) fn describe(compared: &Compared) -> String {
+    let mut text = String::new();
+    match &compared.outcome {
+        Err(error) => {
+            let _infallible = writeln!(text, "! {}", indented(&chain(error)));
+        }
+        Ok(preview) => {
+            for step in steps(preview) {
+                describe_step(&mut text, step);
+            }
+            if let Some(guard) = &preview.plan.guard {
+                let _infallible = writeln!(
+                    text,
+                    "! it would render nothing: {} objects would stay until that is confirmed",
+                    guard.objects
+                );
+            }
+            for failure in &preview.failures {
+                let _infallible = writeln!(text, "! {}", indented(&chain(failure)));
+            }
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    let body: String = text.lines().map(|line| format!("  {line}\n")).collect();
+    format!("{}  {}\n{body}", compared.name, compared.path)
+}
+
+fn describe_step(text: &mut String, step: &Step) {
+    let _infallible = match step {
+        Step::Create(id) => writeln!(text, "+ {id}"),
+        Step::Patch { id, changes, .. } => {
+            let _infallible = writeln!(text, "~ {id}");
+            for change in changes {
+                let _infallible = writeln!(text, "    {change}");
+            }
+            Ok(())
+        }
+        Step::Recreate { id, why } => writeln!(text, "± {id}  deleted and created anew: {}", indented(why)),
+        Step::Prune { id, .. } => writeln!(text, "- {id}"),
+        Step::Keep(id, KeepReason::HeldBy(owner)) => {
+            writeln!(
+                text,
+                "= {id}  is held by Kustomization/{}/{}",
+                owner.namespace, owner.name
+            )
+        }
+        Step::Keep(..) => Ok(()),
+    };
+}
+
+/// What it comes to.
+pub(super) fn summary(all: &[Compared]) -> String {
+    let previews = || all.iter().filter_map(|one| one.outcome.as_ref().ok());
+    let count = |of: fn(&Step) -> bool| previews().flat_map(steps).filter(|step| of(step)).count();
+    let refused: usize = previews().map(|preview| preview.failures.len()).sum();
+    let unbuilt = all.len() - previews().count();
+    let mut parts = Vec::new();
+    for (number, what) in [
+        (count(|step| matches!(step, Step::Create(_))), "created"),
+        (count(|step| matches!(step, Step::Patch { .. })), "changed"),
+        (count(|step| matches!(step, Step::Recreate { .. })), "recreated"),
+        (count(|step| matches!(step, Step::Prune { .. })), "pruned"),
+        (refused, "refused"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    }
+    if unbuilt > 0 {
+        parts.push(format!("{unbuilt} not built"));
+    }
+    let what = if parts.is_empty() {
+        "nothing would change".to_owned()
+    } else {
+        parts.join(", ")
+    };
+    format!(
+        "{} Kustomization{}: {what}\n",
+        all.len(),
+        if all.len() == 1 { "" } else { "s" }
+    )
+}
+
+fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {
+    preview.plan.steps()
+}
+
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _infallible = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn indented(text: &str) -> String {
+    text.trim().replace('\n', "\n    ")
+}
