@@ -1,6 +1,13 @@
 //! How a command fails: one place that prints the chain, the hint, and picks the code.
 
+use crate::connection::ConnectError;
 use crate::diff::DiffError;
+use crate::events::EventsError;
+use crate::get::GetError;
+use crate::objects::RequestError;
+use crate::reconcile::ReconcileError;
+use crate::suspend::SuspendError;
+use crate::tree::TreeError;
 use crate::up::UpError;
 use crate::workspace::ClaimError;
 use equate_apiserver::cluster::{BuildError, ServeError};
@@ -35,6 +42,24 @@ pub(crate) enum Failure {
     /// It could not be told what would change.
     #[error(transparent)]
     Diff(#[from] DiffError),
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Nothing was listed.
+    #[error(transparent)]
+    Get(#[from] GetError),
+    /// No tree was shown.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// No events were listed.
+    #[error(transparent)]
+    Events(#[from] EventsError),
+    /// An object is not as it should be after its run.
+    #[error(transparent)]
+    Reconcile(#[from] ReconcileError),
+    /// An object does not rest, or does not work.
+    #[error(transparent)]
+    Suspend(#[from] SuspendError),
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
@@ -69,7 +94,26 @@ impl Failure {
             Self::Diff(DiffError::None { .. }) => Some(
                 "a GitRepository's spec.url must be this repository's origin; `equate get sources git -A` lists them",
             ),
+            Self::Connect(error) | Self::Diff(DiffError::Connect(error)) => connection_hint(error),
+            Self::Get(GetError::Kind(_))
+            | Self::Tree(TreeError::Kind(_))
+            | Self::Events(EventsError::Kind(_))
+            | Self::Reconcile(ReconcileError::Kind(_))
+            | Self::Suspend(SuspendError::Kind(_)) => Some(
+                "kinds are called as in Flux and kubectl: kustomizations or ks, sources git or gitrepo, hr, ...",
+            ),
+            Self::Get(GetError::NothingServed) => Some(NOT_SERVED),
+            Self::Get(GetError::Request(error))
+            | Self::Tree(TreeError::Request(error))
+            | Self::Events(EventsError::Request(error))
+            | Self::Reconcile(ReconcileError::Request(error))
+            | Self::Suspend(SuspendError::Request(error)) => request_hint(error),
+            Self::Reconcile(error) | Self::Suspend(SuspendError::Reconcile(error)) => reconcile_hint(error),
             Self::Diff(_)
+            | Self::Get(_)
+            | Self::Tree(_)
+            | Self::Events(_)
+            | Self::Suspend(_)
             | Self::Up(_)
             | Self::Runtime(_)
             | Self::Build(_)
@@ -77,6 +121,43 @@ impl Failure {
             | Self::Output(_)
             | Self::Signal(_) => None,
         }
+    }
+}
+
+const NOT_SERVED: &str =
+    "the definitions of Flux's kinds are not installed there: is it the cluster you mean?";
+
+fn connection_hint(error: &ConnectError) -> Option<&'static str> {
+    match error {
+        ConnectError::Unchosen { .. } => {
+            Some("run `equate up` here, set KUBECONFIG, or name a cluster with --kubeconfig or --context")
+        }
+        ConnectError::Read { .. } | ConnectError::Context { .. } => {
+            Some("name another with --kubeconfig or --context")
+        }
+        ConnectError::Directory(_) | ConnectError::Use { .. } => None,
+    }
+}
+
+fn request_hint(error: &RequestError) -> Option<&'static str> {
+    match error {
+        RequestError::NotFound { .. } => {
+            Some("`equate get all -A` lists what there is; -n names another namespace")
+        }
+        RequestError::NotServed(_) => Some(NOT_SERVED),
+        RequestError::Failed { source, .. } if !matches!(**source, kube::Error::Api(_)) => {
+            Some("does the cluster run? --kubeconfig and --context choose another")
+        }
+        RequestError::Failed { .. } => None,
+    }
+}
+
+fn reconcile_hint(error: &ReconcileError) -> Option<&'static str> {
+    match error {
+        ReconcileError::Suspended { .. } => Some("`equate resume` lets it work again"),
+        ReconcileError::NotReady { .. } => Some("`equate events --for KIND/NAME` says more"),
+        ReconcileError::Timeout { .. } => Some("--timeout waits longer; `equate get` shows how it stands"),
+        _ => None,
     }
 }
 

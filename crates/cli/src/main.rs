@@ -4,8 +4,18 @@
 mod api;
 mod connection;
 mod diff;
+mod events;
 mod exit;
+#[cfg(test)]
+mod fixture;
+mod get;
 mod interrupt;
+mod kinds;
+mod objects;
+mod reconcile;
+mod suspend;
+mod table;
+mod tree;
 mod up;
 mod workspace;
 
@@ -35,6 +45,18 @@ enum Command {
     Up(up::Args),
     /// Show what a commit of the worktree as it is would change in the cluster.
     Diff(diff::Args),
+    /// List sources, Kustomizations and the other kinds, and how they stand.
+    Get(get::Args),
+    /// Show what a Kustomization applied, as a tree, and how each object is doing.
+    Tree(tree::Args),
+    /// List the events of sources, Kustomizations and the other kinds.
+    Events(events::Args),
+    /// Run an object now, and wait for what comes of it.
+    Reconcile(reconcile::Args),
+    /// Let an object rest: it is left as it is until it is resumed.
+    Suspend(suspend::Suspend),
+    /// Let an object work again, and wait until it is ready.
+    Resume(suspend::Resume),
     /// Serve the embedded Kubernetes API until interrupted.
     Api(api::Args),
     /// Print a completion script for a shell.
@@ -64,6 +86,12 @@ fn main() -> ExitCode {
                 }
             };
         }
+        Command::Get(args) => runtime.block_on(get::run(args)),
+        Command::Tree(args) => runtime.block_on(tree::run(args)),
+        Command::Events(args) => runtime.block_on(events::run(args)),
+        Command::Reconcile(args) => runtime.block_on(reconcile::run(args)),
+        Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args)),
+        Command::Resume(args) => runtime.block_on(suspend::run_resume(args)),
         Command::Api(args) => runtime.block_on(api::run(args)),
         Command::Completion { shell } => {
             // By way of memory: a reader that stops early, as `head` does, is no failure.

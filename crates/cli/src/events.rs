@@ -1,0 +1,271 @@
+//! `equate events`: what controllers said, oldest first.
+
+use crate::connection;
+use crate::exit::Failure;
+use crate::get::Scope;
+use crate::interrupt::interrupted;
+use crate::kinds::{self, KINDS, KindError};
+use crate::objects::{self, Namespaces, RequestError};
+use crate::reconcile::source;
+use crate::table::{self, Table, Value};
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, ListParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event as Change, watcher};
+use kube::{Client, ResourceExt};
+use std::io::Write;
+
+/// List the events of sources, Kustomizations and the other kinds.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    cluster: connection::Options,
+    #[command(flatten)]
+    scope: Scope,
+    /// Only events of this object and of its source, such as Kustomization/apps.
+    #[arg(long = "for", value_name = "KIND/NAME")]
+    object: Option<String>,
+    /// Only events of these types: Normal, Warning.
+    #[arg(long, value_delimiter = ',', value_name = "TYPES")]
+    types: Vec<String>,
+    /// Go on listing what is said, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+    /// Leave the table's header out.
+    #[arg(long)]
+    no_header: bool,
+}
+
+/// Why no events were listed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EventsError {
+    /// What was named is no kind.
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    /// `--for` without a name.
+    #[error("--for takes KIND/NAME, not {0:?}")]
+    For(String),
+    /// `--for` with all namespaces.
+    #[error("one object lives in one namespace: say which, not --all-namespaces")]
+    Everywhere,
+    /// The cluster did not answer.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Standard output could not be written.
+    #[error("could not write to standard output")]
+    Output(#[source] std::io::Error),
+}
+
+/// An object whose events count: kind, namespace, name.
+type Subject = (&'static str, String, String);
+
+/// Which events count.
+struct Filter<'a> {
+    subjects: Option<Vec<Subject>>,
+    types: &'a [String],
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let connection = args.cluster.connect_aloud().await?;
+    let mut out = std::io::stdout();
+    let end = async {
+        if let Err(error) = interrupted().await {
+            tracing::warn!(%error, "cannot hear an interrupt");
+        }
+    };
+    Ok(events(&connection.client, &args, &mut out, table::colour(), end).await?)
+}
+
+async fn events(
+    client: &Client,
+    args: &Args,
+    out: &mut (impl Write + Send),
+    colour: bool,
+    end: impl Future<Output = ()>,
+) -> Result<(), EventsError> {
+    let namespaces = args.scope.namespaces();
+    let filter = Filter {
+        subjects: subjects(client, args, &namespaces).await?,
+        types: &args.types,
+    };
+    // The events of an object are in its namespace; those of its source may be in another.
+    let api: Api<Event> = match &namespaces {
+        Namespaces::One(namespace) if !filter.spans(namespace) => Api::namespaced(client.clone(), namespace),
+        Namespaces::One(_) | Namespaces::All => Api::all(client.clone()),
+    };
+    let wide = namespaces == Namespaces::All;
+    let mut header = if wide { vec!["NAMESPACE"] } else { Vec::new() };
+    header.extend(["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]);
+    let mut table = Table::new(header, colour);
+    if args.no_header {
+        table.without_header();
+    }
+    let list = api
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| RequestError::Failed {
+            verb: "list",
+            what: format!("events {namespaces}"),
+            source: Box::new(source),
+        })?;
+    let mut found: Vec<Event> = list
+        .items
+        .into_iter()
+        .filter(|event| filter.admits(event))
+        .collect();
+    found.sort_by_key(last_seen);
+    if found.is_empty() && !args.watch {
+        eprintln!("no events {namespaces}");
+        return Ok(());
+    }
+    let mut seen = std::collections::HashSet::new();
+    for event in &found {
+        seen.insert((event.uid(), event.resource_version()));
+        table.row(row(event, wide));
+    }
+    write(out, &mut table)?;
+    if !args.watch {
+        return Ok(());
+    }
+    let mut changes = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    tokio::pin!(end);
+    loop {
+        let change = tokio::select! {
+            () = &mut end => return Ok(()),
+            change = changes.next() => change,
+        };
+        match change {
+            Some(Ok(Change::Apply(event) | Change::InitApply(event))) => {
+                // The watch begins with what was listed already.
+                if filter.admits(&event) && seen.insert((event.uid(), event.resource_version())) {
+                    table.row(row(&event, wide));
+                    write(out, &mut table)?;
+                }
+            }
+            Some(Ok(Change::Init | Change::InitDone | Change::Delete(_))) => {}
+            Some(Err(error)) => eprintln!("watching events is interrupted, and tried again: {error}"),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The object of `--for`, and the source it names.
+async fn subjects(
+    client: &Client,
+    args: &Args,
+    namespaces: &Namespaces,
+) -> Result<Option<Vec<Subject>>, EventsError> {
+    let Some(said) = &args.object else { return Ok(None) };
+    let (kind, name) = kinds::parse_one(std::slice::from_ref(said))?;
+    let name = name.ok_or_else(|| EventsError::For(said.clone()))?;
+    let Namespaces::One(namespace) = namespaces else {
+        return Err(EventsError::Everywhere);
+    };
+    let mut subjects = vec![(kind.kind, namespace.clone(), name.clone())];
+    match objects::get(client, kind, namespace, &name).await {
+        Ok(object) => {
+            if let Ok((kind, namespace, name)) = source(kind, &object) {
+                subjects.push((kind.kind, namespace, name));
+            }
+        }
+        // What was said of an object outlives it.
+        Err(RequestError::NotFound { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Some(subjects))
+}
+
+impl Filter<'_> {
+    /// Whether events outside a namespace count.
+    fn spans(&self, namespace: &str) -> bool {
+        self.subjects
+            .iter()
+            .flatten()
+            .any(|(_, other, _)| other != namespace)
+    }
+
+    fn admits(&self, event: &Event) -> bool {
+        let object = &event.involved_object;
+        let field = |field: &Option<String>| field.clone().unwrap_or_default();
+        let kind = field(&object.kind);
+        let ours = match &self.subjects {
+            Some(subjects) => subjects.iter().any(|(of, namespace, name)| {
+                *of == kind && *namespace == field(&object.namespace) && *name == field(&object.name)
+            }),
+            None => {
+                let group = field(&object.api_version);
+                let group = group.split_once('/').map_or("", |(group, _)| group);
+                KINDS
+                    .iter()
+                    .any(|known| known.kind == kind && known.resource().group == group)
+            }
+        };
+        let said = event.type_.as_deref().unwrap_or_default();
+        ours && (self.types.is_empty() || self.types.iter().any(|wanted| wanted.eq_ignore_ascii_case(said)))
+    }
+}
+
+fn last_seen(event: &Event) -> Option<Timestamp> {
+    let series = event
+        .series
+        .as_ref()
+        .and_then(|series| series.last_observed_time.as_ref());
+    let micro = series.or(event.event_time.as_ref()).map(|time| time.0);
+    let last = event
+        .last_timestamp
+        .as_ref()
+        .or(event.first_timestamp.as_ref())
+        .map(|time| time.0);
+    micro
+        .max(last)
+        .or(event.metadata.creation_timestamp.as_ref().map(|time| time.0))
+}
+
+fn row(event: &Event, wide: bool) -> Vec<Value> {
+    let object = &event.involved_object;
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let mut row = Vec::new();
+    if wide {
+        row.push(Value::plain(text(&event.metadata.namespace)));
+    }
+    row.push(Value::plain(seen(event, Timestamp::now())));
+    row.push(Value::plain(text(&event.type_)));
+    row.push(Value::plain(text(&event.reason)));
+    row.push(Value::plain(format!(
+        "{}/{}",
+        text(&object.kind),
+        text(&object.name)
+    )));
+    row.push(Value::plain(text(&event.message)));
+    row
+}
+
+/// When it was said last; if more than once, how often and since when.
+fn seen(event: &Event, now: Timestamp) -> String {
+    let last = last_seen(event).map_or_else(|| "unknown".to_owned(), |at| table::since(at, now));
+    let count = event
+        .series
+        .as_ref()
+        .and_then(|series| series.count)
+        .or(event.count);
+    let first = event.first_timestamp.as_ref().map(|time| time.0);
+    let first = first.or(event.event_time.as_ref().map(|time| time.0));
+    match (count, first) {
+        (Some(count), Some(first)) if count > 1 => {
+            format!("{last} (x{count} over {})", table::since(first, now))
+        }
+        _ => last,
+    }
+}
+
+fn write(out: &mut impl Write, table: &mut Table) -> Result<(), EventsError> {
+    let text = table.take();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(EventsError::Output)
+}
+
+#[cfg(test)]
+mod tests;

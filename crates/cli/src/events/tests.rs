@@ -1,0 +1,107 @@
+use super::{Args, events, seen};
+use crate::fixture::{FLEET, Fixture};
+use clap::Parser;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use serde_json::json;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+const EVENTS: &str = r#"
+{apiVersion: v1, kind: Event, metadata: {name: a, namespace: flux-system}, type: Normal, reason: NewArtifact, message: stored,
+ involvedObject: {apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, name: fleet, namespace: flux-system},
+ firstTimestamp: "2020-01-01T00:00:00Z", lastTimestamp: "2020-01-01T00:00:00Z"}
+---
+{apiVersion: v1, kind: Event, metadata: {name: b, namespace: flux-system}, type: Warning, reason: BuildFailed, message: "no such file",
+ involvedObject: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: apps, namespace: flux-system},
+ firstTimestamp: "2020-01-02T00:00:00Z", lastTimestamp: "2020-01-02T00:00:00Z"}
+---
+{apiVersion: v1, kind: Event, metadata: {name: c, namespace: flux-system}, type: Normal, reason: Killing, message: "no",
+ involvedObject: {apiVersion: v1, kind: Pod, name: web, namespace: flux-system},
+ firstTimestamp: "2020-01-03T00:00:00Z", lastTimestamp: "2020-01-03T00:00:00Z"}
+---
+{apiVersion: v1, kind: Event, metadata: {name: d, namespace: default}, type: Normal, reason: Suspended, message: rests,
+ involvedObject: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: new, namespace: default},
+ firstTimestamp: "2020-01-04T00:00:00Z", lastTimestamp: "2020-01-04T00:00:00Z"}
+"#;
+
+#[tokio::test]
+async fn what_was_said() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    fixture.apply(EVENTS).await;
+    let check = async |line: &str, expected: &[&str]| {
+        let words = std::iter::once("events").chain(line.split_whitespace());
+        let args = Line::try_parse_from(words).unwrap().args;
+        let mut out = Vec::new();
+        let said = match events(
+            &fixture.connection.client,
+            &args,
+            &mut out,
+            false,
+            std::future::pending(),
+        )
+        .await
+        {
+            Ok(()) => String::from_utf8(out).unwrap(),
+            Err(error) => format!("error: {error}"),
+        };
+        // Ages grow; and the words stand further apart with them.
+        let lines: Vec<String> = said
+            .lines()
+            .map(|line| {
+                line.split_whitespace()
+                    .filter(|word| !word.ends_with('d') || word.len() > 5)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        assert_eq!(lines, expected, "{line}");
+    };
+    let (fleet, apps) = (
+        "Normal NewArtifact GitRepository/fleet stored",
+        "Warning BuildFailed Kustomization/apps no such file",
+    );
+    let header = "LAST SEEN TYPE REASON OBJECT MESSAGE";
+    check("", &[header, fleet, apps]).await;
+    check("--for Kustomization/apps", &[header, fleet, apps]).await;
+    check("--for gitrepo/fleet --no-header", &[fleet]).await;
+    check(
+        "--for ks/new -n default",
+        &[header, fleet, "Normal Suspended Kustomization/new rests"],
+    )
+    .await;
+    check("--types warning", &[header, apps]).await;
+    check(
+        "-A --no-header",
+        &[
+            &format!("flux-system {fleet}"),
+            &format!("flux-system {apps}"),
+            "default Normal Suspended Kustomization/new rests",
+        ],
+    )
+    .await;
+    check("--for ks", &["error: --for takes KIND/NAME, not \"ks\""]).await;
+}
+
+#[test]
+fn how_often_it_was_said() {
+    let check = |event: serde_json::Value, expected: &str| {
+        let event: Event = serde_json::from_value(event).unwrap();
+        assert_eq!(
+            seen(&event, "2026-01-01T01:00:00Z".parse::<Timestamp>().unwrap()),
+            expected
+        );
+    };
+    let base = json!({ "metadata": {}, "involvedObject": {}, "lastTimestamp": "2026-01-01T00:59:30Z" });
+    check(base.clone(), "30s");
+    let mut many = base;
+    many["count"] = json!(3);
+    many["firstTimestamp"] = json!("2026-01-01T00:50:00Z");
+    check(many, "30s (x3 over 10m)");
+    check(json!({ "metadata": {}, "involvedObject": {} }), "unknown");
+}

@@ -1,0 +1,481 @@
+//! `equate get`: what is declared, and how it stands.
+
+use crate::connection;
+use crate::exit::Failure;
+use crate::interrupt::interrupted;
+use crate::kinds::{self, Kind, KindError};
+use crate::objects::{self, Namespaces, RequestError, condition, names, text};
+use crate::table::{self, Table, Value};
+use equate_manifest::yaml;
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::DynamicObject;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use serde_json::json;
+use std::io::Write;
+
+/// List sources, Kustomizations and the other kinds, and how they stand.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to list, and perhaps the name of one: all, sources, sources git, kustomizations, ks, hr, images, ks/NAME.
+    #[arg(value_name = "KIND", required = true, num_args = 1..=3)]
+    what: Vec<String>,
+    #[command(flatten)]
+    cluster: connection::Options,
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    form: Form,
+    /// Only objects with these labels, such as app=web.
+    #[arg(
+        short = 'l',
+        long = "selector",
+        visible_alias = "label-selector",
+        value_name = "LABELS"
+    )]
+    selector: Option<String>,
+    /// Only objects with this status of a condition, such as ready=false.
+    #[arg(long, value_name = "TYPE=STATUS", value_parser = status_selector)]
+    status_selector: Option<(String, String)>,
+    /// Go on listing what changes, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+}
+
+/// Where to look.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Scope {
+    /// The namespace to look in.
+    #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
+    /// Look in all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Form {
+    /// How to print: a table, a wider one, the objects, or their names.
+    #[arg(short, long, value_enum, value_name = "FORM")]
+    output: Option<Output>,
+    /// Leave the table's header out.
+    #[arg(long)]
+    no_header: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Wide,
+    Json,
+    Yaml,
+    Name,
+}
+
+/// Why nothing was listed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GetError {
+    /// What was asked for is no kind.
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    /// The cluster did not answer.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A name in all namespaces.
+    #[error("{0} is one object's name: say its namespace, not --all-namespaces")]
+    NameEverywhere(String),
+    /// The cluster serves none of the kinds.
+    #[error("the cluster serves none of Flux's kinds")]
+    NothingServed,
+    /// Standard output could not be written.
+    #[error("could not write to standard output")]
+    Output(#[source] std::io::Error),
+    /// An object could not be printed.
+    #[error("could not write an object as JSON")]
+    Json(#[source] serde_json::Error),
+}
+
+/// What is asked.
+struct Query<'a> {
+    client: &'a Client,
+    kinds: Vec<&'static Kind>,
+    object: Option<String>,
+    namespaces: Namespaces,
+    args: &'a Args,
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let connection = args.cluster.connect_aloud().await?;
+    let mut out = std::io::stdout();
+    let end = async {
+        if let Err(error) = interrupted().await {
+            tracing::warn!(%error, "cannot hear an interrupt");
+        }
+    };
+    Ok(get(&connection.client, &args, &mut out, table::colour(), end).await?)
+}
+
+impl Scope {
+    pub(crate) fn namespaces(&self) -> Namespaces {
+        if self.all_namespaces {
+            Namespaces::All
+        } else {
+            Namespaces::One(self.namespace.clone())
+        }
+    }
+}
+
+async fn get(
+    client: &Client,
+    args: &Args,
+    out: &mut (impl Write + Send),
+    colour: bool,
+    end: impl Future<Output = ()>,
+) -> Result<(), GetError> {
+    let (kinds, object) = kinds::parse(&args.what)?;
+    let namespaces = args.scope.namespaces();
+    if let (Some(object), Namespaces::All) = (&object, &namespaces) {
+        return Err(GetError::NameEverywhere(object.clone()));
+    }
+    let query = Query {
+        client,
+        kinds,
+        object,
+        namespaces,
+        args,
+    };
+    let found = query.fetch().await?;
+    if found.iter().all(|(_, objects)| objects.is_empty()) && !args.watch {
+        let plurals: Vec<&str> = query.kinds.iter().map(|kind| kind.plural).collect();
+        eprintln!("no {} {}", plurals.join(", "), query.namespaces);
+    }
+    let served: Vec<&'static Kind> = found.iter().map(|(kind, _)| *kind).collect();
+    if args.watch {
+        query.watch(served, out, colour, end).await
+    } else {
+        let text = query.print(found, colour)?;
+        out.write_all(text.as_bytes()).map_err(GetError::Output)
+    }
+}
+
+impl Query<'_> {
+    /// The objects by kind. Of several kinds those that are not served are left out.
+    async fn fetch(&self) -> Result<Vec<(&'static Kind, Vec<DynamicObject>)>, GetError> {
+        if let ([kind], Some(name), Namespaces::One(namespace)) =
+            (self.kinds.as_slice(), &self.object, &self.namespaces)
+        {
+            let object = objects::get(self.client, kind, namespace, name).await?;
+            return Ok(vec![(kind, vec![object])]);
+        }
+        let selector = self.args.selector.as_deref();
+        let lists = stream::iter(self.kinds.clone())
+            .map(|kind| async move {
+                (
+                    kind,
+                    objects::list(self.client, kind, &self.namespaces, selector, None).await,
+                )
+            })
+            .buffered(self.kinds.len().max(1))
+            .collect::<Vec<_>>()
+            .await;
+        let mut found = Vec::new();
+        for (kind, list) in lists {
+            match list {
+                Ok(mut list) => {
+                    list.retain(|object| self.selects(object));
+                    found.push((kind, list));
+                }
+                Err(RequestError::NotServed(_)) if self.kinds.len() > 1 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if found.is_empty() {
+            return Err(GetError::NothingServed);
+        }
+        Ok(found)
+    }
+
+    fn selects(&self, object: &DynamicObject) -> bool {
+        let named = self
+            .object
+            .as_ref()
+            .is_none_or(|name| object.metadata.name.as_ref() == Some(name));
+        let stands = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
+            let conditions = object.data["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().any(|condition| {
+                let is = |field: &str, text: &str| {
+                    condition[field]
+                        .as_str()
+                        .is_some_and(|found| found.eq_ignore_ascii_case(text))
+                };
+                is("type", kind) && is("status", status)
+            })
+        });
+        named && stands
+    }
+
+    fn print(
+        &self,
+        found: Vec<(&'static Kind, Vec<DynamicObject>)>,
+        colour: bool,
+    ) -> Result<String, GetError> {
+        let several = self.kinds.len() > 1;
+        match self.args.form.output {
+            None | Some(Output::Wide) => {
+                let mut tables = Vec::new();
+                for (kind, objects) in found.iter().filter(|(_, objects)| !objects.is_empty()) {
+                    let mut table = self.table(colour);
+                    for object in objects {
+                        table.row(self.row(kind, object, several));
+                    }
+                    tables.push(table.take());
+                }
+                Ok(tables.join("\n"))
+            }
+            Some(Output::Name) => Ok(found
+                .iter()
+                .flat_map(|(kind, objects)| objects.iter().map(|object| name_line(kind, object)))
+                .collect()),
+            Some(form) => {
+                let mut objects = Vec::new();
+                for object in found.into_iter().flat_map(|(_, objects)| objects) {
+                    objects.push(shown(object)?);
+                }
+                let value = match (self.object.is_some(), objects.len()) {
+                    (true, 1) => objects.remove(0),
+                    _ => json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects}),
+                };
+                document(&value, form)
+            }
+        }
+    }
+
+    /// Prints what is there, then whatever changes, until the end.
+    async fn watch(
+        &self,
+        kinds: Vec<&'static Kind>,
+        out: &mut (impl Write + Send),
+        colour: bool,
+        end: impl Future<Output = ()>,
+    ) -> Result<(), GetError> {
+        let several = self.kinds.len() > 1;
+        let config = watcher::Config {
+            label_selector: self.args.selector.clone(),
+            field_selector: self.object.as_ref().map(|name| format!("metadata.name={name}")),
+            ..watcher::Config::default()
+        };
+        let streams = kinds.iter().map(|kind| {
+            let api = objects::api(self.client, kind, &self.namespaces);
+            let stream = watcher(api, config.clone()).default_backoff();
+            stream.map(move |event| (*kind, event)).boxed()
+        });
+        let mut changes = stream::select_all(streams);
+        let mut table = self.table(colour);
+        let mut initial = kinds.len();
+        tokio::pin!(end);
+        loop {
+            let (kind, event) = tokio::select! {
+                () = &mut end => return Ok(()),
+                change = changes.next() => match change {
+                    Some(change) => change,
+                    None => return Ok(()),
+                },
+            };
+            let object = match event {
+                Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) => object,
+                Ok(Event::Init) => continue,
+                Ok(Event::InitDone) => {
+                    initial = initial.saturating_sub(1);
+                    self.flush(&mut table, out, initial)?;
+                    continue;
+                }
+                Err(error) => {
+                    eprintln!(
+                        "watching {} is interrupted, and tried again: {error}",
+                        kind.plural
+                    );
+                    continue;
+                }
+            };
+            if !self.selects(&object) {
+                continue;
+            }
+            match self.args.form.output {
+                None | Some(Output::Wide) => {
+                    table.row(self.row(kind, &object, several));
+                    self.flush(&mut table, out, initial)?;
+                }
+                Some(Output::Name) => {
+                    let line = name_line(kind, &object);
+                    out.write_all(line.as_bytes()).map_err(GetError::Output)?;
+                }
+                Some(form) => {
+                    let text = document(&shown(object)?, form)?;
+                    let text = if form == Output::Yaml {
+                        format!("---\n{text}")
+                    } else {
+                        text
+                    };
+                    out.write_all(text.as_bytes()).map_err(GetError::Output)?;
+                }
+            }
+        }
+    }
+
+    /// Prints the rows, once all that was there at first is known.
+    fn flush(&self, table: &mut Table, out: &mut impl Write, initial: usize) -> Result<(), GetError> {
+        if initial > 0 || !matches!(self.args.form.output, None | Some(Output::Wide)) {
+            return Ok(());
+        }
+        let text = table.take();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(GetError::Output)
+    }
+
+    fn table(&self, colour: bool) -> Table {
+        let mut header = Vec::new();
+        if self.namespaces == Namespaces::All {
+            header.push("NAMESPACE");
+        }
+        header.extend(["NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"]);
+        if self.wide() {
+            header.extend(["AGE", "SOURCE"]);
+        }
+        let mut table = Table::new(header, colour);
+        if self.args.form.no_header {
+            table.without_header();
+        }
+        table
+    }
+
+    fn wide(&self) -> bool {
+        self.args.form.output == Some(Output::Wide)
+    }
+
+    fn row(&self, kind: &Kind, object: &DynamicObject, several: bool) -> Vec<Value> {
+        let (namespace, name) = names(object);
+        let mut row = Vec::new();
+        if self.namespaces == Namespaces::All {
+            row.push(Value::plain(namespace));
+        }
+        row.push(Value::plain(match several {
+            true => format!("{}/{name}", kind.singular()),
+            false => name.to_owned(),
+        }));
+        let revision = revision(object);
+        row.push(Value::plain(if self.wide() {
+            revision
+        } else {
+            short(&revision)
+        }));
+        row.push(Value::plain(suspended(object)));
+        let (ready, message) = readiness(kind, object);
+        row.push(Value::status(ready));
+        row.push(Value::plain(message));
+        if self.wide() {
+            let created = object.metadata.creation_timestamp.as_ref();
+            row.push(Value::plain(
+                created.map_or_else(String::new, |at| table::since(at.0, Timestamp::now())),
+            ));
+            row.push(Value::plain(source(object)));
+        }
+        row
+    }
+}
+
+/// The revision an object stands at.
+pub(crate) fn revision(object: &DynamicObject) -> String {
+    let status = &object.data["status"];
+    let latest = &status["latestRef"];
+    if let (Some(name), Some(tag)) = (latest["name"].as_str(), latest["tag"].as_str()) {
+        return format!("{name}:{tag}");
+    }
+    let candidates = [
+        &status["artifact"]["revision"],
+        &status["lastAppliedRevision"],
+        &status["history"][0]["chartVersion"],
+        &status["lastScanResult"]["revision"],
+        &status["observedSourceRevision"],
+    ];
+    let found = candidates.into_iter().find_map(|value| value.as_str());
+    found.unwrap_or_default().to_owned()
+}
+
+/// A revision with its hash cut to eight digits, as Flux shows it.
+pub(crate) fn short(revision: &str) -> String {
+    let Some((before, hash)) = revision.rsplit_once(':') else {
+        return revision.to_owned();
+    };
+    let is_hash = hash.len() >= 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match hash.get(..8) {
+        Some(short) if is_hash => format!("{before}:{short}"),
+        _ => revision.to_owned(),
+    }
+}
+
+fn suspended(object: &DynamicObject) -> &'static str {
+    match object.data["spec"]["suspend"].as_bool() {
+        Some(true) => "True",
+        Some(false) | None => "False",
+    }
+}
+
+/// Whether an object is ready, and what its controller says about it.
+pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str, &'a str) {
+    let ready = condition(object, "Ready");
+    match (ready, kind.controller) {
+        (Some(_), _) => (text(ready, "status"), text(ready, "message")),
+        (None, true) => ("Unknown", "waiting to be reconciled"),
+        (None, false) => ("Unknown", "no controller"),
+    }
+}
+
+fn source(object: &DynamicObject) -> String {
+    let spec = &object.data["spec"];
+    for reference in ["sourceRef", "chartRef", "imageRepositoryRef", "providerRef"] {
+        if let Some(name) = spec[reference]["name"].as_str() {
+            return match spec[reference]["kind"].as_str() {
+                Some(kind) => format!("{kind}/{name}"),
+                None => name.to_owned(),
+            };
+        }
+    }
+    let address = ["url", "endpoint", "image"]
+        .into_iter()
+        .find_map(|field| spec[field].as_str());
+    address.unwrap_or_default().to_owned()
+}
+
+fn name_line(kind: &Kind, object: &DynamicObject) -> String {
+    format!("{}/{}\n", kind.qualified(), names(object).1)
+}
+
+/// An object as kubectl prints it: without the record of who owns which field.
+fn shown(mut object: DynamicObject) -> Result<serde_json::Value, GetError> {
+    object.metadata.managed_fields = None;
+    serde_json::to_value(object).map_err(GetError::Json)
+}
+
+fn document(value: &serde_json::Value, form: Output) -> Result<String, GetError> {
+    match form {
+        Output::Yaml => Ok(yaml::to_string(value)),
+        Output::Json | Output::Wide | Output::Name => {
+            let text = serde_json::to_string_pretty(value).map_err(GetError::Json)?;
+            Ok(format!("{text}\n"))
+        }
+    }
+}
+
+fn status_selector(text: &str) -> Result<(String, String), String> {
+    let parts = text
+        .split_once('=')
+        .filter(|(kind, status)| !kind.is_empty() && !status.is_empty());
+    let (kind, status) = parts.ok_or("it is not TYPE=STATUS, such as ready=false")?;
+    Ok((kind.to_owned(), status.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

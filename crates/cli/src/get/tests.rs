@@ -1,0 +1,194 @@
+use super::{Args, get};
+use crate::fixture::{FLEET, Fixture};
+use clap::Parser;
+use futures::FutureExt;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn parsed(line: &str) -> Args {
+    let words = std::iter::once("get").chain(line.split_whitespace());
+    Line::try_parse_from(words).unwrap().args
+}
+
+async fn said(fixture: &Fixture, line: &str) -> String {
+    let mut out = Vec::new();
+    let end = std::future::pending();
+    match get(&fixture.connection.client, &parsed(line), &mut out, false, end).await {
+        Ok(()) => String::from_utf8(out).unwrap(),
+        Err(error) => format!("error: {error}\n"),
+    }
+}
+
+#[tokio::test]
+async fn how_objects_stand() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let check = async |line: &str, expected: &str| {
+        assert_eq!(
+            said(&fixture, line).await,
+            expected.trim_start(),
+            "equate get {line}"
+        );
+    };
+    let apps = "apps/kustomization.yaml:3:1: no such file look there";
+    check(
+        "ks",
+        &format!(
+            "
+NAME   REVISION   SUSPENDED   READY   MESSAGE
+apps              False       False   {apps}
+"
+        ),
+    )
+    .await;
+    check(
+        "kustomizations -A",
+        &format!(
+            "
+NAMESPACE     NAME   REVISION   SUSPENDED   READY     MESSAGE
+default       new               True        Unknown   waiting to be reconciled
+flux-system   apps              False       False     {apps}
+"
+        ),
+    )
+    .await;
+    check(
+        "sources git fleet --no-header",
+        "
+fleet   main@sha1:01234567   False   True   stored artifact for revision 'main@sha1:0123456789012345678901234567890123456789'
+",
+    )
+    .await;
+    check(
+        "all --status-selector ready=false",
+        &format!(
+            "
+NAME                 REVISION   SUSPENDED   READY   MESSAGE
+kustomization/apps              False       False   {apps}
+"
+        ),
+    )
+    .await;
+    check(
+        "hr",
+        "
+NAME    REVISION   SUSPENDED   READY     MESSAGE
+redis              False       Unknown   no controller
+",
+    )
+    .await;
+    check(
+        "all -o name",
+        "
+gitrepository.source.toolkit.fluxcd.io/fleet
+kustomization.kustomize.toolkit.fluxcd.io/apps
+helmrelease.helm.toolkit.fluxcd.io/redis
+",
+    )
+    .await;
+    check(
+        "sources -l team=platform -o name",
+        "gitrepository.source.toolkit.fluxcd.io/fleet\n",
+    )
+    .await;
+    check("sources -l team=other", "").await;
+    check(
+        "ks missing",
+        "error: Kustomization missing is not in namespace flux-system\n",
+    )
+    .await;
+    check("pods", "error: \"pods\" is no kind Equate knows\n").await;
+    check(
+        "ks apps -A",
+        "error: apps is one object's name: say its namespace, not --all-namespaces\n",
+    )
+    .await;
+
+    let object: serde_json::Value = serde_json::from_str(&said(&fixture, "ks/apps -o json").await).unwrap();
+    assert_eq!(object["spec"]["sourceRef"]["name"], "fleet");
+    assert_eq!(object["metadata"]["managedFields"], serde_json::Value::Null);
+    let list = said(&fixture, "ks -A -o yaml").await;
+    assert!(
+        list.contains("\nkind: List\n") && list.contains("\n    name: new\n"),
+        "{list}"
+    );
+    let wide = said(&fixture, "ks new -n default -o wide").await;
+    assert!(
+        wide.contains("AGE") && wide.contains("GitRepository/fleet"),
+        "{wide}"
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_without_the_definitions() {
+    let fixture = Fixture::bare().await;
+    assert_eq!(
+        said(&fixture, "ks").await,
+        "error: the cluster does not serve kustomizations\n"
+    );
+    assert_eq!(
+        said(&fixture, "ks/apps").await,
+        "error: the cluster does not serve kustomizations\n"
+    );
+    assert_eq!(
+        said(&fixture, "all").await,
+        "error: the cluster serves none of Flux's kinds\n"
+    );
+}
+
+#[tokio::test]
+async fn a_watch_goes_on() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let args = parsed("sources git --watch");
+    let (done, end) = tokio::sync::oneshot::channel::<()>();
+    let (lines, mut seen) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let mut out = Lines(lines);
+    let watch = get(&fixture.connection.client, &args, &mut out, false, end.map(drop));
+    let change = async {
+        let first = seen.recv().await.unwrap();
+        assert!(
+            first.starts_with("NAME    REVISION             SUSPENDED   READY   MESSAGE\nfleet   main@"),
+            "{first}"
+        );
+        fixture
+            .apply(
+                &FLEET
+                    .split("status:")
+                    .next()
+                    .unwrap()
+                    .replace("interval: 1m", "interval: 1m, suspend: true"),
+            )
+            .await;
+        let second = seen.recv().await.unwrap();
+        assert!(
+            second.starts_with("fleet   main@sha1:01234567   True        True    stored"),
+            "{second}"
+        );
+        done.send(()).unwrap();
+    };
+    let both = futures::future::join(watch, change);
+    let (watched, ()) = tokio::time::timeout(std::time::Duration::from_secs(30), both)
+        .await
+        .unwrap();
+    watched.unwrap();
+}
+
+/// Hands over what is written at once.
+struct Lines(tokio::sync::mpsc::UnboundedSender<String>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        self.0.send(text).map_err(std::io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

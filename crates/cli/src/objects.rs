@@ -1,0 +1,167 @@
+//! Reading and changing objects of the kinds we know: one place that says what could not be done.
+
+use crate::kinds::Kind;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::Value;
+
+/// Who the changes are by, in managedFields.
+const FIELD_MANAGER: &str = "equate";
+
+/// By the code: what answers for a group that is not served is a text, without a reason.
+const NOT_FOUND: u16 = 404;
+
+/// Why the cluster did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The object is not there.
+    #[error("{kind} {name} is not in namespace {namespace}")]
+    NotFound {
+        /// The kind.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The namespace.
+        namespace: String,
+    },
+    /// The cluster has no definition of the kind.
+    #[error("the cluster does not serve {0}")]
+    NotServed(&'static str),
+    /// Anything else.
+    #[error("could not {verb} {what}")]
+    Failed {
+        /// What was tried.
+        verb: &'static str,
+        /// With what.
+        what: String,
+        /// Why not.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// Where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    /// In one.
+    One(String),
+    /// Everywhere.
+    All,
+}
+
+impl std::fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::One(namespace) => write!(f, "in namespace {namespace}"),
+            Self::All => f.write_str("in any namespace"),
+        }
+    }
+}
+
+/// The objects of a kind.
+pub(crate) fn api(client: &Client, kind: &Kind, namespaces: &Namespaces) -> Api<DynamicObject> {
+    match namespaces {
+        Namespaces::One(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource()),
+        Namespaces::All => Api::all_with(client.clone(), &kind.resource()),
+    }
+}
+
+/// One object.
+pub(crate) async fn get(
+    client: &Client,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<DynamicObject, RequestError> {
+    let namespaces = Namespaces::One(namespace.to_owned());
+    match api(client, kind, &namespaces).get(name).await {
+        Ok(object) => Ok(object),
+        Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
+            // The answer is the same when the kind is not served: ask which it is.
+            list(client, kind, &namespaces, None, Some(1)).await?;
+            Err(RequestError::NotFound {
+                kind: kind.kind,
+                name: name.to_owned(),
+                namespace: namespace.to_owned(),
+            })
+        }
+        Err(source) => Err(failed("read", kind, name)(source)),
+    }
+}
+
+/// All objects of a kind, by namespace and name.
+pub(crate) async fn list(
+    client: &Client,
+    kind: &'static Kind,
+    namespaces: &Namespaces,
+    selector: Option<&str>,
+    limit: Option<u32>,
+) -> Result<Vec<DynamicObject>, RequestError> {
+    let parameters = ListParams {
+        label_selector: selector.map(str::to_owned),
+        limit,
+        ..ListParams::default()
+    };
+    match api(client, kind, namespaces).list(&parameters).await {
+        Ok(list) => {
+            let mut items = list.items;
+            items.sort_by_key(|object| (object.metadata.namespace.clone(), object.metadata.name.clone()));
+            Ok(items)
+        }
+        Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
+            Err(RequestError::NotServed(kind.plural))
+        }
+        Err(source) => Err(RequestError::Failed {
+            verb: "list",
+            what: format!("{} {namespaces}", kind.plural),
+            source: Box::new(source),
+        }),
+    }
+}
+
+/// Changes one object by a merge patch.
+pub(crate) async fn patch(
+    client: &Client,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<DynamicObject, RequestError> {
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let namespaces = Namespaces::One(namespace.to_owned());
+    let answer = api(client, kind, &namespaces)
+        .patch(name, &parameters, &Patch::Merge(patch))
+        .await;
+    answer.map_err(failed("change", kind, name))
+}
+
+pub(crate) fn failed(verb: &'static str, kind: &Kind, name: &str) -> impl Fn(kube::Error) -> RequestError {
+    let what = format!("{} {name}", kind.kind);
+    move |source| RequestError::Failed {
+        verb,
+        what: what.clone(),
+        source: Box::new(source),
+    }
+}
+
+/// The condition of a type, of whatever kind the object is.
+pub(crate) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)
+}
+
+/// A text of a condition.
+pub(crate) fn text<'a>(condition: Option<&'a Value>, field: &str) -> &'a str {
+    condition
+        .and_then(|condition| condition[field].as_str())
+        .unwrap_or_default()
+}
+
+/// The names of an object, empty where it has none.
+pub(crate) fn names(object: &DynamicObject) -> (&str, &str) {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    (namespace, object.metadata.name.as_deref().unwrap_or_default())
+}

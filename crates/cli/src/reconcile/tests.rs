@@ -1,0 +1,152 @@
+use super::{Args, Goal, Verdict, reconcile, verdict};
+use crate::fixture::{FLEET, Fixture};
+use crate::kinds::Kind;
+use crate::objects::{self, Namespaces};
+use clap::Parser;
+use equate_api::meta::REQUESTED_AT;
+use futures::StreamExt;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::runtime::watcher::watch_object;
+use serde_json::json;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn parsed(line: &str) -> Args {
+    let words = std::iter::once("reconcile").chain(line.split_whitespace());
+    Line::try_parse_from(words).unwrap().args
+}
+
+async fn said(fixture: &Fixture, line: &str) -> String {
+    let mut out = Vec::new();
+    match reconcile(&fixture.connection.client, &parsed(line), &mut out).await {
+        Ok(()) => String::from_utf8(out).unwrap(),
+        Err(error) => format!("{}error: {error}\n", String::from_utf8(out).unwrap()),
+    }
+}
+
+/// Answers the request for a run as a controller does: with its token and a condition.
+async fn controller(api: Api<DynamicObject>, name: &str, status: &str, message: &str) {
+    let mut states = watch_object(api.clone(), name).boxed();
+    while let Some(state) = states.next().await {
+        let Ok(Some(object)) = state else { continue };
+        let Some(token) = object
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(REQUESTED_AT))
+        else {
+            continue;
+        };
+        let condition = json!({
+            "type": "Ready", "status": status, "reason": "Because", "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": object.metadata.generation,
+        });
+        let patch = json!({ "status": { "conditions": [condition], "lastHandledReconcileAt": token } });
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+        return;
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_asked_for_and_waited_for() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let client = fixture.connection.client.clone();
+    let here = Namespaces::One("flux-system".to_owned());
+    let served = |kind: &str| objects::api(&client, Kind::of(kind).unwrap(), &here);
+    let (sources, kustomizations) = (served("GitRepository"), served("Kustomization"));
+
+    let (said_ready, ()) = futures::join!(
+        said(&fixture, "source git fleet"),
+        controller(sources.clone(), "fleet", "True", "stored"),
+    );
+    assert_eq!(said_ready, "gitrepository/fleet is ready: stored\n");
+
+    let clear = json!({ "metadata": { "annotations": { REQUESTED_AT: null } } });
+    sources
+        .patch("fleet", &PatchParams::default(), &Patch::Merge(&clear))
+        .await
+        .unwrap();
+    let (said_failed, (), ()) = futures::join!(
+        said(&fixture, "ks apps --with-source"),
+        controller(sources, "fleet", "True", "stored again"),
+        controller(kustomizations, "apps", "False", "no such file"),
+    );
+    assert_eq!(
+        said_failed,
+        "gitrepository/fleet is ready: stored again\n\
+         error: Kustomization flux-system/apps is not ready: Because: no such file\n"
+    );
+
+    let check = async |line: &str, expected: &str| assert_eq!(said(&fixture, line).await, expected, "{line}");
+    check(
+        "ks new -n default",
+        "error: Kustomization default/new is suspended\n",
+    )
+    .await;
+    check("ks", "error: which Kustomization? say its name\n").await;
+    check("sources all x", "error: \"sources all x\" names no single kind\n").await;
+    check(
+        "alert x",
+        "error: a Alert has no status: nothing would tell that it was run\n",
+    )
+    .await;
+    check(
+        "hr redis --timeout 10ms",
+        "error: HelmRelease flux-system/redis was not done after 10ms: no controller has answered yet\n",
+    )
+    .await;
+}
+
+#[test]
+fn verdicts() {
+    let check = |status: serde_json::Value, expected: Verdict| {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Kustomization", "metadata": { "name": "x", "generation": 2 }, "status": status,
+        });
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        assert_eq!(verdict(&object, &Goal::Answered("t".to_owned())), expected);
+    };
+    let waiting = |why: &str| Verdict::Waiting(why.to_owned());
+    let ready = |status: &str, reason: &str, generation: i64| json!({ "type": "Ready", "status": status, "reason": reason, "message": "m", "observedGeneration": generation });
+    let working =
+        |reason: &str| json!({ "type": "Reconciling", "status": "True", "reason": reason, "message": "w" });
+    let status = |conditions: Vec<serde_json::Value>| json!({ "lastHandledReconcileAt": "t", "conditions": conditions });
+    let failed = || Verdict::Failed {
+        reason: "BuildFailed".to_owned(),
+        message: "m".to_owned(),
+    };
+    check(json!({}), waiting("no controller has answered yet"));
+    check(
+        json!({ "lastHandledReconcileAt": "before", "conditions": [ready("False", "BuildFailed", 2)] }),
+        waiting("no controller has answered yet"),
+    );
+    check(status(vec![ready("True", "Succeeded", 2)]), Verdict::Ready);
+    check(status(vec![ready("True", "Succeeded", 1)]), waiting("m"));
+    check(
+        status(vec![ready("True", "Succeeded", 2), working("Progressing")]),
+        waiting("w"),
+    );
+    check(status(vec![ready("False", "BuildFailed", 2)]), failed());
+    check(
+        status(vec![
+            ready("False", "BuildFailed", 2),
+            working("ProgressingWithRetry"),
+        ]),
+        failed(),
+    );
+    check(
+        status(vec![ready("False", "BuildFailed", 2), working("Progressing")]),
+        waiting("w"),
+    );
+    check(
+        status(vec![ready("False", "DependencyNotReady", 2)]),
+        waiting("m"),
+    );
+}

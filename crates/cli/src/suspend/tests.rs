@@ -1,0 +1,57 @@
+use super::{Resume, Suspend, resume, suspend};
+use crate::fixture::{FLEET, Fixture};
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+enum Line {
+    Suspend(Suspend),
+    Resume(Resume),
+}
+
+async fn said(fixture: &Fixture, line: &str) -> String {
+    let mut out = Vec::new();
+    let client = &fixture.connection.client;
+    let outcome =
+        match Line::try_parse_from(std::iter::once("equate").chain(line.split_whitespace())).unwrap() {
+            Line::Suspend(args) => suspend(client, &args, &mut out).await,
+            Line::Resume(args) => resume(client, &args, &mut out).await,
+        };
+    let text = String::from_utf8(out).unwrap();
+    match outcome {
+        Ok(()) => text,
+        Err(error) => format!("{text}error: {error}\n"),
+    }
+}
+
+#[tokio::test]
+async fn objects_rest_and_work_again() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let check = async |line: &str, expected: &str| assert_eq!(said(&fixture, line).await, expected, "{line}");
+    check("suspend ks apps", "kustomization/apps suspended\n").await;
+    check("suspend ks/apps", "kustomization/apps was suspended already\n").await;
+    check("suspend sources git --all", "gitrepository/fleet suspended\n").await;
+    check(
+        "resume ks --all -A --no-wait",
+        "kustomization/new resumed\nkustomization/apps resumed\n",
+    )
+    .await;
+    check("resume ks apps", "kustomization/apps was not suspended\n").await;
+    check(
+        "resume sources git fleet --timeout 10ms",
+        "gitrepository/fleet resumed\n\
+         error: GitRepository flux-system/fleet was not done after 10ms: no controller has answered yet\n",
+    )
+    .await;
+    check(
+        "suspend ks",
+        "error: which Kustomization? say its name, or --all\n",
+    )
+    .await;
+    check(
+        "suspend ks apps --all",
+        "error: apps is one object's name, and --all means every one\n",
+    )
+    .await;
+    check("suspend ag x", "error: a ArtifactGenerator cannot be suspended\n").await;
+}
