@@ -334,7 +334,7 @@ fn cpu() -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 1000 / TICKS_PER_SECOND)
 }
 
-fn deployment(n: usize) -> Vec<u8> {
+fn three_replicas(n: usize) -> Vec<u8> {
     let container = json!({ "name": "c", "image": "nginx:1", "ports": [{ "containerPort": 80 }] });
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -375,7 +375,7 @@ fn simulated_workloads(count: u64) {
             .into_body()
             .into_data_stream();
         for n in 0..usize::try_from(count).unwrap() {
-            let create = request(Method::POST, PATH, "application/json", deployment(n));
+            let create = request(Method::POST, PATH, "application/json", three_replicas(n));
             assert_eq!(send(&cluster, create).await.0, StatusCode::CREATED);
         }
         println!("created after {:?}", start.elapsed());

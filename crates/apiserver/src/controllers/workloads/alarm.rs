@@ -16,17 +16,18 @@ pub(super) struct Alarms {
 }
 
 impl Alarms {
-    /// Whether `question` has had the answer `state` for so long; else looks again when it has.
+    /// Whether `question` about an object has had the answer `state` for so long; else wakes an
+    /// object when it has.
     pub(super) fn passed(
         &mut self,
-        key: &Key,
+        about: &Key,
         (question, state): (&'static str, &str),
         wait: Duration,
-        at: Instant,
+        (at, wakes): (Instant, &Key),
     ) -> bool {
-        let states = match self.states.get_mut(key) {
+        let states = match self.states.get_mut(about) {
             Some(states) => states,
-            None => self.states.entry(key.clone()).or_default(),
+            None => self.states.entry(about.clone()).or_default(),
         };
         let since = match states.get(question) {
             Some((known, since)) if known == state => *since,
@@ -37,9 +38,21 @@ impl Alarms {
         };
         let due = since + wait;
         if due > at {
-            self.set.insert((due, key.clone()));
+            self.set.insert((due, wakes.clone()));
         }
         due <= at
+    }
+
+    /// Whether a question has another answer than before.
+    pub(super) fn is_new(
+        &mut self,
+        about: &Key,
+        (question, state): (&'static str, &str),
+        at: Instant,
+    ) -> bool {
+        let states = self.states.entry(about.clone()).or_default();
+        let known = states.insert(question, (state.to_owned(), at));
+        known.is_none_or(|(known, _)| known != state)
     }
 
     /// Forgets a question's answer.

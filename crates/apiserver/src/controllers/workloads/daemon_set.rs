@@ -11,6 +11,9 @@ const COMPONENT: &str = "daemonset-controller";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) fn look(look: &mut Look<'_>, set: &Value) {
+    if let Some(why) = look.refusal() {
+        look.tell_refusal(speaker(set), &why, &format!("Error creating: {why}"));
+    }
     let revisions = Revisions::of(look, set);
     let actions = revisions.keep(look, set, &revisions.hash, &[]);
     look.step(actions);

@@ -1,5 +1,6 @@
 //! Deployments: a ReplicaSet per pod template, and the way from one to the next.
 
+use super::fault::SIMULATE;
 use super::look::{Look, Speaker, condition, counted, digest, is_active, owned_by, seconds, wanted};
 use super::rollout::{Margin, Size, new_size, old_sizes};
 use super::{Kind, controller};
@@ -226,11 +227,10 @@ impl<'a> Rollout<'a> {
             .into_iter()
             .filter(|(name, value)| present.get(name) != Some(value))
             .collect();
-        for (name, _) in entries(new.object, "metadata.annotations") {
-            let ours = OWN.contains(&name.as_str());
-            if !ours && annotation(self.deployment, name).is_none() {
-                patch.insert(name.clone(), Value::Null);
-            }
+        // What is taken over stays, as upstream; but a fault that is no longer asked for ends.
+        let asked = |object: &Value| annotation(object, SIMULATE).is_some();
+        if asked(new.object) && !asked(self.deployment) {
+            patch.insert(SIMULATE.to_owned(), Value::Null);
         }
         if !patch.is_empty() {
             let patch = json!({ "metadata": { "annotations": patch } });

@@ -10,7 +10,7 @@ use crate::builtin::tree::{annotation, get};
 use serde_json::Value;
 
 /// The annotation.
-const SIMULATE: &str = "equate.dev/simulate";
+pub(super) const SIMULATE: &str = "equate.dev/simulate";
 
 /// How a pod fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

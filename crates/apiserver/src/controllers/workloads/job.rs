@@ -51,6 +51,9 @@ pub(super) fn look(look: &mut Look<'_>, object: &Value) {
         return retire(look, object);
     }
     let job = Job::of(look, object);
+    if let Some(why) = look.refusal() {
+        look.tell_refusal(job.speaker(), &why, &format!("Error creating: {why}"));
+    }
     if flag(object, "spec.suspend") {
         return job.suspend(look);
     }

@@ -19,6 +19,10 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many Events about pods one look makes: upstream's recorder lets 25 through in a burst.
 pub(super) const EVENTS_MAX: usize = 25;
 
+/// How long pods may be refused before it is said: a namespace's ServiceAccount may come a
+/// moment after the namespace.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 pub(super) struct Look<'a> {
     pub(super) seen: &'a Seen<'a>,
     pub(super) key: &'a Key,
@@ -55,7 +59,8 @@ impl<'a> Look<'a> {
 
     /// See [`Alarms::passed`].
     pub(super) fn passed(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
-        self.alarms.passed(self.key, state, wait, self.seen.at)
+        self.alarms
+            .passed(self.key, state, wait, (self.seen.at, self.key))
     }
 
     /// The question has no answer any more: asked again, it begins anew.
@@ -65,24 +70,33 @@ impl<'a> Look<'a> {
 
     /// Whether a pod has been ready for so long.
     pub(super) fn available(&mut self, pod: &Value, min_ready: Duration) -> bool {
-        if !is_ready(pod) {
-            return false;
+        if !is_ready(pod) || min_ready.is_zero() {
+            return is_ready(pod);
         }
         let state = format!("{}/{}", uid(pod), condition_time(pod, "Ready"));
-        // The owner looks again: its count is what changes.
-        min_ready.is_zero() || self.ready_for(&state, meta(pod, "name"), min_ready)
+        let key = Key::new(&Kind::Pod.resource(), &*self.key.namespace, meta(pod, "name"));
+        self.alarms
+            .passed(&key, ("ready", &state), min_ready, (self.seen.at, self.key))
     }
 
-    fn ready_for(&mut self, state: &str, pod: &str, min_ready: Duration) -> bool {
-        let pod = Key::new(&Kind::Pod.resource(), &*self.key.namespace, pod);
-        let passed = self
-            .alarms
-            .passed(&pod, ("ready", state), min_ready, self.seen.at);
-        // The alarm rings for the pod, which marks nobody else: one for the owner as well.
-        passed
-            || self
-                .alarms
-                .passed(self.key, ("ready", state), min_ready, self.seen.at)
+    /// Why pods of the object at hand are refused, once that has lasted.
+    pub(super) fn refusal(&mut self) -> Option<String> {
+        match self.refusals.remove(self.key) {
+            None => {
+                self.settled("refused");
+                self.settled("told");
+                None
+            }
+            Some(why) => self.passed(("refused", "create"), PATIENCE).then_some(why),
+        }
+    }
+
+    /// Says so in an Event, each reason once.
+    pub(super) fn tell_refusal(&mut self, by: Speaker<'_>, why: &str, message: &str) {
+        if self.alarms.is_new(self.key, ("told", why), self.seen.at) {
+            let event = self.event(by, "Warning", "FailedCreate", message);
+            self.step(vec![event]);
+        }
     }
 
     /// The time that objects carry.

@@ -166,8 +166,13 @@ impl Workloads {
         let new = after.and_then(controller);
         let owner = |r: &Value| text(r, "uid").to_owned();
         if old.map(owner) != new.map(owner) {
-            if let Some(set) = old.and_then(|r| self.children.get_mut(text(r, "uid"))) {
+            if let Some(uid) = old.map(owner)
+                && let Some(set) = self.children.get_mut(&uid)
+            {
                 set.remove(key);
+                if set.is_empty() {
+                    self.children.remove(&uid);
+                }
             }
             if let Some(reference) = new {
                 let set = self.children.entry(owner(reference)).or_default();

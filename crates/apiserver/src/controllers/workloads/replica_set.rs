@@ -8,10 +8,6 @@ use crate::controllers::object::{deleting, meta};
 use crate::store::Key;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use tokio::time::Duration;
-
-/// How long pods may be refused before it is said.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 const COMPONENT: &str = "replicaset-controller";
 
@@ -19,13 +15,7 @@ pub(super) fn look(look: &mut Look<'_>, set: &Value) {
     let pods = look.children_of(set, Kind::Pod);
     let active: Vec<(&Key, &Value)> = pods.iter().copied().filter(|(_, p)| is_active(p)).collect();
     let replicas = wanted(set, "spec.replicas", 1);
-    let mut refusal = look.refusals.remove(look.key);
-    match &refusal {
-        // A namespace's ServiceAccount may come a moment after the namespace.
-        Some(_) if !look.passed(("refused", "create"), PATIENCE) => refusal = None,
-        Some(_) => {}
-        None => look.settled("refused"),
-    }
+    let refusal = look.refusal();
     if active.len() < replicas {
         add(look, set, replicas - active.len());
     } else {
@@ -108,10 +98,7 @@ fn report(look: &mut Look<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: Op
             "type": "ReplicaFailure", "status": "True", "lastTransitionTime": since,
             "reason": "FailedCreate", "message": why,
         }]);
-        if known.is_none_or(|c| c["message"] != why) {
-            let message = format!("Error creating: {why}");
-            actions.push(look.event(speaker(set), "Warning", "FailedCreate", &message));
-        }
+        look.tell_refusal(speaker(set), why, &format!("Error creating: {why}"));
     }
     actions.extend(look.status(set, &status));
     look.step(actions);

@@ -27,6 +27,10 @@ struct Set<'a> {
 
 pub(super) fn look(look: &mut Look<'_>, object: &Value) {
     let set = Set::of(look, object);
+    if let Some(why) = look.refusal() {
+        let message = format!("create Pod in StatefulSet {} failed error: {why}", set.name());
+        look.tell_refusal(set.speaker(), &why, &message);
+    }
     let mut used: Vec<&str> = set.pods.values().map(|(_, pod)| revision_of(pod)).collect();
     used.push(&set.current);
     let actions = set.revisions.keep(look, object, &set.revisions.update, &used);
@@ -78,13 +82,16 @@ impl<'a> Set<'a> {
     }
 
     fn say(&self, look: &mut Look<'_>, verb: &str, pod: &str) -> Action {
-        let speaker = Speaker {
-            component: COMPONENT,
-            about: self.object,
-        };
         let message = format!("{verb} Pod {pod} in StatefulSet {} successful", self.name());
         let reason = format!("Successful{verb}");
-        look.event(speaker, "Normal", &reason, &message)
+        look.event(self.speaker(), "Normal", &reason, &message)
+    }
+
+    fn speaker(&self) -> Speaker<'a> {
+        Speaker {
+            component: COMPONENT,
+            about: self.object,
+        }
     }
 
     fn name(&self) -> &'a str {

@@ -190,26 +190,30 @@ async fn a_pod_is_available_after_its_minimum_time() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_refused_are_told_of() {
-    let world = world().await;
-    let spec = json!({ "template": { "spec": { "serviceAccountName": "robot" } } });
-    world
-        .create("deployments", workload("deployments", "web", spec))
-        .await;
-    seconds(30).await;
-    let web = world.get("deployments", "web").await;
-    assert_eq!(condition(&web, "ReplicaFailure"), "True FailedCreate");
-    assert_eq!(condition(&web, "Available"), "False MinimumReplicasUnavailable");
-    let failed =
-        |e: &&String| e.contains("FailedCreate: Error creating:") && e.contains("\"robot\" not found");
-    let events = world.events().await;
-    assert_eq!(events.iter().filter(failed).count(), 1, "{events:#?}");
+    for kind in ["deployments", "statefulsets", "daemonsets", "jobs"] {
+        let world = world().await;
+        let spec = json!({ "template": { "spec": { "serviceAccountName": "robot" } } });
+        world.create(kind, workload(kind, "web", spec)).await;
+        seconds(30).await;
+        let web = world.get(kind, "web").await;
+        if kind == "deployments" {
+            assert_eq!(condition(&web, "ReplicaFailure"), "True FailedCreate");
+            assert_eq!(condition(&web, "Available"), "False MinimumReplicasUnavailable");
+        }
+        let failed = |e: &&String| e.contains("Warning FailedCreate") && e.contains("\"robot\" not found");
+        let events = world.events().await;
+        assert_eq!(events.iter().filter(failed).count(), 1, "{kind}: {events:#?}");
 
-    let robot = json!({ "metadata": { "name": "robot" } });
-    world.0.done("POST", &path("serviceaccounts", ""), robot).await;
-    seconds(30).await;
-    let web = world.get("deployments", "web").await;
-    assert_eq!(condition(&web, "ReplicaFailure"), "absent");
-    assert_eq!(counts(&web), [1; 4]);
+        let robot = json!({ "metadata": { "name": "robot" } });
+        world.0.done("POST", &path("serviceaccounts", ""), robot).await;
+        seconds(30).await;
+        assert_eq!(world.names("pods").await.len(), 1, "{kind}");
+        if kind == "deployments" {
+            let web = world.get(kind, "web").await;
+            assert_eq!(condition(&web, "ReplicaFailure"), "absent");
+            assert_eq!(counts(&web), [1; 4]);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
