@@ -61,7 +61,13 @@ impl Run<'_> {
                 Err(failure) => return self.fail(ks, failure, None).await,
             };
             if followed.starting {
-                return Ok(self.next(ks));
+                return match self.until(ks) {
+                    until if until > Instant::now() => Ok(self.next(ks)),
+                    _ => {
+                        let why = "the API server does not list the kinds of the objects".to_owned();
+                        self.fail(ks, Failure::Unreachable(why), None).await
+                    }
+                };
             }
             let contenders = self.contenders(&desired, &held);
             let backing_off = self.memory.corrections.backing_off(Instant::now());
@@ -114,6 +120,14 @@ impl Run<'_> {
                 Staged::Failed(failure) => return self.fail(ks, failure, None).await,
             }
             return self.finish(ks, &plan, &desired, &execution).await;
+        }
+    }
+
+    /// Until when the stages may take.
+    fn until(&self, ks: &Declared) -> Instant {
+        match self.memory.record.as_ref().map(|record| record.phase) {
+            Some(Phase::Staged { until }) => until,
+            _ => deadline(self.began, ks.timeout),
         }
     }
 
@@ -270,11 +284,7 @@ impl Run<'_> {
                 break;
             }
             if let Verdict::Pending(what) | Verdict::Failed(what) = self.health_of(stage) {
-                let until = match self.memory.record.as_ref().map(|record| record.phase) {
-                    Some(Phase::Staged { until }) => until,
-                    _ => deadline(self.began, ks.timeout),
-                };
-                if until <= Instant::now() {
+                if self.until(ks) <= Instant::now() {
                     let kind = stage.kind;
                     return Staged::Failed(Failure::Stage(format!("stage {kind}: {what}")));
                 }
@@ -292,7 +302,9 @@ impl Run<'_> {
 
     /// Whether what a stage applied works, so that the next may build on it.
     fn health_of(&self, stage: &Stage) -> Verdict {
-        let ours = stage.steps.iter().filter(|step| counts(step));
+        let left = self.memory.record.as_ref().map(|record| &record.left);
+        let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
+        let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
         verdict(ours.filter_map(|step| match self.cx.hub.get(step.id()) {
             Presence::Present(observed) => Some((step.id(), observed.health.clone())),
             Presence::Absent => Some((step.id(), equate_apply::health::Health::not_found())),
@@ -332,14 +344,18 @@ impl Run<'_> {
     fn took_in(&mut self, applied: &Applied, drifting: &BTreeMap<ObjectId, Option<String>>) {
         let now = Instant::now();
         applied.note_in(&mut self.memory.applies);
-        let mut writes = 0;
+        let (mut writes, mut left) = (0, Vec::new());
         for outcome in applied.outcomes() {
             let Ok(done) = outcome.result() else { continue };
             if let Some(observed) = &done.observed {
                 self.cx.hub.note(outcome.id(), observed.clone());
             }
-            if !matches!(done.action, Action::Kept(_)) {
-                writes += 1;
+            match done.action {
+                Action::Kept(KeepReason::Unchanged) => {}
+                // planned to be applied, then looked at and left alone
+                Action::Kept(_) if done.observed.is_some() => left.push(outcome.id().clone()),
+                Action::Kept(_) => {}
+                _ => writes += 1,
             }
             for warning in &done.warnings {
                 let message = format!("{}: {warning}", outcome.id());
@@ -362,6 +378,7 @@ impl Run<'_> {
         }
         if let Some(record) = &mut self.memory.record {
             record.changed |= !lines.is_empty();
+            record.left.extend(left);
         }
     }
 
@@ -457,13 +474,16 @@ impl Run<'_> {
         let digests: BTreeMap<&ObjectId, &Desired> =
             desired.iter().map(|desired| (&desired.id, desired)).collect();
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        let left = self.memory.record.as_ref().map(|record| &record.left);
         let objects = steps
             .map(|step| {
                 let id = step.id();
+                let left = left.is_some_and(|left| left.contains(id));
                 let desired = digests.get(id);
                 let remembered = self.memory.applies.get(id).map(|remembered| remembered.owned);
                 let owned = remembered.or(desired.map(|desired| desired.digest));
                 let expects = match step {
+                    _ if left => Expects::Nothing,
                     Step::Keep(_, KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)) => {
                         Expects::Nothing
                     }
@@ -477,7 +497,7 @@ impl Run<'_> {
                     id: id.clone(),
                     expects,
                     leaves: desired.is_some_and(|desired| leaves(desired)),
-                    counts: counts(step),
+                    counts: !left && counts(step),
                 }
             })
             .collect();

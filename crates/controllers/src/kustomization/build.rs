@@ -1,6 +1,6 @@
 //! What a revision wants applied: the build, off the runtime's threads, and its objects made ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use equate_apply::cluster::{Cluster, NamespaceError};
@@ -78,6 +78,7 @@ impl Run<'_> {
             objects: Vec::new(),
             checks: Vec::new(),
             contests: Vec::new(),
+            left: BTreeSet::new(),
             changed: false,
             failure: None,
             phase: Phase::Staged {

@@ -117,3 +117,57 @@ impl Corrections {
             .retain(|id, correction| !correction.calm(now) && passes(id));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Corrects as soon as it may, drift following at once; the waits in seconds.
+    fn waits(corrections: &mut Corrections, times: usize, now: &mut Instant) -> Vec<u64> {
+        let id = ObjectId::new("", "ConfigMap", "default", "a");
+        let mut waits = Vec::new();
+        for _ in 0..times {
+            let due = corrections.due(&id, *now);
+            waits.push(due.saturating_duration_since(*now).as_secs());
+            *now = due.max(*now);
+            corrections.corrected(&id, Some("other".to_owned()), *now);
+        }
+        waits
+    }
+
+    #[test]
+    fn the_first_are_at_once_and_the_next_wait_longer() {
+        let (mut corrections, mut now) = (Corrections::default(), Instant::now());
+        assert_eq!(waits(&mut corrections, 3, &mut now), [0, 0, 0]);
+        assert_eq!(corrections.said(now), None);
+        assert_eq!(
+            waits(&mut corrections, 12, &mut now),
+            [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
+        );
+        let said = corrections.said(now).unwrap();
+        assert!(
+            said.starts_with("ConfigMap/default/a is changed again and again by field manager \"other\"; "),
+            "{said}"
+        );
+        let waiting = corrections.backing_off(now);
+        assert_eq!(
+            waiting.into_values().collect::<Vec<_>>(),
+            [Some("other".to_owned())]
+        );
+    }
+
+    #[test]
+    fn calm_forgets() {
+        let (mut corrections, mut now) = (Corrections::default(), Instant::now());
+        waits(&mut corrections, 5, &mut now);
+        let calm = corrections.calm_at(now).unwrap();
+        assert_eq!(calm - now, Duration::from_secs(4 + 60));
+        assert!(corrections.said(calm - Duration::from_secs(1)).is_some());
+        assert_eq!(corrections.said(calm), None);
+        assert_eq!(corrections.calm_at(calm), None);
+        now = calm;
+        assert_eq!(waits(&mut corrections, 4, &mut now), [0, 0, 0, 1]);
+        corrections.retain(now, |_| false);
+        assert!(corrections.objects.is_empty());
+    }
+}

@@ -199,15 +199,32 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
         SourceSeen::NotStored => return source(Wait::NotStored),
         SourceSeen::Stored { revision } => revision,
     };
+    let decision = proceed(ks, seen, revision);
+    if !begins(&decision) {
+        return decision;
+    }
     let missing = seen.dependencies.iter().find_map(|(key, seen)| match seen {
         DependencySeen::Ready => None,
         DependencySeen::Absent => Some(Wait::DependencyAbsent(key.clone())),
         DependencySeen::NotReady => Some(Wait::DependencyNotReady(key.clone())),
         DependencySeen::Behind => Some(Wait::DependencyBehind(key.clone())),
     });
-    match missing {
-        Some(wait) => Decision::Wait(wait),
-        None => proceed(ks, seen, revision),
+    missing.map_or(decision, Decision::Wait)
+}
+
+/// Whether a decision carries out something new, for which dependencies have to be ready. What is
+/// applied already stays so, is corrected, and stays ready, whatever becomes of what it built on.
+fn begins(decision: &Decision) -> bool {
+    match decision {
+        Decision::Build(Cause::Drift) => false,
+        Decision::Build(_) | Decision::Carry => true,
+        Decision::Resume | Decision::Health | Decision::Settled => false,
+        Decision::Gone
+        | Decision::Finalize(_)
+        | Decision::Adopt
+        | Decision::Rest
+        | Decision::Stall(_)
+        | Decision::Wait(_) => false,
     }
 }
 

@@ -55,6 +55,10 @@ impl Index {
             .map(|why| (key.clone(), why))
             .into_iter()
             .collect();
+        if change.after.is_none() {
+            // gone without our finalizer: what is remembered of it goes with it
+            wakes.push((key.clone(), Reason::Deleted));
+        }
         let before = change.before.as_deref().map(standing);
         let after = change.after.as_deref().map(standing);
         if before != after {
@@ -247,5 +251,162 @@ fn standing(object: &Kustomization) -> Standing<'_> {
         current: status.and_then(|status| status.observed_generation) == object.metadata.generation,
         applied: status.and_then(|status| status.last_applied_revision.as_deref()),
         source: source(object),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::runtime::mirror::What;
+
+    fn object(name: &str, spec: &Value, status: &Value) -> Arc<Kustomization> {
+        let mut object = json!({
+            "metadata": { "name": name, "namespace": "n", "generation": 1 },
+            "spec": { "interval": "1m", "prune": true, "sourceRef": { "kind": "GitRepository", "name": "fleet" } },
+            "status": status,
+        });
+        for (field, value) in spec.as_object().unwrap() {
+            object["spec"][field] = value.clone();
+        }
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    /// An index, and what each Kustomization was when it was last told of.
+    #[derive(Default)]
+    struct Told {
+        index: Index,
+        objects: HashMap<String, Arc<Kustomization>>,
+    }
+
+    impl Told {
+        /// Tells of a Kustomization, or that it is gone; who is woken, by name and reason.
+        fn check(&mut self, name: &str, what: What, after: Option<(Value, Value)>, expected: &[&str]) {
+            let after = after.map(|(spec, status)| object(name, &spec, &status));
+            let before = match &after {
+                Some(after) => self.objects.insert(name.to_owned(), Arc::clone(after)),
+                None => self.objects.remove(name),
+            };
+            let key = Key::new("n", name);
+            let wakes = self.index.changed(&Change {
+                key,
+                what,
+                before,
+                after,
+            });
+            assert_eq!(shown(&wakes), expected, "{name} {what:?}");
+        }
+    }
+
+    fn shown(wakes: &[(Key, Reason)]) -> Vec<String> {
+        wakes
+            .iter()
+            .map(|(key, reason)| format!("{} {reason}", key.name))
+            .collect()
+    }
+
+    fn ready(revision: &str, holds: &[&str]) -> Value {
+        let entries: Vec<Value> = holds.iter().map(|id| json!({ "id": id, "v": "v1" })).collect();
+        json!({
+            "observedGeneration": 1,
+            "lastAppliedRevision": revision,
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "ReconciliationSucceeded", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+            "inventory": { "entries": entries },
+        })
+    }
+
+    #[test]
+    fn a_change_wakes_those_whom_it_concerns() {
+        let mut told = Told::default();
+        let none = || (json!({}), json!({}));
+        let on = |name: &str| (json!({ "dependsOn": [{ "name": name }] }), json!({}));
+        told.check("infra", What::Appeared, Some(none()), &["infra appeared"]);
+        told.check("apps", What::Appeared, Some(on("infra")), &["apps appeared"]);
+        told.check("more", What::Appeared, Some(on("apps")), &["more appeared"]);
+        // its own status wakes nobody but those who wait for it
+        let status = |revision: &str| Some((json!({}), ready(revision, &[])));
+        told.check("infra", What::Status, status("1"), &["apps dependency"]);
+        told.check("infra", What::Status, status("1"), &[]);
+        told.check("infra", What::Status, status("2"), &["apps dependency"]);
+        told.check("infra", What::Requested, status("2"), &["infra requested"]);
+        told.check("infra", What::Gone, None, &["infra deleted", "apps dependency"]);
+        told.check("apps", What::Changed, Some(none()), &["apps changed"]);
+        told.check("infra", What::Appeared, Some(none()), &["infra appeared"]);
+    }
+
+    #[test]
+    fn a_source_wakes_those_that_read_it() {
+        let mut told = Told::default();
+        let from = |source: &str, namespace: &str| {
+            let source = json!({ "kind": "GitRepository", "name": source, "namespace": namespace });
+            Some((json!({ "sourceRef": source }), json!({})))
+        };
+        told.check("a", What::Appeared, from("fleet", "n"), &["a appeared"]);
+        told.check("b", What::Appeared, from("fleet", "m"), &["b appeared"]);
+        told.check("c", What::Appeared, from("other", "n"), &["c appeared"]);
+        let readers = |told: &Told, namespace: &str| {
+            let readers = told
+                .index
+                .readers(SourceKind::GitRepository, &Key::new(namespace, "fleet"));
+            readers.into_iter().map(|key| key.name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (readers(&told, "n"), readers(&told, "m")),
+            (vec!["a".to_owned()], vec!["b".to_owned()])
+        );
+        told.check("b", What::Changed, from("fleet", "n"), &["b changed"]);
+        told.check("a", What::Gone, None, &["a deleted"]);
+        assert_eq!(
+            (readers(&told, "n"), readers(&told, "m")),
+            (vec!["b".to_owned()], vec![])
+        );
+    }
+
+    #[test]
+    fn what_one_holds_and_another_wants_is_told_to_both() {
+        let mut told = Told::default();
+        let holds = |holds: &[&str]| Some((json!({}), ready("1", holds)));
+        let id = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
+        let (one, two) = (Key::new("n", "one"), Key::new("n", "two"));
+        told.check(
+            "one",
+            What::Appeared,
+            holds(&["n_x__ConfigMap", "n_y__ConfigMap"]),
+            &["one appeared"],
+        );
+        told.check("two", What::Appeared, holds(&[]), &["two appeared"]);
+        assert_eq!(told.index.other(&id, &two), Some(&one));
+        assert_eq!(told.index.other(&id, &one), None);
+        let contest = Contest {
+            id: id.clone(),
+            other: one.clone(),
+        };
+        assert_eq!(
+            shown(&told.index.contest(&two, vec![contest.clone()])),
+            ["one object"]
+        );
+        assert_eq!(
+            shown(&told.index.contest(&two, vec![contest])),
+            Vec::<String>::new()
+        );
+        assert_eq!(told.index.other(&id, &one), Some(&two));
+        let of_one: Vec<String> = told
+            .index
+            .contested(&one)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(of_one, ["ConfigMap/n/x (also declared by Kustomization/n/two)"]);
+        // let go of, it is the other's to take
+        told.check("one", What::Status, holds(&["n_y__ConfigMap"]), &["two object"]);
+        assert!(!told.index.holds(&one, &id));
+        assert_eq!(shown(&told.index.contest(&two, Vec::new())), ["one object"]);
+        assert_eq!(told.index.contested(&one), []);
     }
 }

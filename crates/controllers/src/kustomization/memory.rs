@@ -3,6 +3,7 @@
 //! All of it may be lost: after a start everything is built once, held against the cluster, and
 //! found as it should be. What must not be lost is in the status.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use equate_api::kustomize::KustomizationStatus;
@@ -61,6 +62,9 @@ pub(crate) struct Record {
     pub checks: Vec<ObjectId>,
     /// Objects that another Kustomization holds.
     pub contests: Vec<Contest>,
+    /// Objects that turned out to be left alone only when they were looked at: they carry no
+    /// labels of ours, so the hub does not see them.
+    pub left: BTreeSet<ObjectId>,
     /// Whether anything was changed that no status tells of yet.
     pub changed: bool,
     /// Why it failed, if it did.

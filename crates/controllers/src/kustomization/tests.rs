@@ -282,6 +282,53 @@ fn nothing_is_built_twice() {
 }
 
 #[test]
+fn dependencies_hold_up_what_is_new_only() {
+    let now = Instant::now();
+    let check = |last: Option<Last>, expected: Option<Decision>| {
+        let seen = Seen {
+            dependencies: vec![(key("infra"), DependencySeen::NotReady)],
+            last,
+            ..seen(now)
+        };
+        let expected = expected.unwrap_or(Decision::Wait(Wait::DependencyNotReady(key("infra"))));
+        assert_eq!(admit(&declared(json!({}), json!({})), &seen), expected);
+    };
+    let ready = || last(Phase::Ready { until: None });
+    check(None, None);
+    check(Some(ready()), Some(Decision::Settled));
+    check(
+        Some(Last {
+            inputs_hold: false,
+            ..ready()
+        }),
+        None,
+    );
+    check(
+        Some(Last {
+            generation: 1,
+            ..ready()
+        }),
+        None,
+    );
+    check(
+        Some(Last {
+            revision: FIRST.to_owned(),
+            ..ready()
+        }),
+        None,
+    );
+    check(
+        Some(Last {
+            drifted: true,
+            ..ready()
+        }),
+        Some(Decision::Build(Cause::Drift)),
+    );
+    check(Some(last(Phase::Staged { until: now })), Some(Decision::Resume));
+    check(Some(last(Phase::Failed { retry: Some(now) })), None);
+}
+
+#[test]
 fn a_request_is_taken_up_once() {
     let check = |asked: &str, handled: Option<&str>, token: Option<&str>, expected: Decision| {
         let metadata = json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": asked } });

@@ -84,3 +84,24 @@ async fn a_fight_is_left_and_said() {
     );
     session.end().await;
 }
+
+#[tokio::test]
+async fn what_was_there_before_and_asks_to_be_left_is_left() {
+    let mut map: serde_json::Value = serde_json::from_str(&config_map("a", "git")).unwrap();
+    map["metadata"]["annotations"] = json!({ "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent" });
+    let session = Session::start(&[("apps/a.yaml", &*map.to_string())]).await;
+    let revision = session.commit(&[]);
+    let maps = kube::Api::<ConfigMap>::namespaced(session.client.clone(), "default");
+    let before: ConfigMap = serde_json::from_str(&config_map("a", "before")).unwrap();
+    maps.create(&kube::api::PostParams::default(), &before)
+        .await
+        .unwrap();
+    session.kustomize("apps", "apps", json!({ "wait": true })).await;
+    session.ready("apps", &revision).await;
+    session.value("default", "a", Some("before")).await;
+    // it carries no label of ours, so nobody watches it: that is no reason to run again and again
+    let next = session.commit(&[("elsewhere/b.yaml", Some(&*config_map("b", "one")))]);
+    session.ready("apps", &next).await;
+    assert_eq!(session.stats().builds, 1, "{:?}", session.stats());
+    session.end().await;
+}
