@@ -126,6 +126,10 @@ struct Run {
 }
 
 impl Run {
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method's path stands for one lifetime, a closure for any"
+    )]
     async fn go(&mut self) -> Result<Outcome, Stop> {
         match decide::admit(&self.declared) {
             Admission::Delete => self.delete().await,

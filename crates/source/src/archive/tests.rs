@@ -27,7 +27,7 @@ fn tree(files: &[(&str, &str, bool)]) -> Tree {
 
 fn archive(tree: &Tree) -> Vec<u8> {
     let mut out = Vec::new();
-    let archived = tree.write_archive(&mut out).unwrap();
+    let archived = tree.write_archive(&mut out, &Limits::default()).unwrap();
     assert_eq!(archived.size, out.len() as u64);
     out
 }
@@ -294,6 +294,76 @@ fn every_limit_is_named() {
         },
         &endless,
         r#"archive entry "a": more than 1000 bytes in all files together"#,
+    );
+}
+
+#[test]
+fn what_could_not_be_read_is_not_written() {
+    let tree = tree(&[("a", "12345678", false), ("b", "12345678", false)]);
+    let check = |limits: Limits, expected: &str| {
+        let error = tree.write_archive(std::io::sink(), &limits).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    let all = Limits::default();
+    check(
+        Limits {
+            file_bytes_max: 7,
+            ..all.clone()
+        },
+        r#"archive entry "a": a file larger than 7 bytes"#,
+    );
+    check(
+        Limits {
+            tree_bytes_max: 15,
+            ..all.clone()
+        },
+        r#"archive entry "b": more than 15 bytes in all files together"#,
+    );
+    check(
+        Limits {
+            archive_bytes_max: 20,
+            ..all
+        },
+        r#"archive entry "": an archive larger than 20 bytes"#,
+    );
+}
+
+/// A disk that is full after so many bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.0.min(bytes.len()) {
+            0 => Err(std::io::ErrorKind::StorageFull.into()),
+            written => {
+                self.0 -= written;
+                Ok(written)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// At whichever byte the disk is full, also in a buffer's last one, nobody is told of an archive.
+#[test]
+fn a_full_disk_is_never_an_archive() {
+    let tree = tree(&[("a", "12345678", false)]);
+    let length = archive(&tree).len();
+    for room in 0..length {
+        let out = std::io::BufWriter::new(Full(room));
+        let written = tree.write_archive(out, &Limits::default());
+        assert!(
+            matches!(written, Err(ArchiveError::Write(_))),
+            "{room} of {length}: {written:?}"
+        );
+    }
+    let out = std::io::BufWriter::new(Full(length));
+    assert_eq!(
+        tree.write_archive(out, &Limits::default()).unwrap().size,
+        length as u64
     );
 }
 

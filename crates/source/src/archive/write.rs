@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
 use super::{ArchiveError, Archived};
+use crate::limits::{LimitExceeded, Limits};
 use crate::tree::{Node, Tree};
 
 const FILE_MODE: u32 = 0o600;
@@ -21,8 +22,10 @@ impl Tree {
     /// Writes the tree as `tar.gz`. Equal trees give equal bytes.
     ///
     /// # Errors
-    /// A file cannot be read, or `out` cannot be written.
-    pub fn write_archive(&self, out: impl Write) -> Result<Archived, ArchiveError> {
+    /// A file cannot be read, `out` cannot be written, or the archive would be one that nobody with the same
+    /// `limits` could read: the sizes of a commit's files are known only now.
+    pub fn write_archive(&self, out: impl Write, limits: &Limits) -> Result<Archived, ArchiveError> {
+        let mut bytes = 0_u64;
         let counted = Counted {
             out,
             hash: Sha256::new(),
@@ -39,13 +42,24 @@ impl Tree {
                     FILE_MODE
                 };
                 let content = self.content(path, file).map_err(ArchiveError::Tree)?;
+                bytes = bytes.saturating_add(content.len() as u64);
+                check_sizes(path, content.len() as u64, bytes, limits)?;
                 append(&mut tar, path, EntryType::Regular, mode, &content)
             }
         })?;
-        let counted = tar
+        let mut counted = tar
             .into_inner()
             .and_then(flate2::write::GzEncoder::finish)
             .map_err(ArchiveError::Write)?;
+        // a buffered writer that is dropped keeps its last failure to itself
+        counted.flush().map_err(ArchiveError::Write)?;
+        if counted.size > limits.archive_bytes_max {
+            let limit = LimitExceeded::ArchiveBytes(limits.archive_bytes_max);
+            return Err(ArchiveError::Limit {
+                path: String::new(),
+                limit,
+            });
+        }
         let digest = counted.hash.finalize();
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Archived {
@@ -53,6 +67,18 @@ impl Tree {
             size: counted.size,
         })
     }
+}
+
+fn check_sizes(path: &str, file: u64, tree: u64, limits: &Limits) -> Result<(), ArchiveError> {
+    let limit = match (file > limits.file_bytes_max, tree > limits.tree_bytes_max) {
+        (true, _) => LimitExceeded::FileBytes(limits.file_bytes_max),
+        (_, true) => LimitExceeded::TreeBytes(limits.tree_bytes_max),
+        (false, false) => return Ok(()),
+    };
+    Err(ArchiveError::Limit {
+        path: path.to_owned(),
+        limit,
+    })
 }
 
 fn append(

@@ -116,7 +116,7 @@ pub enum StorageError {
         revision: String,
         /// Why.
         #[source]
-        source: ArchiveError,
+        source: Box<ArchiveError>,
     },
 }
 
@@ -170,7 +170,7 @@ impl Storage {
         let record = match same {
             Some(record) if record.file == file && record.revision.as_deref() == Some(revision) => record,
             Some(record) => record::again(&directory, record, &file, revision)?,
-            None => record::write(&directory, place, &file, revision, tree)?,
+            None => record::write(&directory, place, &file, revision, tree, &self.shared.limits)?,
         };
         let stored = self.stored(place, &record, revision, tree);
         {

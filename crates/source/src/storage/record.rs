@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::{Place, StorageError};
+use crate::limits::Limits;
 use crate::tree::Tree;
 
 #[derive(Clone, Debug)]
@@ -60,6 +61,7 @@ pub(super) fn write(
     file: &str,
     revision: &str,
     tree: &Tree,
+    limits: &Limits,
 ) -> Result<Record, StorageError> {
     let path = directory.join(file);
     let failed = |source| StorageError::of("write", &path, source);
@@ -69,13 +71,13 @@ pub(super) fn write(
         .tempfile_in(directory)
         .map_err(failed)?;
     let archived = tree
-        .write_archive(io::BufWriter::new(temporary.as_file_mut()))
+        .write_archive(io::BufWriter::new(temporary.as_file_mut()), limits)
         .map_err(|error| match error {
             crate::ArchiveError::Write(source) => failed(source),
             source => StorageError::Archive {
                 place: place.clone(),
                 revision: revision.to_owned(),
-                source,
+                source: Box::new(source),
             },
         })?;
     temporary.persist(&path).map_err(|error| failed(error.error))?;

@@ -63,7 +63,9 @@ fn an_artifact_is_where_flux_puts_it() {
     assert_eq!(stored.url, format!("http://source.example:9090/{FIRST_PATH}"));
     assert_eq!(stored.revision, FIRST);
     let mut expected = Vec::new();
-    let archived = tree("1").write_archive(&mut expected).unwrap();
+    let archived = tree("1")
+        .write_archive(&mut expected, &Limits::default())
+        .unwrap();
     assert_eq!(
         (stored.digest.clone(), stored.size),
         (archived.digest, archived.size)

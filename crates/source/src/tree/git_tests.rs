@@ -115,7 +115,7 @@ fn a_commit_is_what_its_checkout_would_archive() {
             Tree::from_directory(repository.place.path(), &Ignore::new(ignore), &Limits::default()).unwrap();
         assert_eq!(checkout, tree, "{ignore:?}");
         let mut archive = Vec::new();
-        tree.write_archive(&mut archive).unwrap();
+        tree.write_archive(&mut archive, &Limits::default()).unwrap();
         assert_eq!(
             Tree::from_archive(&archive[..], &Limits::default()).unwrap(),
             tree,

@@ -11,7 +11,7 @@ use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::cluster::EmbeddedCluster;
 use equate_testkit::eventually::eventually;
-use equate_testkit::faults::Faults;
+use equate_testkit::faults::{Death, Faults};
 use equate_testkit::git::{Guard, Repository};
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -439,6 +439,45 @@ async fn a_restart_keeps_what_is_whole() {
         (artifact.digest.clone(), artifact.path)
     );
     assert!(running.storage.tree(&artifact.digest).is_some());
+}
+
+/// Killed at each of its writes, before the request and after it, on the way to the first artifact and to the
+/// next: whoever comes after ends where nothing had happened would have ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_is_made_good() {
+    for death in [Death::Before, Death::After] {
+        let mut session = Session::start().await;
+        session
+            .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
+            .await;
+        for part in ["fleet", "fleet/status", "fleet/status"] {
+            let commit = session.repository.commit(&[("a.yaml", Some("a\n"))]).unwrap();
+            session.faults = Faults::seeded(1);
+            session.faults.die_when(move |call| {
+                (call.is_write() && call.path.ends_with(&format!("/gitrepositories/{part}"))).then_some(death)
+            });
+            let running = session.run();
+            tokio::time::timeout(DEADLINE, session.faults.died())
+                .await
+                .unwrap();
+            drop(running);
+
+            session.faults = Faults::seeded(1);
+            let running = session.run();
+            let status = session.artifact_of(&commit).await;
+            assert!(running.storage.tree(&status.artifact.unwrap().digest).is_some());
+            running.once_more().await;
+            let names = session
+                .api()
+                .get("fleet")
+                .await
+                .unwrap()
+                .metadata
+                .finalizers
+                .unwrap_or_default();
+            assert_eq!(names, ["finalizers.fluxcd.io"]);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
