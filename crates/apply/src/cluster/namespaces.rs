@@ -38,16 +38,25 @@ impl Cluster {
     ) -> Result<(), NamespaceError> {
         let mut objects: Vec<_> = objects.into_iter().collect();
         let defined = definitions(&objects);
+        let mut served: HashMap<GroupVersionKind, Option<bool>> = HashMap::new();
         for (index, object) in objects.iter_mut().enumerate() {
             let Some(gvk) = object.gvk() else {
                 continue;
             };
-            let namespaced = match defined.get(&(gvk.group.clone(), gvk.kind.clone())) {
-                Some(namespaced) => *namespaced,
-                None => match self.namespaced(&gvk).await? {
-                    Some(namespaced) => namespaced,
-                    None => continue,
-                },
+            let namespaced = match (
+                defined.get(&(gvk.group.clone(), gvk.kind.clone())),
+                served.get(&gvk),
+            ) {
+                (Some(namespaced), _) => Some(*namespaced),
+                (None, Some(known)) => *known,
+                (None, None) => {
+                    let answer = self.namespaced(&gvk).await?;
+                    served.insert(gvk, answer);
+                    answer
+                }
+            };
+            let Some(namespaced) = namespaced else {
+                continue;
             };
             match (namespaced, object.namespace().is_empty(), default) {
                 (true, false, _) | (false, true, _) => {}
