@@ -173,6 +173,7 @@ impl Storage {
             None => record::write(&directory, place, &file, revision, tree, &self.shared.limits)?,
         };
         let stored = self.stored(place, &record, revision, tree);
+        self.keep(tree, directory.join(&file), stored.digest.clone());
         {
             let mut places = self.places();
             let records = places.entry(place.clone()).or_default();
@@ -350,6 +351,18 @@ impl Storage {
             tracing::warn!(path = %path.display(), error = error as &dyn std::error::Error, "artifact not usable");
         })
         .ok()
+    }
+
+    /// The tree can be read from its archive, too.
+    fn keep(&self, tree: &Tree, archive: PathBuf, digest: String) {
+        let shared = Arc::downgrade(&self.shared);
+        tree.keep(Arc::new(move || {
+            let storage = Storage {
+                shared: shared.upgrade()?,
+            };
+            let whole = file_digest(&archive).ok()?.as_deref() == Some(&*digest);
+            whole.then(|| storage.read(&archive)).flatten()
+        }));
     }
 
     fn record(&self, place: &Place, file: &str) -> Option<Record> {

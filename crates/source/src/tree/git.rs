@@ -58,6 +58,7 @@ impl Tree {
             source: Source::Git {
                 tree: git.clone(),
                 rules: rules.id(),
+                kept: Arc::default(),
             },
         })
     }

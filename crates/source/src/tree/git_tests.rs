@@ -325,3 +325,30 @@ fn hash_object(root: &Path, kind: &str, content: &[u8]) -> String {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
+
+#[test]
+fn what_was_published_is_read_without_git() {
+    let root = tempfile::tempdir().unwrap();
+    let retention = crate::Retention::default();
+    let storage = crate::Storage::open(root.path().to_owned(), "http://source.example", retention).unwrap();
+    let place = crate::Place::new("GitRepository", "flux-system", "fleet").unwrap();
+    let publish = |content: &str, revision: &str| {
+        let repository = Repository::new();
+        let tree = tree(
+            &repository.write(&[("app/config.yaml", content)]).commit(),
+            None,
+            None,
+        );
+        let stored = storage.publish(&place, revision, &tree).unwrap();
+        fs::remove_dir_all(repository.place.path().join(".git")).unwrap();
+        (tree, stored)
+    };
+    let (_, stored) = publish("value: 1\n", "main@sha1:1111111111111111111111111111111111111111");
+    let tree = storage.tree(&stored.digest).unwrap();
+    assert_eq!(&*tree.read("app/config.yaml").unwrap(), b"value: 1\n");
+    // an archive that somebody wrote to is not what was published
+    let (tree, stored) = publish("value: 2\n", "main@sha1:2222222222222222222222222222222222222222");
+    fs::write(root.path().join(&stored.path), b"something else").unwrap();
+    let error = tree.read("app/config.yaml").unwrap_err();
+    assert_eq!(error.to_string(), "cannot read \"app/config.yaml\" from git");
+}

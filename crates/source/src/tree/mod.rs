@@ -17,7 +17,7 @@ mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -41,7 +41,22 @@ pub struct Tree {
 #[derive(Clone)]
 enum Source {
     Memory,
-    Git { tree: equate_git::Tree, rules: [u8; 32] },
+    Git {
+        tree: equate_git::Tree,
+        rules: [u8; 32],
+        kept: Arc<Kept>,
+    },
+}
+
+/// Reads what was stored of a tree, whole; none when it is not there any more or not what it was.
+pub(crate) type Reread = dyn Fn() -> Option<Tree> + Send + Sync;
+
+/// Where a tree's contents are when git cannot be read: a repository that is moved away, or rewritten and
+/// cleaned up, takes nothing from what was published of it.
+#[derive(Default)]
+struct Kept {
+    stored: Mutex<Option<Arc<Reread>>>,
+    read: OnceLock<Tree>,
 }
 
 /// What stands at a path.
@@ -233,15 +248,22 @@ impl Tree {
     pub(crate) fn content(&self, path: &str, file: &File) -> Result<Bytes, ReadError> {
         match (&file.content, &self.source) {
             (Content::Memory(bytes), _) => Ok(bytes.clone()),
-            (Content::Git(blob), Source::Git { tree, .. }) => {
-                tree.read(blob).map_err(|source| ReadError::Git {
+            (Content::Git(blob), Source::Git { tree, kept, .. }) => tree.read(blob).or_else(|source| {
+                kept.content(path).ok_or_else(|| ReadError::Git {
                     path: path.to_owned(),
                     source,
                 })
-            }
+            }),
             (Content::Git(_), Source::Memory) => Err(ReadError::Absent {
                 path: path.to_owned(),
             }),
+        }
+    }
+
+    /// Says where else the contents are, from now on.
+    pub(crate) fn keep(&self, stored: Arc<Reread>) {
+        if let Source::Git { kept, .. } = &self.source {
+            *kept.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
         }
     }
 
@@ -259,6 +281,22 @@ impl Tree {
                 Node::Directory(next) => Some(&**next),
                 Node::File(_) => None,
             })
+    }
+}
+
+impl Kept {
+    /// A file of what was stored, which is read once.
+    fn content(&self, path: &str) -> Option<Bytes> {
+        if self.read.get().is_none() {
+            let stored = self
+                .stored
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()?;
+            // two who read at once read the same
+            let _again = self.read.set(stored()?);
+        }
+        self.read.get()?.read(path).ok()
     }
 }
 
