@@ -7,6 +7,7 @@ mod correct;
 mod delete;
 mod depend;
 mod fan_out;
+mod faults;
 mod follow;
 mod health;
 mod own_loop;

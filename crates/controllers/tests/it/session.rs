@@ -147,6 +147,21 @@ impl Session {
         }
     }
 
+    /// The engine is gone in the middle of what it does.
+    pub(crate) fn kill(&mut self) {
+        self.engine = None;
+    }
+
+    /// What the engine had fetched and stored is gone, as with its pod's disk.
+    pub(crate) fn lose_artifacts(&self) {
+        for part in ["git", "artifacts"] {
+            match std::fs::remove_dir_all(self.folder.path().join(part)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{part}: {error}"),
+                _ => {}
+            }
+        }
+    }
+
     /// Stops everything.
     pub(crate) async fn end(mut self) {
         self.stop().await;
