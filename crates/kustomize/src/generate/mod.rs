@@ -83,8 +83,9 @@ pub(crate) fn generate(
                 &fields.r#type
             };
             object.insert("type".to_owned(), r#type.into());
+            let entries = map_in(&mut object, "data");
             for (key, value) in data {
-                map_in(&mut object, "data").insert(key, encode(&value).into());
+                entries.insert(key, encode(&value).into());
             }
         }
     }

@@ -2,5 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+mod errors;
+mod flux;
+mod inputs;
 mod memory;
 mod vectors;

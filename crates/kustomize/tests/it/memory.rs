@@ -32,6 +32,10 @@ impl Memory {
         self.files.insert(path.to_owned(), link);
     }
 
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.files.remove(path);
+    }
+
     pub(crate) fn with(&self, path: &str, text: &str) -> Self {
         let mut tree = self.clone();
         tree.put(path, text.as_bytes());

@@ -271,6 +271,7 @@ impl Loader<'_> {
                 let absent =
                     style == ScalarStyle::Plain && span.byte_range().is_none_or(|range| range.is_empty());
                 let text = if absent { Cow::Borrowed("") } else { text };
+                let text = self.without_invented_break(text, style, span);
                 if self.frames.is_empty() && absent && tag.is_none() && anchor == 0 {
                     return Ok(());
                 }
@@ -498,6 +499,23 @@ impl Loader<'_> {
             }
         }
         Some(pointer)
+    }
+
+    /// A block scalar whose last line the input ends in the middle of: to libyaml it has no
+    /// final break to clip or keep, granit invents one.
+    fn without_invented_break<'e>(
+        &self,
+        text: Cow<'e, str>,
+        style: ScalarStyle,
+        span: &Span,
+    ) -> Cow<'e, str> {
+        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        let last_line = self.text.rsplit(['\n', '\r']).next().unwrap_or_default();
+        let at_end = span.end.byte_offset().is_none_or(|end| end >= self.text.len());
+        if block && at_end && !last_line.trim_matches(' ').is_empty() && text.ends_with('\n') {
+            return text[..text.len() - 1].to_owned().into();
+        }
+        text
     }
 
     fn scalar(

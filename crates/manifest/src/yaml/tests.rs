@@ -117,6 +117,11 @@ fn documents_and_errors() {
         "d:\n  <<: 1\n",
         "2:7: map merge requires map or sequence of maps as the value",
     );
+    // a block scalar that the input ends in has no final break
+    check("a: |\n  x", r#"{"a":"x"}@1"#);
+    check("a: |+\n  x", r#"{"a":"x"}@1"#);
+    check("a: >\n  x\n", r#"{"a":"x\n"}@1"#);
+    check("a: |\n  x\n  ", r#"{"a":"x\n"}@1"#);
     check("y: 1\n0644: a\n1.5: b\n", r#"{"1.5":"b","420":"a","true":1}@1"#);
 }
 

@@ -1,0 +1,205 @@
+//! Errors: where they are and what they name. Limits are errors like others.
+
+use crate::memory::Memory;
+use equate_kustomize::{Limits, LoadRestriction, Options, kustomize};
+
+const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+const DEPLOYMENT: &str =
+    "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 1}\n";
+
+fn failure(files: &[(&str, &str)], options: &Options) -> String {
+    match kustomize(&Memory::new(files), "k", options) {
+        Ok(built) => panic!("{files:?} builds {} objects", built.objects.len()),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn errors_say_where() {
+    let mut wrong = Vec::new();
+    let mut check = |kustomization: &str, files: &[(&str, &str)], expected: &str| {
+        let mut all = vec![
+            ("k/kustomization.yaml", kustomization),
+            ("k/c.yaml", MANIFEST),
+            ("k/d.yaml", DEPLOYMENT),
+        ];
+        all.extend_from_slice(files);
+        let options = Options {
+            restriction: LoadRestriction::Root,
+            ..Options::default()
+        };
+        let found = failure(&all, &options);
+        if found != expected {
+            wrong.push(format!(
+                "{kustomization}\n  expected {expected}\n  found    {found}"
+            ));
+        }
+    };
+    check("a: [", &[], "k/kustomization.yaml:1:4: unclosed bracket '['");
+    check(
+        "# nothing\n",
+        &[],
+        "k/kustomization.yaml: kustomization.yaml is empty",
+    );
+    check(
+        "kind: Kustomization\n",
+        &[],
+        "k/kustomization.yaml: kustomization.yaml is empty",
+    );
+    check(
+        "resources: [c.yaml]\nspec: {}\n",
+        &[],
+        "k/kustomization.yaml:2:7: invalid Kustomization: json: unknown field \"spec\"",
+    );
+    check(
+        "resources: [c.yaml]\nNamePrefix: [a]\n",
+        &[],
+        "k/kustomization.yaml:2:13: invalid Kustomization: json: cannot unmarshal array into Go struct field Kustomization.namePrefix of type string",
+    );
+    check(
+        "resources: [c.yaml]\ncommonLabels: {a: 1}\n",
+        &[],
+        "k/kustomization.yaml:2:19: invalid Kustomization: json: cannot unmarshal number into Go struct field Kustomization.commonLabels of type string",
+    );
+    check(
+        "kind: Other\nresources: [c.yaml]\n",
+        &[],
+        "k/kustomization.yaml:1:7: kind should be Kustomization or Component",
+    );
+    check(
+        "apiVersion: v2\nresources: [c.yaml]\n",
+        &[],
+        "k/kustomization.yaml:1:13: apiVersion for Kustomization should be kustomize.config.k8s.io/v1beta1",
+    );
+    check(
+        "resources:\n- c.yaml\n- gone\n",
+        &[],
+        "k/kustomization.yaml:3:3: evalsymlink failure on 'gone': no such file or directory",
+    );
+    check(
+        "resources:\n- c.yaml\n- e.yaml\n",
+        &[("k/e.yaml", MANIFEST)],
+        "k/kustomization.yaml:3:3: may not add resource with an already registered id: ConfigMap.v1.[noGrp]/c.[noNs]",
+    );
+    check(
+        "resources: [../x.yaml]\n",
+        &[("x.yaml", MANIFEST)],
+        "k/kustomization.yaml:1:13: security; file 'x.yaml' is not in or below 'k'",
+    );
+    check(
+        "resources: [e.yaml]\n",
+        &[("k/e.yaml", "kind: A\nmetadata: {name: a}\n---\nkind: B\n  x: y\n")],
+        "k/e.yaml:5:4: mapping values are not allowed in this context",
+    );
+    check(
+        "resources: [e.yaml]\n",
+        &[("k/e.yaml", "apiVersion: v1\nkind: Secret\n")],
+        "k/e.yaml:1:1: missing metadata.name in object: v1 Secret",
+    );
+    check(
+        "bases: ['https://github.com/a/b?ref=v1']\n",
+        &[],
+        "k/kustomization.yaml:1:9: https://github.com/a/b?ref=v1 is remote, and remote bases are not fetched yet: commit a copy and name its directory",
+    );
+    check(
+        "resources: ['git@github.com:a/b']\n",
+        &[],
+        "k/kustomization.yaml:1:13: git@github.com:a/b is remote, and remote bases are not fetched yet: commit a copy and name its directory",
+    );
+    check(
+        "helmCharts: [{name: x}]\n",
+        &[],
+        "k/kustomization.yaml:1:13: must specify --enable-helm",
+    );
+    check(
+        "transformers:\n- |-\n  apiVersion: example.com/v1\n  kind: Mine\n  metadata: {name: x}\n",
+        &[],
+        "k/kustomization.yaml:3: external plugins disabled; unable to load external plugin 'Mine'",
+    );
+    check(
+        "resources: [d.yaml]\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: other}\n",
+        &[],
+        "k/kustomization.yaml:3:3: no resource matches strategic merge patch \"Deployment.v1.apps/other.[noNs]\": no matches for Id Deployment.v1.apps/other.[noNs]; failed to find unique target for patch Deployment.v1.apps/other.[noNs]",
+    );
+    check(
+        "resources: [d.yaml]\npatches: [{patch: '[{\"op\": \"remove\", \"path\": \"/x/y\"}]', target: {kind: Deployment}}]\n",
+        &[],
+        "k/kustomization.yaml:2:11: JSON patch of Deployment.v1.apps/web.[noNs]: remove operation does not apply: doc is missing path: \"/x/y\": missing value",
+    );
+    check(
+        "resources: [d.yaml]\npatches: [{path: p.yaml, target: {name: '('}}]\n",
+        &[("k/p.yaml", DEPLOYMENT)],
+        "k/kustomization.yaml:2:11: \"(\" is no regular expression",
+    );
+    check(
+        "resources: [d.yaml]\nreplicas: [{name: nope, count: 2}]\n",
+        &[],
+        "k/kustomization.yaml:2:12: resource with name nope does not match a config with the following GVK [Deployment.[noVer].[noGrp] ReplicationController.[noVer].[noGrp] ReplicaSet.[noVer].[noGrp] StatefulSet.[noVer].[noGrp]]",
+    );
+    check(
+        "configMapGenerator:\n- name: c\n  literals: [a=1, a=2]\n",
+        &[],
+        "k/kustomization.yaml:2:3: configmap c illegally repeats the key `a`",
+    );
+    check(
+        "configMapGenerator: [{name: c, literals: [=a]}]\n",
+        &[],
+        "k/kustomization.yaml:1:22: invalid literal source =a, expected key=value",
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn cycles_are_told() {
+    let files = [
+        ("k/kustomization.yaml", "resources: [../a]\n"),
+        ("a/kustomization.yaml", "resources: [../k]\n"),
+    ];
+    assert_eq!(
+        failure(&files, &Options::default()),
+        "a/kustomization.yaml:1:13: cycle detected: candidate root 'k' contains visited root 'k'"
+    );
+    let files = [
+        ("k/kustomization.yaml", "resources: [..]\n"),
+        ("kustomization.yaml", "resources: [k]\n"),
+    ];
+    assert_eq!(
+        failure(&files, &Options::default()),
+        "k/kustomization.yaml:1:13: cycle detected: candidate root '' contains visited root 'k'"
+    );
+}
+
+#[test]
+fn limits_are_errors_that_name_them() {
+    let files = [
+        ("k/kustomization.yaml", "resources: [c.yaml, ../b]\n"),
+        ("k/c.yaml", MANIFEST),
+        ("b/kustomization.yaml", "resources: [d.yaml]\n"),
+        ("b/d.yaml", DEPLOYMENT),
+    ];
+    let check = |limit: &dyn Fn(&mut Limits), expected: &str| {
+        let mut options = Options::default();
+        limit(&mut options.limits);
+        assert_eq!(failure(&files, &options), expected);
+    };
+    check(
+        &|limits| limits.files_max = 2,
+        "b/kustomization.yaml: more than 2 files are read",
+    );
+    check(
+        &|limits| limits.bytes_max = 30,
+        "k/kustomization.yaml:1:13: more than 30 bytes are read",
+    );
+    check(
+        &|limits| limits.file_bytes_max = 30,
+        "k/kustomization.yaml:1:13: file 'k/c.yaml' is longer than 30 bytes",
+    );
+    check(
+        &|limits| limits.depth_max = 1,
+        "k/kustomization.yaml:1:21: bases and components are nested deeper than 1 levels",
+    );
+    check(
+        &|limits| limits.objects_max = 1,
+        "k/kustomization.yaml: the build holds more than 1 objects",
+    );
+}
