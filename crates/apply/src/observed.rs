@@ -76,3 +76,74 @@ fn other_writer(live: &Object) -> Option<String> {
         .max_by_key(|entry| text(entry, "time"))
         .map(|entry| text(entry, "manager"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn observed(metadata: Value) -> Observed {
+        let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+        Observed::of(&Object::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn what_is_remembered_of_an_object() {
+        let bare = observed(json!({ "name": "a" }));
+        assert_eq!((bare.owner, bare.deleting, bare.kubectl), (None, false, false));
+        assert_eq!(
+            (bare.generation, bare.created, bare.other_writer),
+            (0, None, None)
+        );
+        let full = observed(json!({
+            "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2026-01-02T03:04:05Z",
+            "deletionTimestamp": "2026-01-02T03:04:06Z",
+            "labels": {
+                "kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+            },
+            "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" },
+        }));
+        assert_eq!(full.owner, Some(Owner::new("flux-system", "apps")));
+        assert_eq!(
+            (full.uid.as_str(), full.resource_version.as_str(), full.generation),
+            ("u", "7", 3)
+        );
+        assert!(full.deleting && full.kubectl);
+        assert_eq!(full.created.unwrap().to_string(), "2026-01-02T03:04:05Z");
+        // one label alone names nobody
+        let half = observed(json!({ "labels": { "kustomize.toolkit.fluxcd.io/name": "apps" } }));
+        assert_eq!(half.owner, None);
+    }
+
+    #[test]
+    fn who_wrote_it_last() {
+        let check = |entries: &[(&str, &str, &str)], expected: Option<&str>| {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(manager, subresource, time)| {
+                    json!({ "manager": manager, "operation": "Update", "subresource": subresource, "time": time })
+                })
+                .collect();
+            let observed = observed(json!({ "managedFields": entries }));
+            assert_eq!(observed.other_writer.as_deref(), expected);
+        };
+        check(&[], None);
+        check(&[("kustomize-controller", "", "2026-01-01T00:00:00Z")], None);
+        check(
+            &[
+                ("early", "", "2026-01-01T00:00:00Z"),
+                ("late", "", "2026-01-02T00:00:00Z"),
+                ("status", "status", "2026-01-03T00:00:00Z"),
+                ("kustomize-controller", "", "2026-01-04T00:00:00Z"),
+            ],
+            Some("late"),
+        );
+        check(
+            &[
+                ("person", "", "2026-01-01T00:00:00Z"),
+                ("autoscaler", "scale", "2026-01-02T00:00:00Z"),
+            ],
+            Some("autoscaler"),
+        );
+    }
+}

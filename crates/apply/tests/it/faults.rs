@@ -1,11 +1,13 @@
 //! An API server that is busy, broken, or not there.
 
-use crate::world::{World, check};
-use equate_apply::cluster::Cluster;
+use crate::world::{World, check, say};
+use equate_apply::cluster::{Cluster, Execution};
+use equate_manifest::object::GroupVersionKind;
 use http::{Request, Response};
 use kube::client::Body;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What is answered instead of what the API server would.
 #[derive(Clone)]
@@ -15,17 +17,15 @@ enum Fault {
     Dropped,
 }
 
-/// Puts faults before the writes to a cluster: each is answered once, then writes go through.
+/// Puts faults before the requests to a path: each is answered once, then requests go through. Counts them all.
 fn faulty(world: &World, faults: Vec<Fault>, path: &'static str) -> (Cluster, Arc<Mutex<usize>>) {
     let faults = Arc::new(Mutex::new(VecDeque::from(faults)));
     let requests = Arc::new(Mutex::new(0));
     let (client, counted) = (world.client.clone(), Arc::clone(&requests));
     let service = tower::service_fn(move |request: Request<Body>| {
-        let write = request.method() != "GET" && request.uri().path().contains(path);
-        if write {
+        let meant = request.uri().path().contains(path);
+        let fault = if meant {
             *counted.lock().unwrap() += 1;
-        }
-        let fault = if write {
             faults.lock().unwrap().pop_front()
         } else {
             None
@@ -63,8 +63,13 @@ const A: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
 async fn applied(faults: Vec<Fault>) -> (String, usize) {
     let mut world = World::start().await;
     let (cluster, requests) = faulty(&world, faults, "/configmaps/");
-    world.cluster = cluster;
-    let text = world.run(A).await;
+    let (plan, desired) = world.plan(A).await;
+    let owner = world.owner.clone();
+    let options = world.options(&owner);
+    let execution = Execution::new(&options);
+    let applied = cluster.apply_stage(&plan.stages[0], &desired, &execution).await;
+    let mut text = plan.to_string();
+    say(&mut text, &applied);
     let requests = *requests.lock().unwrap();
     (text.replacen("create ConfigMap/default/a\n", "", 1), requests)
 }
@@ -155,14 +160,64 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
 async fn an_api_server_that_does_not_answer_is_not_asked_for_every_object() {
     let mut world = World::start().await;
     let (cluster, requests) = faulty(&world, vec![Fault::Dropped; 10_000], "/configmaps/");
-    world.cluster = cluster;
     let many: String = (0..40)
         .map(|at| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{at}}}\n"))
         .collect();
-    let text = world.run(&many).await;
+    let (plan, desired) = world.plan(&many).await;
+    let owner = world.owner.clone();
+    let options = world.options(&owner);
+    let applied = cluster
+        .apply_stage(&plan.stages[0], &desired, &Execution::new(&options))
+        .await;
+    let mut text = String::new();
+    say(&mut text, &applied);
     let silent = text.matches("the API server cannot be reached").count();
     let untried = text.matches("not tried: the API server does not answer").count();
     assert_eq!(silent + untried, 40, "{text}");
     assert_eq!(silent, 8, "as many as are written at once");
     assert_eq!(*requests.lock().unwrap(), 8 * 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_kind_is_asked_for_once_a_second_at_most() {
+    let world = World::start().await;
+    let (cluster, requests) = faulty(&world, Vec::new(), "/apis/example.org");
+    let gvk = GroupVersionKind::new("example.org", "v1", "Gadget");
+    let miss = async || {
+        for _ in 0..50 {
+            assert!(cluster.resolve(&gvk).await.is_err());
+        }
+        *requests.lock().unwrap()
+    };
+    assert_eq!(miss().await, 1);
+    tokio::time::advance(Duration::from_millis(900)).await;
+    assert_eq!(miss().await, 1);
+    tokio::time::advance(Duration::from_millis(200)).await;
+    assert_eq!(miss().await, 2);
+    // a kind that is about to come is waited for, but not for ever
+    cluster.expect_change("example.org").await;
+    let before = tokio::time::Instant::now();
+    assert!(cluster.resolve(&gvk).await.is_err());
+    let waited = before.elapsed();
+    assert!(
+        Duration::from_secs(2) < waited && waited < Duration::from_secs(3),
+        "{waited:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_that_fails_in_passing_is_tried_again() {
+    let mut world = World::start().await;
+    let (plan, desired) = world.plan(A).await;
+    let unready = Fault::Status(503, "ServiceUnavailable", "not ready");
+    let (cluster, requests) = faulty(&world, vec![unready; 2], "/apis");
+    let owner = world.owner.clone();
+    let options = world.options(&owner);
+    let applied = cluster
+        .apply_stage(&plan.stages[0], &desired, &Execution::new(&options))
+        .await;
+    let mut text = String::new();
+    say(&mut text, &applied);
+    check("discovery", &text, "= ConfigMap/default/a created");
+    assert_eq!(*requests.lock().unwrap(), 3);
 }
