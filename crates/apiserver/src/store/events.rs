@@ -176,13 +176,19 @@ impl State {
                 .cloned()
                 .collect(),
             Scope::All => {
-                // the batch of all is among the batches of each
-                let mut events: Vec<_> = self
-                    .shelves()
-                    .filter(|(_, shelf)| shelf.modified > revision)
-                    .flat_map(|(_, shelf)| batch(shelf.ring.after(revision)))
-                    .cloned()
-                    .collect();
+                // the batch of all is among the batches of each, and ends where the first of
+                // them does: what follows there must not be overtaken by another's smaller event
+                let mut events: Vec<Arc<Event>> = Vec::new();
+                let mut horizon = u64::MAX;
+                for (_, shelf) in self.shelves().filter(|(_, shelf)| shelf.modified > revision) {
+                    let before = events.len();
+                    events.extend(batch(shelf.ring.after(revision)).cloned());
+                    let last = events[before..].last().map_or(revision, |event| event.revision);
+                    if last < shelf.modified {
+                        horizon = horizon.min(last);
+                    }
+                }
+                events.retain(|event| event.revision <= horizon);
                 events.sort_unstable_by_key(|event| event.revision);
                 let within = batch(events.iter()).count();
                 events.truncate(within);

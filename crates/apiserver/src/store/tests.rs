@@ -293,6 +293,23 @@ async fn large_events_come_in_small_portions() {
 }
 
 #[tokio::test]
+async fn a_small_event_does_not_overtake_a_large_one_of_another_resource() {
+    const SIZE: usize = 100 << 10;
+    let store = Store::in_memory();
+    // The third does not fit into a portion with the first two; the node, alone, would.
+    for n in 0..3 {
+        let big = json!({ "data": "x".repeat(SIZE) });
+        store.commit(vec![put(&pod(n), big, Expect::Any)]).await.unwrap();
+    }
+    write(&store, &node(0)).await;
+    let mut watch = store.subscribe_all(1).unwrap();
+    for expected in [vec![2, 3], vec![4, 5]] {
+        assert_eq!(revisions(&watch.next().await.unwrap()), expected);
+    }
+    assert!(watch.take().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
     let store = keeping(10);
     write(&store, &pod(0)).await;

@@ -241,3 +241,22 @@ async fn an_orphaned_replica_set_is_taken_back() {
     assert_eq!(world.names("replicasets").await, before);
     assert_eq!(counts(&world.get("deployments", "web").await), [2; 4]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_deployments_at_once_all_get_there() {
+    const COUNT: usize = 60;
+    let world = world().await;
+    for n in 0..COUNT {
+        let name = format!("web-{n}");
+        let object = workload("deployments", &name, json!({ "replicas": 3 }));
+        world.create("deployments", object).await;
+    }
+    seconds(60).await;
+    let all = world.list("deployments").await;
+    let short: Vec<String> = all
+        .iter()
+        .filter(|d| d["status"]["availableReplicas"] != 3)
+        .map(|d| format!("{} {}", d["metadata"]["name"], d["status"]))
+        .collect();
+    assert!(short.is_empty(), "{} of {}: {short:#?}", short.len(), all.len());
+}
