@@ -61,6 +61,11 @@ impl OwnLoop {
     }
 }
 
+/// Sources that may be looked at together. They wait for hosts rather than compute, and a host that
+/// says nothing is waited for as long as its `timeout`: with as few workers as Kustomizations have,
+/// a handful of such hosts would hold up every other source.
+const SOURCES_AT_ONCE: usize = 64;
+
 /// What an engine did so far, and how its queues stand. Plain numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -196,7 +201,10 @@ impl Builder {
             ..Settings::default()
         };
         let queue = Queue::new(settings());
-        let source_queue = Queue::new(settings());
+        let source_queue = Queue::new(Settings {
+            workers: self.concurrency.max(SOURCES_AT_ONCE),
+            ..settings()
+        });
         let changes = watch::Sender::new(0);
         let index = Arc::new(Mutex::new(Index::default()));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);

@@ -13,6 +13,7 @@ mod health;
 mod own_loop;
 mod prune;
 mod refuse;
+mod remote;
 mod rest;
 mod session;
 mod steady;

@@ -107,6 +107,10 @@ impl Clients {
 }
 
 fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
+    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+    }
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_MAX)

@@ -9,6 +9,7 @@
 
 mod http;
 mod local;
+mod measure;
 mod ssh;
 
 use equate_git::{Limits, Mirrors, Remote};

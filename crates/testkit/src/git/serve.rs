@@ -59,7 +59,7 @@ pub enum Fault {
     Garbage,
     /// A web page.
     Page,
-    /// The answer breaks off after so many bytes.
+    /// Answers break off after so many bytes; shorter ones come whole.
     Cut(usize),
     /// A redirect of the first request; `{path}` stands for its path and query.
     Redirect(String),
@@ -318,14 +318,14 @@ async fn broken(fault: Fault, bytes: Bytes) -> Body {
             pause,
             End::Well,
         ),
-        Fault::Cut(at) => pieces(
-            vec![bytes.slice(..at.min(bytes.len()))],
-            Duration::ZERO,
-            End::Broken,
-        ),
-        Fault::None | Fault::Status(_) | Fault::Garbage | Fault::Page | Fault::Redirect(_) | Fault::Old => {
-            Body::from(bytes)
-        }
+        Fault::Cut(at) if at < bytes.len() => pieces(vec![bytes.slice(..at)], Duration::ZERO, End::Broken),
+        Fault::None
+        | Fault::Cut(_)
+        | Fault::Status(_)
+        | Fault::Garbage
+        | Fault::Page
+        | Fault::Redirect(_)
+        | Fault::Old => Body::from(bytes),
     }
 }
 
