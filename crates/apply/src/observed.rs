@@ -82,20 +82,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn observed(metadata: Value) -> Observed {
+    fn observed(metadata: &Value) -> Observed {
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
         Observed::of(&Object::from_value(object).unwrap())
     }
 
     #[test]
     fn what_is_remembered_of_an_object() {
-        let bare = observed(json!({ "name": "a" }));
+        let bare = observed(&json!({ "name": "a" }));
         assert_eq!((bare.owner, bare.deleting, bare.kubectl), (None, false, false));
         assert_eq!(
             (bare.generation, bare.created, bare.other_writer),
             (0, None, None)
         );
-        let full = observed(json!({
+        let full = observed(&json!({
             "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2026-01-02T03:04:05Z",
             "deletionTimestamp": "2026-01-02T03:04:06Z",
             "labels": {
@@ -111,7 +111,7 @@ mod tests {
         assert!(full.deleting && full.kubectl);
         assert_eq!(full.created.unwrap().to_string(), "2026-01-02T03:04:05Z");
         // one label alone names nobody
-        let half = observed(json!({ "labels": { "kustomize.toolkit.fluxcd.io/name": "apps" } }));
+        let half = observed(&json!({ "labels": { "kustomize.toolkit.fluxcd.io/name": "apps" } }));
         assert_eq!(half.owner, None);
     }
 
@@ -124,7 +124,7 @@ mod tests {
                     json!({ "manager": manager, "operation": "Update", "subresource": subresource, "time": time })
                 })
                 .collect();
-            let observed = observed(json!({ "managedFields": entries }));
+            let observed = observed(&json!({ "managedFields": entries }));
             assert_eq!(observed.other_writer.as_deref(), expected);
         };
         check(&[], None);
