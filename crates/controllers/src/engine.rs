@@ -219,7 +219,7 @@ impl Builder {
                 self.pace.clone(),
                 move |change: Change<GitRepository>| {
                     changes.send_modify(|count| *count += 1);
-                    if let Some(reason) = change.what.reason() {
+                    if let Some(reason) = git_repository::wakes(change.what) {
                         sources.wake(change.key.clone(), reason);
                     }
                     wake_readers(&index, &queue, &change);

@@ -36,7 +36,7 @@ use std::time::Duration;
 use equate_api::meta::{FINALIZER, Reason as Why, SOURCE_MANAGER, merge_patch};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
 use equate_git::{Mirrors, Remote, Revision};
-use equate_source::Storage;
+use equate_source::{Place, Storage};
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -52,7 +52,7 @@ pub(crate) use self::watches::Watches;
 use crate::Key;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Event, Recorder, Severity};
-use crate::runtime::mirror::Mirror;
+use crate::runtime::mirror::{Mirror, What};
 use crate::runtime::queue::{Outcome, Queue};
 use crate::runtime::wake::{Reason, Reasons};
 
@@ -78,7 +78,7 @@ pub(crate) struct Context {
 /// Runs one GitRepository.
 pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> Outcome {
     let Some(object) = cx.repositories.get(&key) else {
-        return gone(&cx, &key);
+        return vanished(&cx, &key).await;
     };
     let declared = match Declared::try_from(&*object) {
         Ok(declared) => Arc::new(declared),
@@ -101,6 +101,29 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
             Outcome::failed_within(interval)
         }
     }
+}
+
+/// Why a change of an object has it run; also its end, for what it leaves behind here.
+pub(crate) fn wakes(what: What) -> Option<Reason> {
+    match what {
+        What::Gone => Some(Reason::Deleted),
+        other => other.reason(),
+    }
+}
+
+/// Somebody took its finalizer away, or it is gone as it should: nothing of it stays here either way.
+async fn vanished(cx: &Arc<Context>, key: &Key) -> Outcome {
+    if let (true, Ok(place)) = (
+        cx.repositories.is_ready(),
+        Place::new("GitRepository", &key.namespace, &key.name),
+    ) {
+        let storage = cx.storage.clone();
+        let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error))).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(%key, error, "artifacts of a GitRepository that is gone are still there");
+        }
+    }
+    gone(cx, key)
 }
 
 fn gone(cx: &Context, key: &Key) -> Outcome {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::{Context, Watches, reconcile};
+use super::super::{Context, Watches, reconcile, wakes};
 use super::object;
 use crate::Key;
 use crate::runtime::backoff::Jitter;
@@ -80,7 +80,7 @@ impl Session {
         });
         let woken = queue.clone();
         let changed = move |change: Change<GitRepository>| {
-            if let Some(reason) = change.what.reason() {
+            if let Some(reason) = wakes(change.what) {
                 woken.wake(change.key, reason);
             }
         };
@@ -399,6 +399,23 @@ async fn what_fails_leaves_the_artifact() {
     running.once_more().await;
     let rested = session.api().get("fleet").await.unwrap().status.unwrap();
     assert_eq!(rested.artifact, before.artifact);
+
+    // somebody takes the finalizer away: nothing of it stays all the same
+    session.patch(json!({ "metadata": { "finalizers": null } })).await;
+    session
+        .api()
+        .delete("fleet", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("its artifacts are gone", DEADLINE, async || {
+        let left = session.artifacts().join("gitrepository/flux-system/fleet");
+        if left.exists() {
+            Err(left.display().to_string())
+        } else {
+            Ok(())
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
