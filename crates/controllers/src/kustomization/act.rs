@@ -169,15 +169,16 @@ impl Run<'_> {
         let held: Vec<(&ObjectId, &str)> = held.iter().collect();
         for (id, version) in held {
             let key = (id.group.to_string(), id.kind.to_string());
-            if !kinds.contains_key(&key) {
-                let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
-                match self.cx.cluster.resolve_any_version(&gvk).await {
-                    Ok(found) => {
-                        kinds.insert(key, found.resource);
-                    }
-                    Err(ResolveError::NoSuchKind { .. }) => {}
-                    Err(error) => return Err(Failure::Unreachable(chain(&error))),
+            if kinds.contains_key(&key) {
+                continue;
+            }
+            let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
+            match self.cx.cluster.resolve_any_version(&gvk).await {
+                Ok(found) => {
+                    kinds.insert(key, found.resource);
                 }
+                Err(ResolveError::NoSuchKind { .. }) => {}
+                Err(error) => return Err(Failure::Unreachable(chain(&error))),
             }
         }
         let (checks, objects) = self.checks(ks, desired).await?;
@@ -254,7 +255,7 @@ impl Run<'_> {
                 other: Key::new(&owner.namespace, &owner.name),
             })
             .collect();
-        let wakes = self.cx.index().contest(&self.key, contests.clone());
+        let wakes = self.cx.index().contest(&self.key, &contests);
         self.cx.wake(wakes);
         if let Some(record) = &mut self.memory.record {
             record.contests = contests;

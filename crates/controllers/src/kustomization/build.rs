@@ -172,7 +172,7 @@ impl Rendering<'_> {
             Err(error @ NamespaceError::NotSpecified { index, .. }) => {
                 let origin = objects
                     .get(index)
-                    .map(|resource| place(resource))
+                    .map(place)
                     .unwrap_or_default();
                 Err(Failure::Apply(format!(
                     "{error} ({origin}): give it metadata.namespace, or the Kustomization spec.targetNamespace"

@@ -91,7 +91,7 @@ impl Index {
             wakes.push((contender, Reason::Object));
         }
         if change.after.is_none() {
-            wakes.extend(self.contest(key, Vec::new()));
+            wakes.extend(self.contest(key, &[]));
         }
         wakes
     }
@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
-    pub fn contest(&mut self, key: &Key, contests: Vec<Contest>) -> Vec<(Key, Reason)> {
+    pub fn contest(&mut self, key: &Key, contests: &[Contest]) -> Vec<(Key, Reason)> {
         let others = |list: &[Contest]| {
             list.iter()
                 .map(|contest| contest.other.clone())
@@ -126,13 +126,13 @@ impl Index {
         };
         let before = match contests.is_empty() {
             true => self.contests.remove(key),
-            false => self.contests.insert(key.clone(), contests.clone()),
+            false => self.contests.insert(key.clone(), contests.to_vec()),
         };
         let before = before.unwrap_or_default();
         if before == contests {
             return Vec::new();
         }
-        let told = &others(&before) | &others(&contests);
+        let told = &others(&before) | &others(contests);
         told.into_iter().map(|other| (other, Reason::Object)).collect()
     }
 
@@ -388,11 +388,11 @@ mod tests {
             other: one.clone(),
         };
         assert_eq!(
-            shown(&told.index.contest(&two, vec![contest.clone()])),
+            shown(&told.index.contest(&two, &[contest.clone()])),
             ["one object"]
         );
         assert_eq!(
-            shown(&told.index.contest(&two, vec![contest])),
+            shown(&told.index.contest(&two, &[contest])),
             Vec::<String>::new()
         );
         assert_eq!(told.index.other(&id, &one), Some(&two));
@@ -406,7 +406,7 @@ mod tests {
         // let go of, it is the other's to take
         told.check("one", What::Status, holds(&["n_y__ConfigMap"]), &["two object"]);
         assert!(!told.index.holds(&one, &id));
-        assert_eq!(shown(&told.index.contest(&two, Vec::new())), ["one object"]);
+        assert_eq!(shown(&told.index.contest(&two, &[])), ["one object"]);
         assert_eq!(told.index.contested(&one), []);
     }
 }

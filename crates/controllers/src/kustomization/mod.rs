@@ -159,7 +159,7 @@ impl Context {
         self.hub.forget(key);
         self.memories().remove(key);
         self.queue.forget(key);
-        let wakes = self.index().contest(key, Vec::new());
+        let wakes = self.index().contest(key, &[]);
         self.wake(wakes);
     }
 }

@@ -21,7 +21,7 @@ const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
 const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
 
 /// A Kustomization with this spec beside what it must have.
-fn kustomization(metadata: Value, spec: Value, status: Value) -> Kustomization {
+fn kustomization(metadata: &Value, spec: &Value, status: &Value) -> Kustomization {
     let mut object = json!({
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
         "kind": "Kustomization",
@@ -45,7 +45,7 @@ fn kustomization(metadata: Value, spec: Value, status: Value) -> Kustomization {
 
 fn declared(metadata: Value, spec: Value) -> Declared {
     let status = json!({ "inventory": { "entries": [{ "id": "shop_web_apps_Deployment", "v": "v1" }] } });
-    Declared::from(&kustomization(metadata, spec, status))
+    Declared::from(&kustomization(&metadata, &spec, &status))
 }
 
 fn key(name: &str) -> Key {

@@ -1,6 +1,13 @@
 //! The loop as its users see it: a repository, an embedded cluster with simulated workloads, the
 //! real engine between them. One file per promise.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests, also their helpers"
+)]
+
 mod apply;
 mod contest;
 mod correct;
