@@ -20,10 +20,11 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What structured merge and decoding say of an object that is not of its type; it comes with status 500.
-const TYPED: [&str; 3] = [
+const TYPED: [&str; 4] = [
     "field not declared in schema",
     "failed to create typed patch object",
     "failed to convert merged object",
+    "failed to convert new object",
 ];
 
 /// Said of a Secret instead of the API server's words.
