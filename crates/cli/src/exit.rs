@@ -161,6 +161,22 @@ fn reconcile_hint(error: &ReconcileError) -> Option<&'static str> {
     }
 }
 
+impl Failure {
+    /// Whether the reader of standard output left early, as `head` does: that is no failure.
+    pub(crate) fn is_reader_gone(&self) -> bool {
+        let (Self::Output(error)
+        | Self::Get(GetError::Output(error))
+        | Self::Tree(TreeError::Output(error))
+        | Self::Events(EventsError::Output(error))
+        | Self::Reconcile(ReconcileError::Output(error))
+        | Self::Suspend(SuspendError::Output(error))) = self
+        else {
+            return false;
+        };
+        error.kind() == std::io::ErrorKind::BrokenPipe
+    }
+}
+
 /// Prints the failure with its causes to standard error; the exit code is 1 (2 is clap's, for bad usage).
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     let mut text = format!("error: {failure}");

@@ -94,19 +94,17 @@ fn main() -> ExitCode {
         Command::Resume(args) => runtime.block_on(suspend::run_resume(args)),
         Command::Api(args) => runtime.block_on(api::run(args)),
         Command::Completion { shell } => {
-            // By way of memory: a reader that stops early, as `head` does, is no failure.
+            // By way of memory: writing to it cannot fail, and to a reader that left may.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "equate", &mut script);
-            match std::io::stdout().write_all(&script) {
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    Err(exit::Failure::Output(error))
-                }
-                Ok(()) | Err(_) => Ok(()),
-            }
+            std::io::stdout()
+                .write_all(&script)
+                .map_err(exit::Failure::Output)
         }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is_reader_gone() => ExitCode::SUCCESS,
         Err(failure) => exit::report(&failure),
     }
 }
