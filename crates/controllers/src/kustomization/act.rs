@@ -591,8 +591,13 @@ impl Run<'_> {
             .as_ref()
             .and_then(|status| status.last_applied_revision.as_ref())
             != Some(&revision.revision);
-        // a status that says all this already is not written again
-        let news = changed || moved || !was_ready || self.unanswered(ks);
+        // a status that says all this already, of this generation, is not written again
+        let judged = self
+            .object
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        let news = changed || moved || !was_ready || judged != Some(ks.generation) || self.unanswered(ks);
         if news {
             self.speak(ks, |report| {
                 report.ready(&revision, &inventory, &attempt, &healthy)

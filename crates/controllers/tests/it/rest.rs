@@ -39,6 +39,23 @@ async fn it_rests_and_goes_on() {
     session.value("default", "a", Some("two")).await;
     session.ready("apps", &revision).await;
 
+    // nothing happened meanwhile: the status says so of the new generation
+    for suspend in [true, false] {
+        session
+            .patch("apps", json!({ "spec": { "suspend": suspend } }))
+            .await;
+    }
+    let judged = async || {
+        let object = session.get::<Kustomization>(HOME, "apps").await;
+        let object = object.ok_or("it is gone")?;
+        let judged = object.status.and_then(|status| status.observed_generation);
+        match judged == object.metadata.generation {
+            true => Ok(()),
+            false => Err(format!("{judged:?} of {:?}", object.metadata.generation)),
+        }
+    };
+    eventually("the last generation is judged", DEADLINE, judged).await;
+
     session
         .patch("apps", json!({ "spec": { "suspend": true } }))
         .await;
