@@ -273,6 +273,8 @@ pub enum Fault {
     SubjectMode { mode: String },
     #[error("ValueAddTransformer: {0}")]
     ValueAdd(&'static str),
+    #[error("cloud provider {cloud} not supported yet")]
+    Cloud { cloud: String },
     #[error("validator shouldn't modify the resource map: {id} does")]
     Validator { id: String },
     #[error("Invalid Input: namespace is blank for resource {id:?}")]

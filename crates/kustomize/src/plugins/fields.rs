@@ -127,3 +127,35 @@ pub(super) static GENERATOR: Shape = Shape::Struct {
         ("type", Shape::Text),
     ],
 };
+
+/// What `IAMPolicyGenerator` has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PolicyFields {
+    pub(super) cloud: String,
+    pub(super) kubernetes_service: Named,
+    pub(super) service_account: CloudAccount,
+}
+
+/// The account of the cloud.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct CloudAccount {
+    pub(super) name: String,
+    pub(super) project_id: String,
+}
+
+pub(super) static IAM_POLICY: Shape = Shape::Struct {
+    name: "IAMPolicyGenerator",
+    fields: &[
+        ("cloud", Shape::Text),
+        ("kubernetesService", NAMED),
+        (
+            "serviceAccount",
+            Shape::Struct {
+                name: "ServiceAccount",
+                fields: &[("name", Shape::Text), ("projectId", Shape::Text)],
+            },
+        ),
+    ],
+};

@@ -4,6 +4,7 @@
 //! builds them. Only builtins run: programs and containers are refused by kind.
 
 mod fields;
+mod iam_policy;
 mod value_add;
 
 use crate::collection::Collection;
@@ -21,7 +22,7 @@ use crate::resource::Resource;
 use crate::transform::affix::{self, Affix};
 use crate::transform::namespace::{Namespace, Subjects};
 use crate::transform::{images, labels, replacements, replicas};
-use fields::{GENERATOR, MakerFields, TRANSFORMER, TransformerFields};
+use fields::{GENERATOR, IAM_POLICY, MakerFields, TRANSFORMER, TransformerFields};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
@@ -40,6 +41,16 @@ pub(crate) fn generate(
         "generators",
         &kustomization.fields.generators,
     )? {
+        if configuration.kind() == "IAMPolicyGenerator" {
+            let mut made = iam_policy::generate(read(&configuration, &IAM_POLICY)?, &configuration)?;
+            made.note = build.tracks.then(|| note_of(build, &configuration));
+            let place = place_of(&configuration);
+            so_far
+                .resources
+                .absorb(made, build.schema.get())
+                .map_err(at(place))?;
+            continue;
+        }
         let kind = match configuration.kind() {
             "ConfigMapGenerator" => Kind::ConfigMap,
             "SecretGenerator" => Kind::Secret,
