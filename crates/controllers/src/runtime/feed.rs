@@ -344,35 +344,38 @@ where
                 Ok(None) => return End::Resume(None),
                 Err(_) => return End::Resume(Some(self.silent(self.pace.idle))),
             };
-            if let WatchEvent::Error(status) = event {
-                let path = self.collection.path.clone();
-                return Self::end(Trouble::Ended { path, source: status });
-            }
             match self.change(event) {
                 Ok((reached, change)) => {
                     self.failures = 0;
                     *version = (*version).max(reached);
                     (self.tell)(change);
                 }
-                Err(trouble) => return End::Relist(trouble),
+                // what cannot be read now may be left out by a list; the server's errors say themselves
+                Err(trouble @ Trouble::Version { .. }) => return End::Relist(trouble),
+                Err(trouble) => return Self::end(trouble),
             }
         }
     }
 
     fn change(&self, event: WatchEvent<T>) -> Result<(u64, Change<U>), Trouble> {
-        let (item, change): (_, fn(Item<U>) -> Change<U>) = match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => (self.read(object)?, Change::Applied),
-            WatchEvent::Deleted(object) => (self.read(object)?, Change::Deleted),
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let item = self.read(object)?;
+                Ok((item.version, Change::Applied(item)))
+            }
+            WatchEvent::Deleted(object) => {
+                let item = self.read(object)?;
+                Ok((item.version, Change::Deleted(item)))
+            }
             WatchEvent::Bookmark(bookmark) => {
                 let version = self.number(bookmark.metadata.resource_version)?;
-                return Ok((version, Change::Told(version)));
+                Ok((version, Change::Told(version)))
             }
             WatchEvent::Error(source) => {
                 let path = self.collection.path.clone();
-                return Err(Trouble::Ended { path, source });
+                Err(Trouble::Ended { path, source })
             }
-        };
-        Ok((item.version, change(item)))
+        }
     }
 
     /// What to do about trouble on a watch: history that is gone and a kind that is gone

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use equate_api::meta::{ConditionType, condition};
+use equate_api::source::GitRepository;
 use equate_testkit::faults::{Call, Death, Fault, Faults, Rule, Verb};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -273,20 +274,9 @@ async fn git_is_gone_for_a_while() {
     let away = path.with_extension("away");
     std::fs::rename(&path, &away).unwrap();
     session
-        .merge::<equate_api::source::GitRepository>("flux-system", "fleet", requested("1"))
+        .merge::<GitRepository>("flux-system", "fleet", requested("1"))
         .await;
-    comes("the source says that git is gone", async || {
-        let fleet: Option<equate_api::source::GitRepository> = session.get("flux-system", "fleet").await;
-        let status = fleet.unwrap().status.unwrap_or_default();
-        let ready = condition(&status.conditions, ConditionType::Ready);
-        let said = format!("{ready:?}");
-        if ready.is_some_and(|ready| ready.status == "False") {
-            Ok(())
-        } else {
-            Err(said)
-        }
-    })
-    .await;
+    source_fails(&session, "git is gone").await;
     // what was fetched stays true: also what is deleted by hand comes back without git
     session.delete::<ConfigMap>("default", "a").await;
     comes("a comes back", async || {
@@ -327,6 +317,22 @@ async fn git_is_gone_for_a_while() {
     .await;
     deleted_only("git is back", &session.faults.log(), &["b"]);
     session.end().await;
+}
+
+/// Waits until the source says that it could not be read.
+async fn source_fails(session: &Session, what: &str) {
+    comes(&format!("{what}: the source says that it fails"), async || {
+        let fleet: Option<GitRepository> = session.get("flux-system", "fleet").await;
+        let status = fleet.unwrap().status.unwrap_or_default();
+        let ready = condition(&status.conditions, ConditionType::Ready);
+        let said = format!("{ready:?}");
+        if ready.is_some_and(|ready| ready.status == "False") {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    })
+    .await;
 }
 
 fn requested(token: &str) -> serde_json::Value {
@@ -391,7 +397,7 @@ async fn reach(session: &mut Session, what: &str, revision: &str, maps: &[(&str,
 }
 
 async fn live(n: usize, death: Death) -> Life {
-    let wiped = (n % 2 == 0) == (death == Death::Before);
+    let wiped = n.is_multiple_of(2) == (death == Death::Before);
     let what = format!(
         "dies at write {n}, {death:?}, {}",
         if wiped { "artifacts lost" } else { "artifacts kept" }

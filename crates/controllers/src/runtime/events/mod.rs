@@ -176,8 +176,8 @@ impl Recorder {
         let tally = Arc::new(Tally::default());
         let writer = Writer {
             client,
-            memory: Memory::new(&limits),
             answer: limits.answer,
+            memory: Memory::new(limits),
             tally: Arc::clone(&tally),
         };
         Self {
@@ -418,28 +418,22 @@ struct Memory {
     /// In the order of their first writing: the oldest is forgotten first.
     order: VecDeque<Arc<Identity>>,
     buckets: HashMap<String, Bucket>,
-    remembered: usize,
-    window: Duration,
-    burst: u32,
-    refill: Duration,
+    limits: Limits,
 }
 
 impl Memory {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: Limits) -> Self {
         Self {
             written: HashMap::new(),
             order: VecDeque::new(),
             buckets: HashMap::new(),
-            remembered: limits.remembered.max(1),
-            window: limits.window,
-            burst: limits.burst.max(1),
-            refill: limits.refill.max(Duration::from_millis(1)),
+            limits,
         }
     }
 
     fn step(&mut self, identity: &Arc<Identity>, now: Instant) -> Step {
         if let Some(written) = self.written.get(identity)
-            && now.duration_since(written.seen) < self.window
+            && now.duration_since(written.seen) < self.limits.window
         {
             return Step::Repeat {
                 name: written.name.clone(),
@@ -454,14 +448,15 @@ impl Memory {
     }
 
     fn spend(&mut self, object: &str, now: Instant) -> bool {
-        let (burst, refill) = (self.burst, self.refill);
-        if self.buckets.len() >= self.remembered && !self.buckets.contains_key(object) {
+        let (burst, refill) = (self.limits.burst.max(1), self.limits.refill);
+        let remembered = self.limits.remembered.max(1);
+        if self.buckets.len() >= remembered && !self.buckets.contains_key(object) {
             // a full bucket says nothing that its absence does not
             self.buckets.retain(|_, bucket| {
                 bucket.fill(burst, refill, now);
                 bucket.tokens < burst
             });
-            if self.buckets.len() >= self.remembered {
+            if self.buckets.len() >= remembered {
                 return false;
             }
         }
@@ -493,7 +488,7 @@ impl Memory {
             }
             (None, None) => {}
             (None, Some(name)) => {
-                if self.order.len() >= self.remembered
+                if self.order.len() >= self.limits.remembered.max(1)
                     && let Some(oldest) = self.order.pop_front()
                 {
                     self.written.remove(&oldest);

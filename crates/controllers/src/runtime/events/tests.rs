@@ -26,7 +26,7 @@ fn event(name: &str, reason: &str, message: &str) -> Event {
 /// Plays events in time: `NAME REASON` publishes, a number waits so many seconds, `!` before a
 /// name is a write that failed. Says what is done: `+` new, a count for a repetition, `-` nothing.
 fn play(limits: &Limits, script: &str) -> String {
-    let mut memory = Memory::new(limits);
+    let mut memory = Memory::new(limits.clone());
     let mut now = Instant::now();
     let mut names = 0;
     let mut out = Vec::new();

@@ -39,6 +39,11 @@ use self::state::{Place, State};
 use super::feed::{self, Collection, Item, Pace, Trouble};
 use crate::Key;
 
+/// Namespace and name: where the kind is known, nothing else is kept of an id.
+type Local = (Arc<str>, Arc<str>);
+/// An object that was seen.
+type Seen = (Local, Observed);
+
 /// A kind by group and name; prints as `Deployment.apps`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
@@ -57,7 +62,7 @@ impl Kind {
         }
     }
 
-    fn object(&self, (namespace, name): &(Arc<str>, Arc<str>)) -> ObjectId {
+    fn object(&self, (namespace, name): &Local) -> ObjectId {
         ObjectId {
             group: Arc::clone(&self.group),
             kind: Arc::clone(&self.kind),
@@ -235,7 +240,7 @@ impl Hub {
         }
         let places: BTreeSet<Place> = resources.keys().cloned().collect();
         let mut inner = self.shared.inner();
-        let turnover = inner.state.follow(key, places.clone());
+        let turnover = inner.state.follow(key, &places);
         for place in turnover.end {
             inner.feeds.remove(&place);
         }
@@ -354,12 +359,7 @@ impl Shared {
     }
 
     /// Feeds hold the hub weakly, so that it ends with its last user.
-    fn change(
-        this: &Weak<Self>,
-        place: &Place,
-        epoch: u64,
-        change: feed::Change<((Arc<str>, Arc<str>), Observed)>,
-    ) {
+    fn change(this: &Weak<Self>, place: &Place, epoch: u64, change: feed::Change<Seen>) {
         let Some(shared) = this.upgrade() else { return };
         let wakes = shared.inner().state.change(place, epoch, change);
         shared.tell(wakes);
@@ -373,11 +373,7 @@ impl Shared {
 }
 
 /// Observes an object and lets it go. Lists leave out what their items' kind is.
-fn read(
-    mut object: Object,
-    api_version: &str,
-    kind: &str,
-) -> Result<Item<((Arc<str>, Arc<str>), Observed)>, String> {
+fn read(mut object: Object, api_version: &str, kind: &str) -> Result<Item<Seen>, String> {
     for (key, value) in [("apiVersion", api_version), ("kind", kind)] {
         let missing = || Value::String(value.to_owned());
         object.0.entry(key).or_insert_with(missing);

@@ -8,7 +8,7 @@ use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
 
-use super::{Cause, Counts, Kind, KindChange, Standing, Wake, What};
+use super::{Cause, Counts, Kind, KindChange, Local, Seen, Standing, Wake, What};
 use crate::Key;
 use crate::runtime::feed::{self, Item};
 use crate::runtime::shelf::{Difference, Shelf};
@@ -21,9 +21,6 @@ pub(super) enum Place {
     /// A single object, whoever's it is.
     Single(ObjectId),
 }
-
-/// Namespace and name: in a place the kind is known.
-type Local = (Arc<str>, Arc<str>);
 
 #[derive(Debug)]
 struct Followed {
@@ -54,9 +51,9 @@ pub(super) struct Turnover {
 
 impl State {
     /// From now on the key follows these places and no others.
-    pub(super) fn follow(&mut self, key: &Key, wanted: BTreeSet<Place>) -> Turnover {
+    pub(super) fn follow(&mut self, key: &Key, wanted: &BTreeSet<Place>) -> Turnover {
         let mut turnover = Turnover::default();
-        for place in &wanted {
+        for place in wanted {
             if let Some(followed) = self.places.get_mut(place) {
                 followed.followers.insert(key.clone());
                 continue;
@@ -77,7 +74,7 @@ impl State {
         } else {
             self.interests.insert(key.clone(), wanted.clone())
         };
-        for place in before.unwrap_or_default().difference(&wanted) {
+        for place in before.unwrap_or_default().difference(wanted) {
             let Some(followed) = self.places.get_mut(place) else {
                 continue;
             };
@@ -154,12 +151,7 @@ impl State {
     }
 
     /// A change that a feed tells.
-    pub(super) fn change(
-        &mut self,
-        place: &Place,
-        epoch: u64,
-        change: feed::Change<(Local, Observed)>,
-    ) -> Vec<Wake> {
+    pub(super) fn change(&mut self, place: &Place, epoch: u64, change: feed::Change<Seen>) -> Vec<Wake> {
         let Some(followed) = self.places.get_mut(place).filter(|f| f.epoch == epoch) else {
             return Vec::new();
         };
@@ -313,7 +305,7 @@ fn local(id: &ObjectId) -> Local {
     (Arc::clone(&id.namespace), Arc::clone(&id.name))
 }
 
-fn split(item: Item<(Local, Observed)>) -> (Local, Item<Observed>) {
+fn split(item: Item<Seen>) -> (Local, Item<Observed>) {
     let Item {
         version,
         value: (local, value),

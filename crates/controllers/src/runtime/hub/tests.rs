@@ -627,7 +627,7 @@ fn an_object_costs_little() {
         kind: "Deployment".into(),
     };
     let place = Place::Managed(kind);
-    let turnover = state.follow(&Key::new("default", "app"), BTreeSet::from([place.clone()]));
+    let turnover = state.follow(&Key::new("default", "app"), &BTreeSet::from([place.clone()]));
     let (_, epoch) = turnover.begin[0];
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
