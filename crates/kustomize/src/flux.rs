@@ -24,8 +24,8 @@ pub(crate) fn root(loader: &mut Loader<'_>, spec: &Spec) -> Result<Kustomization
         Some(name) => {
             let mut read = kustomization::read(loader, &root, &name)?;
             // without resources upstream would refuse a file that only the spec fills
-            if read.fields.resources.is_empty() && read.fields.build_metadata.is_empty() {
-                read.fields.build_metadata.push("originAnnotations".to_owned());
+            if read.fields.resources.is_empty() {
+                read.fields.build_metadata = vec!["originAnnotations".to_owned()];
             }
             read
         }

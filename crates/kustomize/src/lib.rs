@@ -121,6 +121,7 @@ pub fn kustomize(tree: &dyn Tree, dir: &str, options: &Options) -> Result<Built,
         }));
     };
     let kustomization = kustomization::read(&mut loader, &root, &name)?;
+    kustomization.refuse_empty()?;
     let resources = pipeline::run(&kustomization, &mut loader, options.order)?;
     Ok(finish(resources, loader))
 }

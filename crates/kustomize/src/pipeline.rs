@@ -342,6 +342,7 @@ impl Build<'_, '_> {
             }));
         };
         let base = kustomization::read(self.loader, directory, &name)?;
+        base.refuse_empty()?;
         self.visited.push(directory.to_owned());
         self.choose_schema(&base)?;
         Ok(base)

@@ -19,6 +19,7 @@ use crate::error::{BuildError, Fault, Place};
 use crate::loader::{Loader, at};
 use crate::tree::EntryKind;
 use equate_manifest::yaml::{self, Dialect, Duplicates, Options, Spans};
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// The names a kustomization file may have.
@@ -37,6 +38,8 @@ pub(crate) struct Kustomization {
     /// The directory.
     pub(crate) root: String,
     pub(crate) fields: Fields,
+    /// Whether the file says nothing but what kind it is.
+    empty: bool,
     spans: Spans,
     /// Canonical field names to the spellings of the file, where they differ.
     spellings: HashMap<String, String>,
@@ -49,9 +52,18 @@ impl Kustomization {
             path: crate::path::join(root, FILE_NAMES[0]).unwrap_or_default(),
             root: root.to_owned(),
             fields,
+            empty: false,
             spans: Spans::default(),
             spellings: HashMap::new(),
         }
+    }
+
+    /// A file that says nothing is an error, but for the one Flux fills.
+    pub(crate) fn refuse_empty(&self) -> Result<(), BuildError> {
+        if self.empty {
+            return Err(at(Place::file(&self.path))(Fault::EmptyKustomization));
+        }
+        Ok(())
     }
 
     pub(crate) fn is_component(&self) -> bool {
@@ -124,18 +136,20 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         ..Options::default()
     };
     let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(&path, error))?;
-    let Some(document) = documents.into_iter().next() else {
-        return Err(at(Place::file(path))(Fault::EmptyKustomization));
+    let (value, spans) = match documents.into_iter().next() {
+        Some(document) => (document.value, document.spans),
+        None => (Value::Null, Spans::default()),
     };
     let mut kustomization = Kustomization {
         path,
         root: root.to_owned(),
         fields: Fields::default(),
-        spans: document.spans,
+        empty: says_nothing(&value),
+        spans,
         spellings: HashMap::new(),
     };
     let decoded = decode::<Fields>(
-        document.value,
+        value,
         &shapes::KUSTOMIZATION,
         Unknown::Refused,
         &mut kustomization.spellings,
@@ -148,12 +162,26 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
     Ok(kustomization)
 }
 
+/// Whether no field but `apiVersion` and `kind` is set. An empty list or map counts as set, except
+/// in fields whose content moves elsewhere; null and the empty text do not.
+fn says_nothing(value: &Value) -> bool {
+    let Value::Object(map) = value else {
+        return value.is_null();
+    };
+    map.iter().all(|(key, value)| {
+        let is = |name: &str| key.eq_ignore_ascii_case(name);
+        let moves = is("bases") || is("imageTags") || is("helmChartInflationGenerator");
+        is("apiVersion")
+            || is("kind")
+            || value.is_null()
+            || value == ""
+            || moves && value.as_array().is_some_and(Vec::is_empty)
+    })
+}
+
 /// Defaults, deprecated fields under their new names, and what may not be.
 fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
     let fields = &mut kustomization.fields;
-    if fields.is_empty() {
-        return Err(at(Place::file(&kustomization.path))(Fault::EmptyKustomization));
-    }
     if fields.kind.is_empty() {
         KIND.clone_into(&mut fields.kind);
     }

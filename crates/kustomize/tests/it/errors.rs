@@ -150,6 +150,25 @@ fn errors_say_where() {
 }
 
 #[test]
+fn a_kustomization_is_empty_if_nothing_is_set() {
+    for (text, empty) in [
+        ("resources: []\n", false),
+        ("resources:\n", true),
+        ("namePrefix: ''\n", true),
+        ("commonLabels: {}\n", false),
+        ("metadata: {name: x}\n", false),
+        ("bases: []\n", true),
+    ] {
+        let built = kustomize(
+            &Memory::new(&[("k/kustomization.yaml", text)]),
+            "k",
+            &Options::default(),
+        );
+        assert_eq!(built.is_err(), empty, "{text}");
+    }
+}
+
+#[test]
 fn cycles_are_told() {
     let files = [
         ("k/kustomization.yaml", "resources: [../a]\n"),

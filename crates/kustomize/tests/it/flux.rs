@@ -89,6 +89,14 @@ fn an_empty_directory_builds_nothing() {
 }
 
 #[test]
+fn an_empty_kustomization_builds_nothing() {
+    for text in ["", "# nothing\n", "kind: Kustomization\n", "resources: []\n"] {
+        let tree = Memory::new(&[("k/kustomization.yaml", text), ("k/a.yaml", &config_map("a"))]);
+        assert_eq!(names(&build(&tree, &spec("k")).unwrap()), [""; 0], "{text}");
+    }
+}
+
+#[test]
 fn a_yaml_file_that_is_no_manifest_is_an_error_of_a_walk() {
     let tree = Memory::new(&[("apps/values.yaml", "# values\na: b\n")]);
     let error = build(&tree, &spec("apps")).unwrap_err();
