@@ -69,6 +69,8 @@ const SOURCES_AT_ONCE: usize = 64;
 /// What an engine did so far, and how its queues stand. Plain numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
+    /// Runs of Kustomizations, also those that found nothing to do.
+    pub runs: u64,
     /// Builds of Kustomizations.
     pub builds: u64,
     /// New revisions that needed no build, because nothing a build read had changed.
@@ -399,6 +401,7 @@ impl Engine {
         let tally = &self.context.tally;
         let queue = self.context.queue.counts();
         Stats {
+            runs: queue.runs,
             builds: read(&tally.builds),
             builds_skipped: read(&tally.builds_skipped),
             applies: read(&tally.applies),

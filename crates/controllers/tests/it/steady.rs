@@ -65,3 +65,35 @@ async fn a_process_that_was_away_prunes_and_corrects() {
     session.value("default", "b", None).await;
     session.end().await;
 }
+
+#[tokio::test]
+async fn intervals_ask_the_api_server_nothing() {
+    let files = [
+        ("apps/a.yaml", &*config_map("a", "one")),
+        ("apps/b.yaml", &*config_map("b", "one")),
+    ];
+    let session = Session::start(&files).await;
+    let revision = session.commit(&[]);
+    session
+        .kustomize("apps", "apps", json!({ "interval": "50ms", "wait": true }))
+        .await;
+    session.ready("apps", &revision).await;
+    session.event("apps", "Reconciliation finished").await;
+    let before = session.stats();
+    session.faults.clear_log();
+    let passed = async || match session.stats().runs - before.runs {
+        20.. => Ok(()),
+        runs => Err(format!("{runs} runs")),
+    };
+    eventually("twenty intervals pass", DEADLINE, passed).await;
+    let calls: Vec<String> = session
+        .faults
+        .log()
+        .iter()
+        .filter(|call| !call.watch)
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(calls, Vec::<String>::new());
+    assert_eq!(session.stats().builds, before.builds);
+    session.end().await;
+}
