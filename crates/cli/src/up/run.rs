@@ -270,6 +270,7 @@ impl Loop for Running {
 
     fn metrics(&self) -> String {
         let Stats {
+            runs,
             builds,
             builds_skipped,
             applies,
@@ -280,6 +281,7 @@ impl Loop for Running {
         } = self.engine.stats();
         let mut text = String::new();
         for (name, value) in [
+            ("equate_runs_total", runs),
             ("equate_builds_total", builds),
             ("equate_builds_skipped_total", builds_skipped),
             ("equate_objects_applied_total", applies),
