@@ -1,0 +1,104 @@
+//! What the README promises, command by command.
+
+use super::session::{Fleet, said};
+use std::os::unix::fs::PermissionsExt;
+
+const DEPLOYMENT: &str = "apps/base/web/deployment.yaml";
+
+#[test]
+fn once_waits_until_all_is_ready_and_leaves_nothing_to_connect_to() {
+    let fleet = Fleet::example();
+    let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("ready    Kustomization/apps"), "{text}");
+    assert!(text.contains("ready    Deployment/web/web"), "{text}");
+    assert!(!fleet.path().join(".equate/kubeconfig").exists());
+    assert!(!fleet.path().join(".equate/endpoints.json").exists());
+    assert_eq!(fleet.read(".equate/.gitignore"), "*\n");
+    let output = fleet.equate(&["get", "all"]);
+    assert_ne!(output.status.code(), Some(0));
+    let text = said(&output);
+    assert!(text.contains("no cluster is chosen"), "{text}");
+}
+
+#[test]
+fn once_says_what_is_not_ready_and_why() {
+    let fleet = Fleet::example();
+    let broken = fleet.read(DEPLOYMENT).replace("  replicas: 1\n", "  replicas: 1\n   indented: badly\n");
+    fleet.commit(DEPLOYMENT, Some(&broken));
+    let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("not ready after"), "{text}");
+    assert!(text.contains("apps/base/web/deployment.yaml:9:"), "{text}");
+}
+
+#[test]
+fn once_fails_on_a_workload_that_was_asked_to_fail() {
+    let fleet = Fleet::example();
+    let failing = fleet.read(DEPLOYMENT).replacen(
+        "  name: web\n",
+        "  name: web\n  annotations:\n    equate.dev/simulate: CrashLoopBackOff\n",
+        1,
+    );
+    fleet.commit(DEPLOYMENT, Some(&failing));
+    let output = fleet.equate(&["up", "--path", "clusters/dev", "--once", "--timeout", "8s"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("Deployment/web/web"), "{text}");
+}
+
+#[test]
+fn a_session_as_the_readme_tells_it() {
+    let fleet = Fleet::example();
+    let up = fleet.up("ready    Kustomization/apps");
+    let mode = fleet.path().join(".equate/kubeconfig").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let run = |arguments: &[&str], code: i32, words: &[&str]| {
+        let output = fleet.equate(arguments);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
+        for word in words {
+            assert!(text.contains(word), "{arguments:?}: no {word:?} in\n{text}");
+        }
+    };
+    run(
+        &["up"],
+        1,
+        &["`equate up` already runs in", "run this in another directory"],
+    );
+    run(
+        &["get", "kustomizations"],
+        0,
+        &["apps", "infrastructure", "flux-system", "True"],
+    );
+    run(
+        &["tree", "kustomization", "flux-system"],
+        0,
+        &["Deployment/web/web", "ConfigMap/web/settings"],
+    );
+    run(&["events", "--for", "Kustomization/apps"], 0, &["ReconciliationSucceeded"]);
+    run(&["diff"], 0, &["nothing would change"]);
+
+    // Uncommitted: shown by diff, not applied.
+    let more = fleet.read(DEPLOYMENT).replace("replicas: 1", "replicas: 2");
+    fleet.write(DEPLOYMENT, &more);
+    run(
+        &["diff"],
+        1,
+        &["~ Deployment/web/web", ".spec.replicas: 1 -> 2", "1 changed"],
+    );
+    // Committed: followed.
+    fleet.commit(DEPLOYMENT, Some(&more));
+    up.wait_for("ready    Deployment/web/web");
+    run(&["reconcile", "kustomization", "apps"], 0, &[]);
+    run(&["diff"], 0, &["nothing would change"]);
+
+    run(&["suspend", "kustomization", "apps"], 0, &[]);
+    run(&["get", "kustomization", "apps"], 0, &["suspended"]);
+    run(&["resume", "kustomization", "apps"], 0, &[]);
+
+    assert!(up.interrupt());
+    assert!(!fleet.path().join(".equate/kubeconfig").exists());
+}

@@ -1,0 +1,151 @@
+//! A copy of the example in a git repository, and the binary in its directory.
+
+use equate_testkit::git::Repository;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// For anything a loaded machine does.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The example, committed.
+pub(crate) struct Fleet {
+    repository: Repository,
+}
+
+impl Fleet {
+    pub(crate) fn example() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fleet");
+        let mut files = Vec::new();
+        collect(&root, &root, &mut files);
+        let fleet = Self {
+            repository: Repository::init().unwrap(),
+        };
+        let files: Vec<(&str, Option<&str>)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), Some(text.as_str())))
+            .collect();
+        fleet.repository.commit(&files).unwrap();
+        fleet
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.repository.path()
+    }
+
+    pub(crate) fn commit(&self, path: &str, text: Option<&str>) {
+        self.repository.commit(&[(path, text)]).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path().join(path)).unwrap()
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        fs::write(self.path().join(path), text).unwrap();
+    }
+
+    /// Runs the binary here until it ends.
+    pub(crate) fn equate(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts `equate up` here, and waits until it says a line with this text.
+    pub(crate) fn up(&self, until: &str) -> Up {
+        let mut process = self
+            .command(&["up", "--path", "clusters/dev"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let stdout = process.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let up = Up { process, lines };
+        up.wait_for(until);
+        up
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_equate"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_remove("KUBECONFIG")
+            .env_remove("RUST_LOG")
+            .env("HOME", self.path());
+        command
+    }
+}
+
+/// A running `equate up`.
+pub(crate) struct Up {
+    process: Child,
+    lines: Receiver<String>,
+}
+
+impl Up {
+    /// Waits for a line that has this text.
+    pub(crate) fn wait_for(&self, text: &str) {
+        let end = Instant::now() + DEADLINE;
+        let mut seen = Vec::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line.contains(text) => return,
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("no line with {text:?} ({error}); seen:\n{}", seen.join("\n")),
+            }
+        }
+    }
+
+    /// As Ctrl-C and service managers do; gives whether it ended well.
+    pub(crate) fn interrupt(mut self) -> bool {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        self.process.wait().unwrap().success()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Ended already where the test came that far.
+        if let Ok(None) = self.process.try_wait() {
+            self.process.kill().unwrap();
+            self.process.wait().unwrap();
+        }
+    }
+}
+
+/// Standard output, or all that was said where it is not what was expected.
+pub(crate) fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn collect(root: &Path, directory: &Path, files: &mut Vec<(String, String)>) {
+    let mut entries: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            collect(root, &path, files);
+        } else {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            files.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
