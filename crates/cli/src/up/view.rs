@@ -5,7 +5,6 @@
 //! counted when it does not fit.
 
 use console::{Style, measure_text_width, truncate_str};
-use std::fmt::Write;
 
 /// Everything at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -112,35 +111,55 @@ fn draw_group(text: &mut String, group: &Group, columns: Columns, allowed: usize
         line(text, room, "  none");
         return 1;
     }
-    if group.rows.len() <= allowed {
-        for row in &group.rows {
-            line(text, room, &columns.row(row, room.colour));
-        }
-        return group.rows.len();
-    }
-    // The worst ones, in the order of the group.
-    let mut order: Vec<usize> = (0..group.rows.len()).collect();
-    order.sort_by_key(|&index| group.rows.get(index).map(|row| row.state));
-    let room_for_rows = allowed.saturating_sub(1);
-    let mut picked = order.get(..room_for_rows).unwrap_or_default().to_vec();
-    picked.sort_unstable();
-    for row in picked.iter().filter_map(|&index| group.rows.get(index)) {
-        line(text, room, &columns.row(row, room.colour));
-    }
-    let hidden: Vec<State> = order
-        .get(room_for_rows..)
-        .unwrap_or_default()
+    let drawn: Vec<(State, Vec<String>)> = group
+        .rows
         .iter()
-        .filter_map(|&index| group.rows.get(index).map(|row| row.state))
+        .map(|row| (row.state, columns.row(row, room)))
         .collect();
-    let unwell = hidden.iter().filter(|state| **state < State::Idle).count();
-    let more = if unwell == 0 {
-        format!("  … and {} more, all well", hidden.len())
+    let (picked, hidden) = pick(&drawn, allowed);
+    let mut taken = 0;
+    for (_, lines) in picked.iter().filter_map(|&index| drawn.get(index)) {
+        for content in lines {
+            line(text, room, content);
+            taken += 1;
+        }
+    }
+    if !hidden.is_empty() {
+        let unwell = hidden.iter().filter(|state| **state < State::Idle).count();
+        let more = if unwell == 0 {
+            format!("  … and {} more, all well", hidden.len())
+        } else {
+            format!("  … and {} more, {unwell} of them not ready", hidden.len())
+        };
+        line(text, room, &dim.apply_to(more).to_string());
+        taken += 1;
+    }
+    taken
+}
+
+/// The rows that fit, the worst ones first to be chosen and all in the group's order; and what is left out.
+fn pick(drawn: &[(State, Vec<String>)], allowed: usize) -> (Vec<usize>, Vec<State>) {
+    let all: usize = drawn.iter().map(|(_, lines)| lines.len()).sum();
+    // Where not all fits, a line says how many are left out.
+    let mut left = if all <= allowed {
+        all
     } else {
-        format!("  … and {} more, {unwell} of them not ready", hidden.len())
+        allowed.saturating_sub(1)
     };
-    line(text, room, &dim.apply_to(more).to_string());
-    picked.len() + 1
+    let mut order: Vec<(usize, &(State, Vec<String>))> = drawn.iter().enumerate().collect();
+    order.sort_by_key(|(_, (state, _))| *state);
+    let (mut picked, mut hidden) = (Vec::new(), Vec::new());
+    for (index, (state, lines)) in order {
+        match left.checked_sub(lines.len()) {
+            Some(rest) if hidden.is_empty() => {
+                left = rest;
+                picked.push(index);
+            }
+            Some(_) | None => hidden.push(*state),
+        }
+    }
+    picked.sort_unstable();
+    (picked, hidden)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -168,20 +187,27 @@ impl Columns {
         }
     }
 
-    fn row(self, row: &Row, colour: bool) -> String {
-        let style = row.state.style(colour);
+    /// The row; its message stands below where the line has no room for it.
+    fn row(self, row: &Row, room: Room) -> Vec<String> {
+        let style = row.state.style(room.colour);
         let mut text = format!("  {} ", style.apply_to(row.state.mark()));
         pad(&mut text, &row.name, self.name);
         text.push_str("  ");
         pad(&mut text, &row.detail, self.detail);
         text.push_str("  ");
         pad(&mut text, &row.age, self.age);
-        if !row.message.is_empty() {
-            // One line each: a message of several would break the table.
-            let message = row.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-            let _infallible = write!(text, "  {}", style.apply_to(message));
+        if row.message.is_empty() {
+            return vec![text];
         }
-        text
+        // One line: a message of several would break the table.
+        let message = row.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let beside = measure_text_width(&text) + 2 + measure_text_width(&message) <= room.width;
+        let message = style.apply_to(message).to_string();
+        if beside {
+            vec![format!("{text}  {message}")]
+        } else {
+            vec![text, format!("      {message}")]
+        }
     }
 }
 
