@@ -8,7 +8,7 @@
 use std::{
     fs,
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -27,6 +27,8 @@ use crate::{
 
 /// What is kept of what `ssh` says: enough for its last words.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
+
+const NOT_INSTALLED: &str = "the program ssh is not installed";
 
 /// A running `ssh`; killed and waited for when the last owner goes.
 #[derive(Debug, Clone)]
@@ -73,14 +75,11 @@ pub(super) fn connect(
         |error| Failure::new(Kind::Storage, "the files for ssh cannot be written").because(error);
     let directory = private_directory().map_err(unwritable)?;
     write_files(directory.path(), identity, known_hosts, passphrase.as_ref()).map_err(unwritable)?;
-    let mut command = command(endpoint, directory.path(), shared, passphrase.is_some());
-    let mut child = command.spawn().map_err(|error| {
-        let problem = match error.kind() {
-            io::ErrorKind::NotFound => "the program ssh is not installed",
-            _ => "the program ssh cannot be started",
-        };
-        Failure::new(Kind::Storage, problem).because(error)
-    })?;
+    let program = program().ok_or_else(|| Failure::new(Kind::Storage, NOT_INSTALLED))?;
+    let mut command = command(&program, endpoint, directory.path(), shared, passphrase.is_some());
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::new(Kind::Storage, "the program ssh cannot be started").because(error))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let process = Process(Arc::new(Mutex::new(child)));
     let guard = Arc::new(Guard {
@@ -144,8 +143,23 @@ fn private_file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     options.open(path)?.write_all(content)
 }
 
-fn command(endpoint: &Endpoint, directory: &Path, shared: &Shared, passphrase: bool) -> Command {
-    let mut command = Command::new("ssh");
+/// `ssh` by its full path. By name, with an environment of its own, it would be started by `fork`,
+/// which copies the page tables of a process that may be large.
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join("ssh"))
+        .find(|ssh| ssh.is_file())
+}
+
+fn command(
+    program: &Path,
+    endpoint: &Endpoint,
+    directory: &Path,
+    shared: &Shared,
+    passphrase: bool,
+) -> Command {
+    let mut command = Command::new(program);
     command
         .env_clear()
         .env("LC_ALL", "C")

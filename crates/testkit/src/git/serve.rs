@@ -98,6 +98,7 @@ pub struct HttpServer {
 
 #[derive(Debug)]
 struct Shared {
+    git: PathBuf,
     git_dir: PathBuf,
     guard: Guard,
     fault: watch::Sender<Fault>,
@@ -106,15 +107,16 @@ struct Shared {
 
 impl HttpServer {
     pub(super) fn start(git_dir: &Path, guard: Guard, tls: bool) -> io::Result<Option<Self>> {
-        if !git_is_there() {
+        let Some(git) = git() else {
             #[allow(clippy::print_stderr, reason = "a skipped test has to say so")]
             {
                 eprintln!("skipped: the git program is not installed");
             }
             return Ok(None);
-        }
+        };
         let (fault, _) = watch::channel(Fault::None);
         let shared = Arc::new(Shared {
+            git,
             git_dir: git_dir.to_owned(),
             guard,
             fault,
@@ -198,10 +200,13 @@ impl Drop for HttpServer {
     }
 }
 
-fn git_is_there() -> bool {
-    let mut git = std::process::Command::new("git");
-    git.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
-    git.status().is_ok_and(|status| status.success())
+/// The program by its full path. By name, with a `PATH` of its own, it would be started by `fork`,
+/// which copies the page tables of a test that may have become large.
+fn git() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join("git"))
+        .find(|git| git.is_file())
 }
 
 /// A certificate for `localhost` that signs itself.
@@ -407,7 +412,7 @@ async fn whole(
         Fault::Old => None,
         _ => headers.get("git-protocol").and_then(|value| value.to_str().ok()),
     };
-    match upload_pack(&shared.git_dir, listing, version, body).await {
+    match upload_pack(&shared.git, &shared.git_dir, listing, version, body).await {
         Ok(mut output) => {
             if listing && !version.is_some_and(|version| version.contains("version=2")) {
                 output = [b"001e# service=git-upload-pack\n0000".as_slice(), &output].concat();
@@ -443,12 +448,13 @@ fn refuse(guard: &Guard, headers: &HeaderMap) -> Option<Response> {
 }
 
 async fn upload_pack(
+    git: &Path,
     git_dir: &Path,
     listing: bool,
     version: Option<&str>,
     body: Bytes,
 ) -> io::Result<Vec<u8>> {
-    let mut command = tokio::process::Command::new("git");
+    let mut command = tokio::process::Command::new(git);
     command.args(["-c", "safe.directory=*", "upload-pack", "--stateless-rpc"]);
     if listing {
         command.arg("--advertise-refs");
