@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Run;
+use super::count;
 use super::decide::{Cause, Phase, deadline};
 use super::declared::Declared;
 use super::memory::Record;
@@ -20,7 +21,6 @@ use super::observe::Artifact;
 use super::reasons::Failure;
 use super::tree::Content;
 use super::write::{Stop, chain};
-use super::count;
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
 
@@ -170,10 +170,7 @@ impl Rendering<'_> {
         match self.cluster.settle_namespaces(each, self.default_namespace).await {
             Ok(()) => Ok(()),
             Err(error @ NamespaceError::NotSpecified { index, .. }) => {
-                let origin = objects
-                    .get(index)
-                    .map(place)
-                    .unwrap_or_default();
+                let origin = objects.get(index).map(place).unwrap_or_default();
                 Err(Failure::Apply(format!(
                     "{error} ({origin}): give it metadata.namespace, or the Kustomization spec.targetNamespace"
                 )))

@@ -391,10 +391,7 @@ mod tests {
             shown(&told.index.contest(&two, &[contest.clone()])),
             ["one object"]
         );
-        assert_eq!(
-            shown(&told.index.contest(&two, &[contest])),
-            Vec::<String>::new()
-        );
+        assert_eq!(shown(&told.index.contest(&two, &[contest])), Vec::<String>::new());
         assert_eq!(told.index.other(&id, &one), Some(&two));
         let of_one: Vec<String> = told
             .index

@@ -24,7 +24,8 @@
 //! | `decide` | what to do, from what was seen |
 //! | `reasons` | why it is not ready, and when it is worth another try |
 //! | `build` | what a revision wants applied |
-//! | `act` | applying it: stages, pruning, health |
+//! | `act` | applying it: stages, pruning |
+//! | `conclude` | how it ends: healthy, waiting for that, or why not |
 //! | `finalize` | what becomes of the objects of a Kustomization that is deleted |
 //! | `corrections` | how often drift is corrected |
 //! | `report` | what the status says then |
@@ -33,6 +34,7 @@
 
 mod act;
 pub(crate) mod build;
+mod conclude;
 pub mod corrections;
 pub mod decide;
 pub mod declared;

@@ -90,7 +90,10 @@ pub async fn preview(
     let gone = declared.inventory.iter().filter(|(id, _)| !wanted.contains(id));
     for (id, version) in gone {
         let found = cluster.get(id, version, TIMEOUT).await;
-        let found = found.map_err(|source| PreviewError::Look { id: id.clone(), source })?;
+        let found = found.map_err(|source| PreviewError::Look {
+            id: id.clone(),
+            source,
+        })?;
         let presence = found.map_or(Presence::Absent, |object| {
             Presence::Present(Arc::new(Observed::of(&object)))
         });
