@@ -13,6 +13,7 @@ use std::time::Duration;
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
 use equate_testkit::faults::{Call, Death, Fault, Faults, Rule, Verb};
+use equate_testkit::git::Fault as GitFault;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams};
@@ -335,6 +336,60 @@ async fn source_fails(session: &Session, what: &str) {
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn git_is_slow_or_talks_nonsense() {
+    // another test of this process may have been first
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let session = start().await;
+    let Some(server) = session.repository.serve_http().unwrap() else {
+        return;
+    };
+    // the second is one of the real clock: git is read outside of the paused one
+    let spec = json!({ "spec": { "url": server.url(), "interval": "1m", "timeout": "1s" } });
+    session.merge::<GitRepository>("flux-system", "fleet", spec).await;
+    let first = session.commit(&[]);
+    session.kustomize("apps", "apps", json!({})).await;
+    equals(
+        &session,
+        "git is well",
+        &first,
+        &[("a", "one"), ("b", "one")],
+        WEB,
+    )
+    .await;
+
+    let ms = Duration::from_millis;
+    // each with whether a source can still be read
+    let table = [
+        (GitFault::Delay(ms(100)), true),
+        (GitFault::Silence, false),
+        (GitFault::Stall, false),
+        (GitFault::Status(503), false),
+        (GitFault::Garbage, false),
+        (GitFault::Page, false),
+        (GitFault::Cut(30), false),
+    ];
+    for (number, (fault, readable)) in table.into_iter().enumerate() {
+        let what = format!("git and {fault:?}");
+        server.set(fault);
+        let value = number.to_string();
+        let revision = session.commit(&[("apps/a.yaml", Some(&config_map("a", &value)))]);
+        session
+            .merge::<GitRepository>("flux-system", "fleet", requested(&value))
+            .await;
+        let now = [("a", &*value), ("b", "one")];
+        if !readable {
+            source_fails(&session, &what).await;
+            assert_eq!(values(&session).await.len(), 2, "{what}");
+            server.set(GitFault::None);
+        }
+        equals(&session, &what, &revision, &now, WEB).await;
+        server.set(GitFault::None);
+        deleted_only(&what, &session.faults.log(), &[]);
+    }
+    session.end().await;
+}
+
 fn requested(token: &str) -> serde_json::Value {
     json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } })
 }
@@ -431,7 +486,7 @@ async fn lives(death: Death) {
     for n in 1..200 {
         let life = live(n, death).await;
         if !life.died {
-            println!(
+            eprintln!(
                 "{death:?}: an engine made {} writes and died at each",
                 life.writes
             );
