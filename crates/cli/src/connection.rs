@@ -8,7 +8,7 @@
 use crate::workspace;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -99,7 +99,11 @@ impl Options {
     /// Reads the kubeconfig that is chosen and prepares a client. Nothing is asked of the cluster yet.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
         let directory = std::env::current_dir().map_err(ConnectError::Directory)?;
-        let choice = self.choose(std::env::var_os("KUBECONFIG"), std::env::home_dir(), &directory)?;
+        let choice = self.choose(
+            std::env::var_os("KUBECONFIG").as_deref(),
+            std::env::home_dir(),
+            &directory,
+        )?;
         self.open(choice).await
     }
 
@@ -112,7 +116,7 @@ impl Options {
 
     fn choose(
         &self,
-        variable: Option<OsString>,
+        variable: Option<&OsStr>,
         home: Option<PathBuf>,
         directory: &Path,
     ) -> Result<Choice, ConnectError> {
@@ -123,7 +127,7 @@ impl Options {
             });
         }
         let files: Vec<PathBuf> = variable
-            .iter()
+            .into_iter()
             .flat_map(std::env::split_paths)
             .filter(|file| !file.as_os_str().is_empty())
             .collect();
@@ -263,7 +267,7 @@ mod tests {
                 kubeconfig: kubeconfig.map(PathBuf::from),
                 context: context.map(str::to_owned),
             };
-            let said = match options.choose(Some(variable.into()), Some("/home/me".into()), below) {
+            let said = match options.choose(Some(variable.as_ref()), Some("/home/me".into()), below) {
                 Ok(choice) => format!("{} by {}", paths(&choice.files), choice.source),
                 Err(error) => error.to_string(),
             };
