@@ -67,10 +67,15 @@ pub const ENABLED: &str = "Enabled";
 /// Switches a behaviour off. Compared without regard to case.
 pub const DISABLED: &str = "Disabled";
 
-/// Field manager of sources.
+/// The controller of sources, as events name it.
 pub const SOURCE_MANAGER: &str = "source-controller";
-/// Field manager of Kustomizations and of what they apply.
+/// The controller of Kustomizations, as events name it, and the field manager of what it applies.
 pub const KUSTOMIZE_MANAGER: &str = "kustomize-controller";
+/// Field manager of what the controller of sources writes into its own kinds: finalizers, statuses.
+/// (Flux: `gotk-<controller>`, so that it is not taken for what was applied from git.)
+pub const SOURCE_STATUS_MANAGER: &str = "gotk-source-controller";
+/// The same for Kustomizations.
+pub const KUSTOMIZE_STATUS_MANAGER: &str = "gotk-kustomize-controller";
 /// Field manager of HelmReleases and of what they apply.
 pub const HELM_MANAGER: &str = "helm-controller";
 

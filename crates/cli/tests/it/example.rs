@@ -25,7 +25,9 @@ fn once_waits_until_all_is_ready_and_leaves_nothing_to_connect_to() {
 #[test]
 fn once_says_what_is_not_ready_and_why() {
     let fleet = Fleet::example();
-    let broken = fleet.read(DEPLOYMENT).replace("  replicas: 1\n", "  replicas: 1\n   indented: badly\n");
+    let broken = fleet
+        .read(DEPLOYMENT)
+        .replace("  replicas: 1\n", "  replicas: 1\n   indented: badly\n");
     fleet.commit(DEPLOYMENT, Some(&broken));
     let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
     let text = said(&output);
@@ -53,7 +55,13 @@ fn once_fails_on_a_workload_that_was_asked_to_fail() {
 fn a_session_as_the_readme_tells_it() {
     let fleet = Fleet::example();
     let up = fleet.up("ready    Kustomization/apps");
-    let mode = fleet.path().join(".equate/kubeconfig").metadata().unwrap().permissions().mode();
+    let mode = fleet
+        .path()
+        .join(".equate/kubeconfig")
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
     let run = |arguments: &[&str], code: i32, words: &[&str]| {
         let output = fleet.equate(arguments);
@@ -78,7 +86,11 @@ fn a_session_as_the_readme_tells_it() {
         0,
         &["Deployment/web/web", "ConfigMap/web/settings"],
     );
-    run(&["events", "--for", "Kustomization/apps"], 0, &["ReconciliationSucceeded"]);
+    run(
+        &["events", "--for", "Kustomization/apps"],
+        0,
+        &["ReconciliationSucceeded"],
+    );
     run(&["diff"], 0, &["nothing would change"]);
 
     // Uncommitted: shown by diff, not applied.
@@ -96,7 +108,7 @@ fn a_session_as_the_readme_tells_it() {
     run(&["diff"], 0, &["nothing would change"]);
 
     run(&["suspend", "kustomization", "apps"], 0, &[]);
-    run(&["get", "kustomization", "apps"], 0, &["suspended"]);
+    run(&["get", "kustomization", "apps"], 0, &["   True        True    "]);
     run(&["resume", "kustomization", "apps"], 0, &[]);
 
     assert!(up.interrupt());

@@ -110,7 +110,13 @@ impl Up {
     /// As Ctrl-C and service managers do; gives whether it ended well.
     pub(crate) fn interrupt(mut self) -> bool {
         let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
         self.process.wait().unwrap().success()
     }
 }

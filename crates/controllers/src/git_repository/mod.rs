@@ -33,7 +33,7 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::meta::{FINALIZER, Reason as Why, SOURCE_MANAGER, merge_patch};
+use equate_api::meta::{FINALIZER, Reason as Why, SOURCE_MANAGER, SOURCE_STATUS_MANAGER, merge_patch};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
 use equate_git::{Mirrors, Remote, Revision};
 use equate_source::{Place, Storage};
@@ -409,7 +409,7 @@ impl Run {
 
 fn params() -> PatchParams {
     PatchParams {
-        field_manager: Some(SOURCE_MANAGER.to_owned()),
+        field_manager: Some(SOURCE_STATUS_MANAGER.to_owned()),
         ..PatchParams::default()
     }
 }

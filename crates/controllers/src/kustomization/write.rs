@@ -4,7 +4,9 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
-use equate_api::meta::{ConditionType, FINALIZER, KUSTOMIZE_MANAGER, Reason, is_true, merge_patch};
+use equate_api::meta::{
+    ConditionType, FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER, Reason, is_true, merge_patch,
+};
 use equate_apply::inventory::Inventory;
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
@@ -196,7 +198,7 @@ impl Run<'_> {
 
 fn params() -> PatchParams {
     PatchParams {
-        field_manager: Some(KUSTOMIZE_MANAGER.to_owned()),
+        field_manager: Some(KUSTOMIZE_STATUS_MANAGER.to_owned()),
         ..PatchParams::default()
     }
 }
