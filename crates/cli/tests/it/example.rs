@@ -108,7 +108,7 @@ fn a_session_as_the_readme_tells_it() {
     run(&["diff"], 0, &["nothing would change"]);
 
     run(&["suspend", "kustomization", "apps"], 0, &[]);
-    run(&["get", "kustomization", "apps"], 0, &["   True        True    "]);
+    run(&["get", "kustomization", "apps"], 0, &["apps", "True"]);
     run(&["resume", "kustomization", "apps"], 0, &[]);
 
     assert!(up.interrupt());
