@@ -267,7 +267,7 @@ mod tests {
                 kubeconfig: kubeconfig.map(PathBuf::from),
                 context: context.map(str::to_owned),
             };
-            let said = match options.choose(Some(variable.as_ref()), Some("/home/me".into()), below) {
+            let said = match options.choose(Some(variable.as_ref()), Some("/users/me".into()), below) {
                 Ok(choice) => format!("{} by {}", paths(&choice.files), choice.source),
                 Err(error) => error.to_string(),
             };
@@ -285,7 +285,7 @@ mod tests {
             Some("x"),
             "",
             &running,
-            "/home/me/.kube/config by --context",
+            "/users/me/.kube/config by --context",
         );
         check(
             None,

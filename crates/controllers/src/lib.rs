@@ -4,8 +4,8 @@
 //! everything that waits, watches or retries is in [`runtime`].
 
 pub mod engine;
-mod key;
 pub mod git_repository;
+mod key;
 pub mod kustomization;
 pub mod runtime;
 

@@ -1,4 +1,10 @@
 //! The binary as a person runs it, on the example fleet.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on says so"
+)]
+
 mod example;
 mod session;

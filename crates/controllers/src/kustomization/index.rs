@@ -388,7 +388,7 @@ mod tests {
             other: one.clone(),
         };
         assert_eq!(
-            shown(&told.index.contest(&two, &[contest.clone()])),
+            shown(&told.index.contest(&two, std::slice::from_ref(&contest))),
             ["one object"]
         );
         assert_eq!(shown(&told.index.contest(&two, &[contest])), Vec::<String>::new());

@@ -43,9 +43,9 @@ fn kustomization(metadata: &Value, spec: &Value, status: &Value) -> Kustomizatio
     serde_json::from_value(object).unwrap()
 }
 
-fn declared(metadata: Value, spec: Value) -> Declared {
+fn declared(metadata: &Value, spec: &Value) -> Declared {
     let status = json!({ "inventory": { "entries": [{ "id": "shop_web_apps_Deployment", "v": "v1" }] } });
-    Declared::from(&kustomization(&metadata, &spec, &status))
+    Declared::from(&kustomization(metadata, spec, &status))
 }
 
 fn key(name: &str) -> Key {
@@ -83,7 +83,7 @@ fn last(phase: Phase) -> Last {
 fn what_stands_in_the_way_is_said_first() {
     let now = Instant::now();
     let check = |metadata: Value, spec: Value, seen: Seen, expected: Decision| {
-        assert_eq!(admit(&declared(metadata, spec), &seen), expected);
+        assert_eq!(admit(&declared(&metadata, &spec), &seen), expected);
     };
     let source = |source| Seen { source, ..seen(now) };
     let dependency = |dependency| Seen {
@@ -141,7 +141,10 @@ fn what_stands_in_the_way_is_said_first() {
 fn deletion_follows_the_policy() {
     let check = |finalizers: &[&str], spec: Value, expected: Decision| {
         let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers });
-        assert_eq!(admit(&declared(metadata, spec), &seen(Instant::now())), expected);
+        assert_eq!(
+            admit(&declared(&metadata, &spec), &seen(Instant::now())),
+            expected
+        );
     };
     let ours = &["finalizers.fluxcd.io"][..];
     let finalize = Decision::Finalize;
@@ -184,7 +187,11 @@ fn nothing_is_built_twice() {
             last: Some(last),
             ..seen(now)
         };
-        assert_eq!(admit(&declared(json!({}), json!({})), &seen), expected, "{shown}");
+        assert_eq!(
+            admit(&declared(&json!({}), &json!({})), &seen),
+            expected,
+            "{shown}"
+        );
     };
     let ready = || last(Phase::Ready { until: None });
     let older = |last: Last| Last {
@@ -291,7 +298,7 @@ fn dependencies_hold_up_what_is_new_only() {
             ..seen(now)
         };
         let expected = expected.unwrap_or(Decision::Wait(Wait::DependencyNotReady(key("infra"))));
-        assert_eq!(admit(&declared(json!({}), json!({})), &seen), expected);
+        assert_eq!(admit(&declared(&json!({}), &json!({})), &seen), expected);
     };
     let ready = || last(Phase::Ready { until: None });
     check(None, None);
@@ -340,7 +347,7 @@ fn a_request_is_taken_up_once() {
             }),
             ..seen(Instant::now())
         };
-        assert_eq!(admit(&declared(metadata, json!({})), &seen), expected);
+        assert_eq!(admit(&declared(&metadata, &json!({})), &seen), expected);
     };
     check("2", None, None, Decision::Build(Cause::Requested));
     check("2", Some("1"), Some("1"), Decision::Build(Cause::Requested));
@@ -351,7 +358,7 @@ fn a_request_is_taken_up_once() {
 #[test]
 fn every_field_without_meaning_is_named() {
     let check = |spec: Value, expected: Option<&str>| {
-        assert_eq!(declared(json!({}), spec).unsupported, expected);
+        assert_eq!(declared(&json!({}), &spec).unsupported, expected);
     };
     check(json!({}), None);
     check(json!({ "postBuild": { "substitute": { "a": "b" } } }), None);
@@ -493,8 +500,8 @@ fn revision(text: &str) -> Revision {
 #[test]
 fn a_life_in_statuses() {
     let ks = declared(
-        json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } }),
-        json!({ "timeout": "1m" }),
+        &json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } }),
+        &json!({ "timeout": "1m" }),
     );
     let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();
     let attempt = |digest: &str| Attempt {

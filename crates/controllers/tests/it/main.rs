@@ -4,6 +4,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::needless_pass_by_value,
     clippy::print_stderr,
     reason = "tests, also their helpers"
 )]

@@ -29,7 +29,7 @@ async fn a_start_writes_nothing_where_all_is_well() {
         .faults
         .log()
         .into_iter()
-        .filter(|call| call.is_write())
+        .filter(equate_testkit::faults::Call::is_write)
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
     let after = session

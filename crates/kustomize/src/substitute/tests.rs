@@ -12,7 +12,7 @@ fn check(text: &str, variables: &[(&str, &str)], expected: &Result<&str, Substit
 #[test]
 fn every_form() {
     let v = [("v", "abcABC123ABCabc")];
-    let path = [("path", "/home/me/notes.for.today")];
+    let path = [("path", "/away/me/notes.for.today")];
     for (text, variables, expected) in [
         ("plain $v text", &v[..], "plain $v text"),
         ("${v}", &v, "abcABC123ABCabc"),
@@ -23,8 +23,8 @@ fn every_form() {
         ("${w,,}", &[("w", "ABC")], "abc"),
         ("${path:9}", &path, "notes.for.today"),
         ("${path:9:5}", &path, "notes"),
-        ("${path:-5}", &path, "/home/me/notes.for.today"),
-        ("${path: -5}", &path, "/home/me/notes.for.today"),
+        ("${path:-5}", &path, "/away/me/notes.for.today"),
+        ("${path: -5}", &path, "/away/me/notes.for.today"),
         ("${v:1:-1}", &v, "bcABC123ABCab"),
         ("${v:90}", &v, ""),
         ("${v:x}", &v, "abcABC123ABCabc"),
@@ -43,8 +43,8 @@ fn every_form() {
         ("${p//\\//-}", &[("p", "a/b/c")], "a-b-c"),
         ("${path#*/}", &path, "home/me/notes.for.today"),
         ("${path##*/}", &path, "notes.for.today"),
-        ("${path%.*}", &path, "/home/me/notes.for"),
-        ("${path%%.*}", &path, "/home/me/notes"),
+        ("${path%.*}", &path, "/away/me/notes.for"),
+        ("${path%%.*}", &path, "/away/me/notes"),
         ("${v#[a-b]}", &v, "bcABC123ABCabc"),
         ("${v#x}", &v, "abcABC123ABCabc"),
         ("$${v}", &v, "${v}"),
