@@ -41,7 +41,7 @@ fn every_form() {
         ("${v/abc/}", &v, "ABC123ABCabc"),
         ("${p/\\//-}", &[("p", "a/b/c")], "a-b/c"),
         ("${p//\\//-}", &[("p", "a/b/c")], "a-b-c"),
-        ("${path#*/}", &path, "home/me/notes.for.today"),
+        ("${path#*/}", &path, "away/me/notes.for.today"),
         ("${path##*/}", &path, "notes.for.today"),
         ("${path%.*}", &path, "/away/me/notes.for"),
         ("${path%%.*}", &path, "/away/me/notes"),
