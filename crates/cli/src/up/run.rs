@@ -212,7 +212,7 @@ impl Session {
             screen.show(&self.picture()).map_err(UpError::Output)?;
             tokio::select! {
                 result = &mut interrupt => return result.map_err(UpError::Signal),
-                _ = tick.tick() => {}
+                _ = tick.tick(), if screen.shows_ages() => {}
                 _ = changes.changed() => tokio::time::sleep(CALM).await,
             }
         }

@@ -42,6 +42,11 @@ impl Screen {
         }
     }
 
+    /// Whether time alone changes what is shown.
+    pub(crate) fn shows_ages(&self) -> bool {
+        matches!(self, Self::Terminal(_))
+    }
+
     /// Shows a picture; writes nothing where it is the one that is shown.
     pub(crate) fn show(&mut self, picture: &Picture) -> std::io::Result<()> {
         match self {

@@ -20,10 +20,14 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// One ConfigMap that a commit can change.
-    pub(super) fn small() -> Result<Self, Box<dyn Error>> {
+    /// A ConfigMap `settings` that a commit can change, and some, `drifting-N`, for hands to change.
+    pub(super) fn small(drifting: usize) -> Result<Self, Box<dyn Error>> {
         let fleet = Self::empty()?;
-        fleet.write("settings.yaml", &settings("0"))?;
+        fleet.write("settings.yaml", &settings("settings", "0"))?;
+        for number in 0..drifting {
+            let name = format!("drifting-{number}");
+            fleet.write(&format!("{name}.yaml"), &settings(&name, "0"))?;
+        }
         fleet.commit("settings")?;
         Ok(fleet)
     }
@@ -92,9 +96,9 @@ impl Fleet {
     }
 }
 
-pub(super) fn settings(value: &str) -> String {
+pub(super) fn settings(name: &str, value: &str) -> String {
     format!(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n  namespace: default\ndata:\n  value: \"{value}\"\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: default\ndata:\n  value: \"{value}\"\n"
     )
 }
 

@@ -43,14 +43,16 @@ impl Session {
             metrics: http::Uri::from_static("http://127.0.0.1/metrics"),
             started,
         };
-        let endpoints = directory.join(".equate/endpoints.json");
-        let text = session.wait_for(&endpoints).await?;
+        // Written last: everything else is there then.
+        let kubeconfig = directory.join(".equate/kubeconfig");
+        session.wait_for(&kubeconfig).await?;
+        let text = std::fs::read_to_string(directory.join(".equate/endpoints.json"))?;
         let endpoints: serde_json::Value = serde_json::from_str(&text)?;
         session.metrics = endpoints["metrics"]
             .as_str()
             .ok_or("endpoints.json names no metrics")?
             .parse()?;
-        let kubeconfig = Kubeconfig::read_from(directory.join(".equate/kubeconfig"))?;
+        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok((session, Client::try_from(config)?))
     }
@@ -72,7 +74,10 @@ impl Session {
 
     /// The counters of this moment.
     pub(super) async fn counters(&self) -> Result<Counters, Box<dyn Error>> {
-        let client = Client::try_from(Config::new(self.metrics.clone()))?;
+        // The client puts the path of its base before that of the request.
+        let base = self.metrics.to_string();
+        let base = base.trim_end_matches(self.metrics.path()).parse()?;
+        let client = Client::try_from(Config::new(base))?;
         let request = http::Request::get(self.metrics.path()).body(Vec::new())?;
         let text = client.request_text(request).await?;
         Ok(text

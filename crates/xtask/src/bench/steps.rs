@@ -49,14 +49,14 @@ fn start_of_the_example(binary: &Path, rounds: usize) -> Result<(), Box<dyn Erro
 
 /// Commit to applied, drift to corrected.
 async fn small_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn Error>> {
-    let fleet = Fleet::small()?;
+    let fleet = Fleet::small(args.rounds)?;
     let (_session, client) = Session::start(binary, fleet.path(), "./").await?;
     let maps = api(&client, "", "v1", "ConfigMap", "default");
     wait_for_value(&maps, "settings", "0").await?;
     let mut times = Times::default();
     for round in 1..=args.rounds {
         let value = round.to_string();
-        fleet.write("settings.yaml", &settings(&value))?;
+        fleet.write("settings.yaml", &settings("settings", &value))?;
         let applied = wait_for_value(&maps, "settings", &value);
         let begun = Instant::now();
         fleet.commit(&value)?;
@@ -65,16 +65,15 @@ async fn small_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn 
     }
     println!("commit (git add and commit included) to applied: {times}");
     let mut times = Times::default();
-    let current = args.rounds.to_string();
+    // Each object once: who changes the same one again and again is another controller, and backed off from.
     for round in 0..args.rounds {
-        let patch = json!({ "data": { "value": format!("by hand {round}") } });
+        let name = format!("drifting-{round}");
+        let patch = json!({ "data": { "value": "by hand" } });
         let begun = Instant::now();
-        maps.patch("settings", &PatchParams::default(), &Patch::Merge(patch))
+        maps.patch(&name, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
-        wait_for_value(&maps, "settings", &current).await?;
+        wait_for_value(&maps, &name, "0").await?;
         times.push(begun.elapsed());
-        // Slower than what counts as another controller at war over the field.
-        tokio::time::sleep(Duration::from_millis(300)).await;
     }
     println!("changed by hand to corrected: {times}");
     Ok(())
