@@ -136,9 +136,9 @@ fn edges() {
             &[][..],
         ),
         (
-            "crates/cli/Cargo.toml",
+            "crates/source/Cargo.toml",
             "[dependencies]\nequate-manifest = { workspace = true }\n",
-            &["crates/cli/Cargo.toml: cli may not use manifest (dependencies)"],
+            &["crates/source/Cargo.toml: source may not use manifest (dependencies)"],
         ),
         (
             "crates/cli/Cargo.toml",
