@@ -33,7 +33,7 @@ pub(crate) fn picture(known: Known<'_>) -> Picture {
         .kustomizations
         .iter()
         .flat_map(|k| inventory(k))
-        .filter(|id| !has_its_own_group(id))
+        .filter(|id| !listed(id, &known))
         .collect();
     let objects = held
         .iter()
@@ -70,7 +70,20 @@ pub(crate) fn picture(known: Known<'_>) -> Picture {
     }
 }
 
-/// Whether an object is a row of another group already.
+/// Whether an object is a row of another group already. One that was applied this moment may not be
+/// known there yet: to leave it out would call a loop ready that has only begun.
+fn listed(id: &ObjectId, known: &Known<'_>) -> bool {
+    let is = |meta: &ObjectMeta| {
+        meta.name.as_deref() == Some(&*id.name) && meta.namespace.as_deref() == Some(&*id.namespace)
+    };
+    match &*id.kind {
+        _ if !has_its_own_group(id) => false,
+        "Kustomization" => known.kustomizations.iter().any(|k| is(&k.metadata)),
+        _ => known.sources.iter().any(|source| is(&source.metadata)),
+    }
+}
+
+/// Whether objects of its kind have a group of their own.
 fn has_its_own_group(id: &ObjectId) -> bool {
     matches!(
         (&*id.group, &*id.kind),
@@ -279,6 +292,52 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_kustomization_that_is_only_in_an_inventory_is_waited_for() {
+        let ready = |name: &str, holds: &[&str]| -> Arc<Kustomization> {
+            let entries: Vec<_> = holds
+                .iter()
+                .map(|name| json!({ "id": format!("flux-system_{name}_kustomize.toolkit.fluxcd.io_Kustomization"), "v": "v1" }))
+                .collect();
+            let object = json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+                "kind": "Kustomization",
+                "metadata": { "name": name, "namespace": "flux-system", "generation": 1 },
+                "spec": { "interval": "1m", "prune": true, "sourceRef": { "kind": "GitRepository", "name": "fleet" } },
+                "status": {
+                    "observedGeneration": 1,
+                    "conditions": [{ "type": "Ready", "status": "True", "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+                    "inventory": { "entries": entries },
+                },
+            });
+            Arc::new(serde_json::from_value(object).unwrap())
+        };
+        let check = |kustomizations: &[Arc<Kustomization>], expected: &[&str]| {
+            let drawn = picture(Known {
+                title: String::new(),
+                hints: Vec::new(),
+                sources: &[],
+                kustomizations,
+                observed: &|_| None,
+                kept: &[],
+                now: Timestamp::UNIX_EPOCH,
+            });
+            let objects: Vec<String> = drawn.groups[2]
+                .rows
+                .iter()
+                .map(|row| format!("{} {}", row.name, row.detail))
+                .collect();
+            assert_eq!(objects, expected);
+        };
+        let root = ready("root", &["apps"]);
+        check(
+            &[Arc::clone(&root)],
+            &["Kustomization/flux-system/apps not there"],
+        );
+        check(&[root, ready("apps", &[])], &[]);
+    }
 
     #[test]
     fn revisions_and_ages_are_short() {
