@@ -59,6 +59,8 @@ enum Command {
     Resume(suspend::Resume),
     /// Serve the embedded Kubernetes API until interrupted.
     Api(api::Args),
+    /// Print the version.
+    Version,
     /// Print a completion script for a shell.
     Completion {
         /// The shell.
@@ -93,6 +95,9 @@ fn main() -> ExitCode {
         Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args)),
         Command::Resume(args) => runtime.block_on(suspend::run_resume(args)),
         Command::Api(args) => runtime.block_on(api::run(args)),
+        Command::Version => {
+            writeln!(std::io::stdout(), "equate {}", env!("CARGO_PKG_VERSION")).map_err(exit::Failure::Output)
+        }
         Command::Completion { shell } => {
             // By way of memory: writing to it cannot fail, and to a reader that left may.
             let mut script = Vec::new();

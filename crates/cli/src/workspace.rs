@@ -27,6 +27,12 @@ pub(crate) enum ClaimError {
         /// Its process, as it wrote it.
         pid: String,
     },
+    /// Something else than this command made it, as a repository could.
+    #[error("{path} is a symbolic link; `.equate/` is this command's own and holds none")]
+    Link {
+        /// Which.
+        path: PathBuf,
+    },
     /// A file could not be made or read.
     #[error("could not prepare {path}")]
     Io {
@@ -49,6 +55,18 @@ impl Workspace {
     /// Takes `.equate/` below a directory for this process.
     pub(crate) fn claim(parent: &Path) -> Result<Self, ClaimError> {
         let directory = parent.join(DIRECTORY);
+        // What is written below must not go where a repository's author wants it to.
+        for path in [
+            directory.clone(),
+            directory.join("pid"),
+            directory.join(".gitignore"),
+            directory.join("kubeconfig"),
+            directory.join("endpoints.json"),
+        ] {
+            if path.is_symlink() {
+                return Err(ClaimError::Link { path });
+            }
+        }
         std::fs::create_dir_all(&directory).map_err(failed(&directory))?;
         let path = directory.join("pid");
         let mut claim = OpenOptions::new()
@@ -166,6 +184,30 @@ mod tests {
         );
         drop(first);
         Workspace::claim(place.path()).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        for name in [".equate", ".equate/pid", ".equate/.gitignore"] {
+            let place = tempfile::tempdir().unwrap();
+            let target = place.path().join("target");
+            let link = place.path().join(name);
+            if name == ".equate" {
+                std::fs::create_dir(&target).unwrap();
+            } else {
+                std::fs::create_dir(place.path().join(".equate")).unwrap();
+                std::fs::write(&target, "mine").unwrap();
+            }
+            std::os::unix::fs::symlink(&target, &link).unwrap();
+            let refused = Workspace::claim(place.path()).unwrap_err();
+            assert!(refused.to_string().contains("is a symbolic link"), "{refused}");
+            if name == ".equate" {
+                assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+            } else {
+                assert_eq!(std::fs::read_to_string(&target).unwrap(), "mine");
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct LocalRepository {
     pub root: PathBuf,
     /// What is checked out.
     pub head: Head,
-    /// The URL of the remote `origin`, as it is configured (a password in it is left out).
+    /// The URL of the remote `origin`, as it is configured (a password in it is left out, over http also a user).
     pub origin: Option<String>,
     /// Something in the worktree differs from HEAD, new files that are not ignored included.
     /// Compared by the index's sizes and times first and by content where these differ; a file
@@ -126,11 +126,17 @@ fn head(repository: &gix::Repository) -> Result<Head, gix::Error> {
 fn origin(repository: &gix::Repository) -> Option<String> {
     let url = repository.config_snapshot().string("remote.origin.url")?;
     let url = url.to_string();
-    let parsed = reqwest::Url::parse(&url)
-        .ok()
-        .filter(|url| url.password().is_some());
-    match parsed {
-        Some(mut parsed) => parsed.set_password(None).is_ok().then(|| parsed.to_string()),
-        None => Some(url),
+    // A token may stand for the user as well as for the password; over ssh the user is the account.
+    let parsed = reqwest::Url::parse(&url).ok().filter(|url| {
+        let web = matches!(url.scheme(), "http" | "https");
+        url.password().is_some() || (web && !url.username().is_empty())
+    });
+    let Some(mut parsed) = parsed else {
+        return Some(url);
+    };
+    parsed.set_password(None).ok()?;
+    if parsed.scheme() != "ssh" {
+        parsed.set_username("").ok()?;
     }
+    Some(parsed.to_string())
 }

@@ -156,6 +156,8 @@ impl Endpoint<'_> {
             400 | 422 | 500 if secret && (code != 500 || typed) => WITHHELD.to_owned(),
             _ => text.to_owned(),
         };
+        // a webhook says what it likes, also about values
+        let quoted = || if secret { WITHHELD } else { text }.to_owned();
         let details = status.details.as_ref();
         let causes = details.map_or(&[][..], |details| &details.causes);
         let namespace = self.id.namespace.to_string();
@@ -164,13 +166,13 @@ impl Endpoint<'_> {
         }
         if text.contains("admission webhook") && text.contains("denied the request") {
             return ApplyError::Webhook {
-                message: text.to_owned(),
+                message: quoted(),
                 answered: true,
             };
         }
         if text.contains("failed calling webhook") {
             return ApplyError::Webhook {
-                message: text.to_owned(),
+                message: quoted(),
                 answered: false,
             };
         }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub(super) fn code(compared: &Compared) -> u8 {
     match &compared.outcome {
         Err(_) => 2,
-        Ok(preview) if !preview.failures.is_empty() => 2,
+        Ok(preview) if !preview.failures.is_empty() || preview.plan.guard.is_some() => 2,
         Ok(preview) => u8::from(steps(preview).any(Step::acts)),
     }
 }

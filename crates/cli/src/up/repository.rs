@@ -32,6 +32,9 @@ pub(crate) enum RepositoryError {
         /// As given.
         given: String,
     },
+    /// A URL is shown and stored; what it says of credentials would be too.
+    #[error("the URL of the repository holds credentials")]
+    Credentials,
     /// The directory is not in a git repository, or that cannot be read.
     #[error("could not open a git repository in {directory}")]
     Open {
@@ -61,6 +64,9 @@ impl Repository {
         let Some(url) = remote_url(given) else {
             return Err(RepositoryError::Unknown { given: given.into() });
         };
+        if holds_credentials(&url) {
+            return Err(RepositoryError::Credentials);
+        }
         Ok(Self {
             name: last_segment(&url).to_owned(),
             reference: match branch {
@@ -121,6 +127,15 @@ pub(crate) fn remote_url(text: &str) -> Option<String> {
     (plain && host.len() > 1).then(|| format!("ssh://{host}/{}", path.trim_start_matches('/')))
 }
 
+/// Whether an http(s) URL names a user: a token is as often given as one. Over ssh it is the account.
+fn holds_credentials(url: &str) -> bool {
+    let authority = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"))
+        .and_then(|rest| rest.split('/').next());
+    authority.is_some_and(|authority| authority.contains('@'))
+}
+
 fn last_segment(url: &str) -> &str {
     let url = url.trim_end_matches('/');
     url.rsplit('/').next().unwrap_or(url).trim_end_matches(".git")
@@ -156,6 +171,14 @@ mod tests {
             ("fleet", None),
         ] {
             assert_eq!(remote_url(given).as_deref(), expected, "{given}");
+        }
+        for (url, expected) in [
+            ("https://token@example.org/a", true),
+            ("https://u:p@example.org/a", true),
+            ("https://example.org/a@b", false),
+            ("ssh://git@example.org/a", false),
+        ] {
+            assert_eq!(holds_credentials(url), expected, "{url}");
         }
         assert_eq!(last_segment("https://example.org/a/fleet.git/"), "fleet");
         assert_eq!(url_segment("my fleet"), "my-fleet");

@@ -27,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Ages are read in seconds; redrawing more often for them would only flicker.
 const TICK: Duration = Duration::from_secs(1);
+/// How long an answer that is being given may hold up the end.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Changes closer together than this are shown together.
 const CALM: Duration = Duration::from_millis(100);
 
@@ -102,6 +104,11 @@ pub(crate) async fn run(args: Args) -> Result<(), UpError> {
             .note("note: uncommitted work is not applied; commit it to see it here")
             .map_err(UpError::Output)?;
     }
+    let starting = Picture {
+        title: format!("{}  starting", title(&repository, &args)),
+        ..Picture::default()
+    };
+    screen.show(&starting).map_err(UpError::Output)?;
     let session = Session::start(&args, &repository, &workspace).await?;
     let outcome = if args.once {
         session.until_ready(&mut screen, args.timeout.get()).await
@@ -251,8 +258,12 @@ impl Session {
     /// Stops what acts before what it acts on.
     async fn stop(self) {
         self.stop.cancel();
-        if let Err(error) = self.endpoints.await {
-            tracing::warn!(%error, "the endpoints broke off");
+        let abort = self.endpoints.abort_handle();
+        match tokio::time::timeout(PATIENCE, self.endpoints).await {
+            Ok(Ok(_served)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the endpoints broke off"),
+            // Somebody reads an artifact and does not come to its end.
+            Err(_elapsed) => abort.abort(),
         }
         match Arc::try_unwrap(self.engine) {
             Ok(running) => running.engine.stop().await,
