@@ -2,7 +2,7 @@
 //!
 //! [`generate`] is what `cargo xtask gen` writes into `crds/`; [`definitions`] is what
 //! is written there, so that a running engine needs no generator. Where the derived
-//! schema says more or less than Flux's, it is mended here, in [`normalise`].
+//! schema says more or less than Flux's, it is mended here, in `normalise`.
 
 use kube::CustomResourceExt;
 use serde_json::{Value, json};

@@ -1,15 +1,15 @@
 //! Keeps what a Kustomization declares applied: its source's objects, healthy, and nothing else.
 //!
-//! A run is [`observe`] (from memory, no request), [`decide::admit`], then one of the verbs of
-//! [`act`], then a [`report`]. Nothing is waited for inside a run: a kind that is not listed yet, a
+//! A run is `observe` (from memory, no request), `decide::admit`, then one of the verbs of
+//! `act`, then a `report`. Nothing is waited for inside a run: a kind that is not listed yet, a
 //! stage that is not healthy, a dependency that is not ready end it, and their change begins the
 //! next one. What wakes a Kustomization:
 //!
 //! | | told by |
 //! |---|---|
 //! | its own spec, annotations, deletion | its mirror |
-//! | a new artifact of its source | the sources' mirror, by [`index`] |
-//! | a dependency that became ready, or reached the revision | its mirror, by [`index`] |
+//! | a new artifact of its source | the sources' mirror, by `index` |
+//! | a dependency that became ready, or reached the revision | its mirror, by `index` |
 //! | an object that drifted, went, became healthy or is held by another | the hub |
 //! | a time: interval, retry, deadline, a correction that waited | the queue |
 //!

@@ -127,7 +127,7 @@ fn what_a_repository_looks_like() {
     repository
         .configure("remote \"origin\"", "url", "https://me:hunter2@example.org/fleet")
         .unwrap();
-    assert_eq!(look().origin.as_deref(), Some("https://me@example.org/fleet"));
+    assert_eq!(look().origin.as_deref(), Some("https://example.org/fleet"));
 
     let file = |path: &str| repository.path().join(path);
     let check = |what: &str, want: bool| assert_eq!(look().uncommitted, want, "{what}");
