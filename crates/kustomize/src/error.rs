@@ -289,12 +289,13 @@ pub enum Fault {
         "{key:?} is not a valid key name for a ConfigMap or Secret: it may have letters, digits, '-', '_' and '.'"
     )]
     Key { key: String },
-    #[error("{key:?} is not a valid name of an environment variable in '{path}'")]
-    EnvKey { key: String, path: String },
+    // these two do not quote what was written: it may be a secret
+    #[error("'{path}': line {line} does not begin with a valid name of an environment variable")]
+    EnvKey { path: String, line: usize },
     #[error("'{path}': line {line} has invalid utf8 bytes")]
     EnvText { path: String, line: usize },
-    #[error("invalid literal source {literal}, expected key=value")]
-    Literal { literal: String },
+    #[error("invalid literal source, expected key=value: the {number}. of generator {name:?}")]
+    Literal { name: String, number: usize },
     #[error("{0}")]
     FileSource(String),
     #[error("stringData value for key {key:?} must be a scalar")]

@@ -16,8 +16,12 @@ pub(super) fn collect(
         let (_, content) = loader.read(root, path)?;
         env_file(&content, path, &mut pairs)?;
     }
-    for literal in &fields.literals {
-        pairs.push(parse_literal(literal)?);
+    for (index, literal) in fields.literals.iter().enumerate() {
+        let pair = parse_literal(literal).ok_or_else(|| Fault::Literal {
+            name: fields.name.clone(),
+            number: index + 1,
+        })?;
+        pairs.push(pair);
     }
     for source in &fields.files {
         let (key, path) = parse_file(source)?;
@@ -54,13 +58,9 @@ fn valid_key(key: &str) -> bool {
 }
 
 /// `key=value`; one pair of quotes round the value goes.
-fn parse_literal(literal: &str) -> Result<(String, Vec<u8>), Fault> {
-    match literal.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), unquoted(value).as_bytes().to_vec())),
-        _ => Err(Fault::Literal {
-            literal: literal.to_owned(),
-        }),
-    }
+fn parse_literal(literal: &str) -> Option<(String, Vec<u8>)> {
+    let (key, value) = literal.split_once('=')?;
+    (!key.is_empty()).then(|| (key.to_owned(), unquoted(value).as_bytes().to_vec()))
 }
 
 fn unquoted(value: &str) -> &str {
@@ -115,8 +115,8 @@ fn env_file(content: &[u8], path: &str, pairs: &mut Vec<(String, Vec<u8>)>) -> R
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         if !valid_env_key(key) {
             return Err(Fault::EnvKey {
-                key: key.to_owned(),
                 path: path.to_owned(),
+                line: index + 1,
             });
         }
         pairs.push((key.to_owned(), value.as_bytes().to_vec()));

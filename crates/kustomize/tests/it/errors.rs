@@ -144,7 +144,13 @@ fn errors_say_where() {
     check(
         "configMapGenerator: [{name: c, literals: [=a]}]\n",
         &[],
-        "k/kustomization.yaml:1:22: invalid literal source =a, expected key=value",
+        "k/kustomization.yaml:1:22: invalid literal source, expected key=value: the 1. of generator \"c\"",
+    );
+    // what may be a secret is not in a message that ends in a status
+    check(
+        "secretGenerator: [{name: s, literals: [a=1, hunter2]}]\n",
+        &[],
+        "k/kustomization.yaml:1:19: invalid literal source, expected key=value: the 2. of generator \"s\"",
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
