@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use super::{ConditionStatus, ConditionType, Duration, Reason, merge_patch, set_condition};
 use jiff::Timestamp;
 use serde_json::json;
