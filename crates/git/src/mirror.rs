@@ -51,7 +51,7 @@ struct Guard {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     mirror: &'a Mirror,
-    _lock: fs::File,
+    lock: fs::File,
 }
 
 impl Mirror {
@@ -82,7 +82,7 @@ impl Mirror {
         match self.file_lock(deadline) {
             Ok(Some(lock)) => Ok(Some(Held {
                 mirror: self,
-                _lock: lock,
+                lock,
             })),
             other => {
                 self.free();
@@ -131,6 +131,9 @@ impl Mirror {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        // Closing is not enough: a process that another thread starts right now holds a copy of the
+        // file until it runs its program, and the lock with it. Where unlocking fails, closing does it.
+        let _ = self.lock.unlock();
         self.mirror.free();
     }
 }
