@@ -50,6 +50,7 @@ mod variables;
 
 pub use error::{BuildError, Fault, FieldProblem, Place};
 pub use inputs::Inputs;
+pub use kustomization::Deprecation;
 pub use spec::{
     CommonMetadata, Limits, LoadRestriction, Options, Order, Spec, SpecImage, SpecPatch, SpecTarget,
     Substitution,
@@ -66,6 +67,9 @@ pub struct Built {
     pub objects: Vec<Resource>,
     /// What was read.
     pub inputs: Inputs,
+    /// The deprecated fields the kustomization files set, in the order the files were read: for
+    /// a person to see, without effect on the objects.
+    pub deprecations: Vec<Deprecation>,
 }
 
 /// An object and where it comes from.
@@ -137,5 +141,6 @@ fn finish(resources: Vec<resource::Resource>, loader: Loader<'_>) -> Built {
     Built {
         objects,
         inputs: loader.inputs,
+        deprecations: loader.deprecations,
     }
 }

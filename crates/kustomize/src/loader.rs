@@ -2,6 +2,7 @@
 
 use crate::error::{BuildError, Fault, Place};
 use crate::inputs::Inputs;
+use crate::kustomization::Deprecation;
 use crate::path::{self, PathFault};
 use crate::spec::{Limits, LoadRestriction};
 use crate::tree::{EntryKind, ReadError, Tree};
@@ -17,6 +18,8 @@ pub(crate) struct Loader<'t> {
     pub(crate) limits: Limits,
     restriction: LoadRestriction,
     pub(crate) inputs: Inputs,
+    /// What the kustomization files read so far say in fields that have successors.
+    pub(crate) deprecations: Vec<Deprecation>,
     /// Real paths read so far: a file counts once.
     counted: HashSet<String>,
     bytes: usize,
@@ -30,6 +33,7 @@ impl<'t> Loader<'t> {
             limits,
             restriction,
             inputs: Inputs::default(),
+            deprecations: Vec::new(),
             counted: HashSet::new(),
             bytes: 0,
             found: HashMap::new(),

@@ -132,7 +132,11 @@ impl Rendering<'_> {
         let (built, digest) = built
             .await?
             .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
-        let Built { mut objects, inputs } = built;
+        let Built {
+            mut objects,
+            inputs,
+            deprecations: _,
+        } = built;
         self.settle(&mut objects).await?;
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let own = self

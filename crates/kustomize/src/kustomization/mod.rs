@@ -5,8 +5,11 @@
 //! null sets nothing, repeated keys pass and the last one counts.
 
 mod decode;
+mod deprecations;
 mod fields;
 pub(crate) mod shapes;
+
+pub use deprecations::Deprecation;
 
 pub(crate) use decode::{Shape, Unknown, decode};
 pub(crate) use fields::{
@@ -40,6 +43,8 @@ pub(crate) struct Kustomization {
     pub(crate) fields: Fields,
     /// Whether the file says nothing but what kind it is.
     empty: bool,
+    /// What it says in fields that have successors.
+    deprecations: Vec<Deprecation>,
     spans: Spans,
     /// Canonical field names to the spellings of the file, where they differ.
     spellings: HashMap<String, String>,
@@ -53,6 +58,7 @@ impl Kustomization {
             root: root.to_owned(),
             fields,
             empty: false,
+            deprecations: Vec::new(),
             spans: Spans::default(),
             spellings: HashMap::new(),
         }
@@ -124,7 +130,11 @@ pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>
 pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Kustomization, BuildError> {
     let path = crate::path::join(root, name).unwrap_or_default();
     let (_, text) = loader.read_text(root, name).map_err(at(Place::file(&path)))?;
-    parse(&text, root, path)
+    let kustomization = parse(&text, root, path)?;
+    loader
+        .deprecations
+        .extend(kustomization.deprecations.iter().cloned());
+    Ok(kustomization)
 }
 
 /// Reads the text of a kustomization file.
@@ -145,9 +155,11 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         root: root.to_owned(),
         fields: Fields::default(),
         empty: says_nothing(&value),
+        deprecations: Vec::new(),
         spans,
         spellings: HashMap::new(),
     };
+    let set = set_fields(&value);
     let decoded = decode::<Fields>(
         value,
         &shapes::KUSTOMIZATION,
@@ -158,8 +170,17 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         at(kustomization.place(&segments))(fault)
     })?;
+    let is_set = |field: &str| set.iter().any(|name| name.eq_ignore_ascii_case(field));
+    kustomization.deprecations = deprecations::among(is_set, |field| kustomization.place(&[field]));
     check(&mut kustomization)?;
     Ok(kustomization)
+}
+
+/// The top-level fields that are not null, as the file spells them.
+fn set_fields(value: &Value) -> Vec<String> {
+    let fields = value.as_object().into_iter().flatten();
+    let set = fields.filter(|(_, value)| !value.is_null());
+    set.map(|(key, _)| key.clone()).collect()
 }
 
 /// Whether no field but `apiVersion` and `kind` is set. An empty list or map counts as set, except

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod errors;
+mod fields;
 mod flux;
 mod inputs;
 mod memory;
