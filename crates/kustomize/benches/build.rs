@@ -1,4 +1,6 @@
-//! What a build costs: n objects of four kinds with namespace, prefix, labels and images.
+//! What a build costs: n objects of four kinds with namespace, prefix, labels and images, as
+//! objects and as YAML text; and shapes that could be slow, each in two sizes, one four times
+//! the other.
 
 #![allow(
     missing_docs,
@@ -6,118 +8,67 @@
     reason = "criterion's macros; a bench may fail"
 )]
 
-use bytes::Bytes;
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use equate_kustomize::{EntryKind, Options, ReadError, Stat, Tree, kustomize};
-use std::collections::HashMap;
-use std::fmt::Write as _;
+mod shapes;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use equate_kustomize::{Options, kustomize};
+use equate_manifest::yaml;
+use shapes::{Files, SHAPES, plain};
 use std::hint::black_box;
 
-/// Files of one directory.
-struct Files(HashMap<String, Bytes>);
-
-impl Tree for Files {
-    fn stat(&self, path: &str) -> Option<Stat> {
-        let kind = if path.is_empty() {
-            EntryKind::Directory
-        } else {
-            self.0.get(path)?;
-            EntryKind::File
-        };
-        Some(Stat { kind, id: [0; 32] })
-    }
-
-    fn list(&self, _dir: &str) -> Option<Vec<(String, Stat)>> {
-        None
-    }
-
-    fn read(&self, path: &str) -> Result<Bytes, ReadError> {
-        self.0.get(path).cloned().ok_or(ReadError::Absent)
-    }
-}
-
-/// Deployments that use the ConfigMaps and ServiceAccounts beside them, and Services for them.
-fn tree(objects: usize) -> Files {
+/// Builds to the text `kustomize build` prints.
+fn text(tree: &Files) -> String {
+    let built = kustomize(tree, "", &Options::default()).unwrap();
     let mut text = String::new();
-    for i in 0..objects / 4 {
-        write!(
-            text,
-            "apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: app-{i}
-  labels: {{app: app-{i}}}
-spec:
-  replicas: 2
-  selector: {{matchLabels: {{app: app-{i}}}}}
-  template:
-    metadata:
-      labels: {{app: app-{i}}}
-    spec:
-      serviceAccountName: app-{i}
-      containers:
-      - name: app
-        image: registry.example.com/app:1.0
-        envFrom:
-        - configMapRef: {{name: app-{i}}}
-        ports:
-        - containerPort: 8080
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: app-{i}
-spec:
-  selector: {{app: app-{i}}}
-  ports:
-  - port: 80
-    targetPort: 8080
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: app-{i}
-data:
-  key: value-{i}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: app-{i}
----
-"
-        )
-        .unwrap();
+    for (at, resource) in built.objects.into_iter().enumerate() {
+        if at > 0 {
+            text.push_str("---\n");
+        }
+        text.push_str(&yaml::to_string(&resource.object.into_value()));
     }
-    let kustomization = "resources: [all.yaml]
-namespace: prod
-namePrefix: p-
-labels:
-- pairs: {team: web}
-  includeSelectors: true
-images:
-- name: registry.example.com/app
-  newTag: '2.0'
-";
-    Files(HashMap::from([
-        ("kustomization.yaml".to_owned(), Bytes::from(kustomization)),
-        ("all.yaml".to_owned(), Bytes::from(text)),
-    ]))
+    text
 }
 
 fn build(c: &mut Criterion) {
     let mut group = c.benchmark_group("build");
     group.sample_size(20);
     for objects in [100, 1_000, 4_000] {
-        let tree = tree(objects);
+        let tree = plain(objects);
         let built = kustomize(&tree, "", &Options::default()).unwrap();
         assert_eq!(built.objects.len(), objects);
-        group.bench_function(BenchmarkId::from_parameter(objects), |b| {
+        group.throughput(Throughput::Elements(objects as u64));
+        group.bench_function(BenchmarkId::new("objects", objects), |b| {
             b.iter(|| kustomize(black_box(&tree), "", &Options::default()).unwrap());
+        });
+        group.bench_function(BenchmarkId::new("text", objects), |b| {
+            b.iter(|| text(black_box(&tree)));
+        });
+        let content = std::str::from_utf8(&tree.0["all.yaml"]).unwrap();
+        let options = yaml::Options {
+            dialect: yaml::Dialect::Yaml12,
+            ..yaml::Options::default()
+        };
+        group.bench_function(BenchmarkId::new("reading alone", objects), |b| {
+            b.iter(|| yaml::load(black_box(content), &options).unwrap());
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, build);
+fn shapes(c: &mut Criterion) {
+    for shape in SHAPES {
+        let mut group = c.benchmark_group(shape.name);
+        group.sample_size(10);
+        for n in [shape.small, shape.large] {
+            let tree = (shape.make)(n);
+            group.throughput(Throughput::Elements(n as u64));
+            group.bench_function(BenchmarkId::from_parameter(n), |b| {
+                b.iter(|| kustomize(black_box(&tree), "", &Options::default()).unwrap());
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, build, shapes);
 criterion_main!(benches);

@@ -1,106 +1,152 @@
-//! The resources of a build, in order, with indexes by current and by any id.
+//! The resources of a build, in order, with indexes by id and by name.
 //!
-//! An index is built when it is asked for and dropped by whatever changes ids,
-//! so that no step scans all resources for each of them.
+//! An index is built when it is asked for and dropped by whatever may change any
+//! id, so that no step scans all resources for each of them. Indexes hold hashes
+//! of what resources are and were called, and never forget: what is found in one
+//! is always compared with what was looked for. Resources that patches delete
+//! stay in their places until all are looked at, so that a thousand deletions
+//! are not a thousand moves of everything.
 
 use crate::error::Fault;
-use crate::resource::{Behavior, Key, Resource};
+use crate::resource::{Behavior, Called, Resource};
 use crate::schema::Schema;
-use std::collections::HashMap;
+use crate::selector::Matcher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, Hash};
 
 /// Resources in order of their appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Collection {
     items: Vec<Resource>,
-    /// By current id.
-    current: Option<HashMap<Key, usize>>,
+    /// Places of deleted resources.
+    gone: HashSet<usize>,
     /// By current and former ids.
-    any: Option<HashMap<Key, Vec<usize>>>,
+    ids: Option<Index>,
+    /// By current and former names.
+    names: Option<Index>,
 }
 
 impl Collection {
-    pub(crate) fn items(&self) -> &[Resource] {
+    /// The resources.
+    pub(crate) fn items(&mut self) -> &[Resource] {
+        self.sweep();
         &self.items
     }
 
     /// The resources, to change anything of.
     pub(crate) fn items_mut(&mut self) -> &mut Vec<Resource> {
-        self.current = None;
-        self.any = None;
+        self.sweep();
+        self.ids = None;
+        self.names = None;
         &mut self.items
     }
 
     /// The resources, to change anything of but what ids are made of.
     pub(crate) fn contents_mut(&mut self) -> &mut [Resource] {
+        self.sweep();
         &mut self.items
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.items.len()
+    /// One resource, to change anything of but what its id is made of.
+    pub(crate) fn content_mut(&mut self, at: usize) -> &mut Resource {
+        &mut self.items[at]
     }
 
-    pub(crate) fn into_items(self) -> Vec<Resource> {
+    /// Changes one resource; its id may be another one afterwards.
+    pub(crate) fn change<T>(
+        &mut self,
+        at: usize,
+        schema: &Schema,
+        change: impl FnOnce(&mut Resource) -> T,
+    ) -> T {
+        let done = change(&mut self.items[at]);
+        self.note(at, schema);
+        done
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len() - self.gone.len()
+    }
+
+    pub(crate) fn into_items(mut self) -> Vec<Resource> {
+        self.sweep();
         self.items
     }
 
     /// Adds a resource whose id must be new.
     pub(crate) fn append(&mut self, resource: Resource, schema: &Schema) -> Result<(), Fault> {
-        let key = resource.key(schema);
-        let at = self.items.len();
-        let current = self.current(schema);
-        if current.contains_key(&key) {
+        let called = resource.called(schema);
+        let known = self.ids(schema).places(&called).to_vec();
+        let same = self.those(known, |other| other.called(schema) == called);
+        if !same.is_empty() {
             return Err(Fault::AlreadyRegistered {
                 id: resource.id().to_string(),
             });
         }
-        current.insert(key, at);
-        if let Some(any) = &mut self.any {
-            for key in resource.all_keys(schema) {
-                add(any, key, at);
-            }
-        }
         self.items.push(resource);
+        self.note(self.items.len() - 1, schema);
         Ok(())
     }
 
     pub(crate) fn append_all(&mut self, resources: Vec<Resource>, schema: &Schema) -> Result<(), Fault> {
+        self.items.reserve(resources.len());
         resources
             .into_iter()
             .try_for_each(|resource| self.append(resource, schema))
     }
 
     /// The places of the resources that are or were called so, in order.
-    pub(crate) fn by_any_id(&mut self, key: &Key, schema: &Schema) -> Vec<usize> {
-        let items = &self.items;
-        let any = self.any.get_or_insert_with(|| {
-            let mut any = HashMap::with_capacity(items.len());
-            for (at, item) in items.iter().enumerate() {
-                for key in item.all_keys(schema) {
-                    add(&mut any, key, at);
-                }
-            }
-            any
-        });
-        any.get(key).cloned().unwrap_or_default()
+    pub(crate) fn by_any_id(&mut self, called: &Called<'_>, schema: &Schema) -> Vec<usize> {
+        let known = self.ids(schema).places(called).to_vec();
+        self.those(known, |resource| {
+            resource.all_called(schema).any(|other| other == *called)
+        })
+    }
+
+    /// The places of the resources that have or had a name, in order.
+    pub(crate) fn by_any_name(&mut self, name: &str) -> Vec<usize> {
+        let known = self.names().places(name).to_vec();
+        self.those(known, |resource| resource.all_names().any(|other| other == name))
+    }
+
+    /// The places of the resources that a matcher could mean, in order: all, or those that have or had
+    /// the one name it asks for.
+    pub(crate) fn candidates(&mut self, matcher: &Matcher) -> Vec<usize> {
+        match matcher.only_name() {
+            Some(name) => self.by_any_name(name),
+            None => self.everything(),
+        }
+    }
+
+    /// The places of all resources, in order.
+    pub(crate) fn everything(&self) -> Vec<usize> {
+        (0..self.items.len())
+            .filter(|at| !self.gone.contains(at))
+            .collect()
+    }
+
+    /// The resource at a place.
+    pub(crate) fn at(&self, place: usize) -> &Resource {
+        &self.items[place]
     }
 
     /// Adds a generated resource, or lets it replace or merge into the one it means.
     pub(crate) fn absorb(&mut self, mut resource: Resource, schema: &Schema) -> Result<(), Fault> {
         let id = || resource.id().to_string();
-        let matches = self.by_any_id(&resource.key(schema), schema);
+        let matches = self.by_any_id(&resource.called(schema), schema);
         match (&matches[..], resource.behavior) {
             ([], Behavior::Merge | Behavior::Replace) => Err(Fault::NothingToMerge { id: id() }),
             ([], Behavior::Unspecified | Behavior::Create) => self.append(resource, schema),
             (&[at], Behavior::Replace) => {
                 resource.inherit(&self.items[at]);
-                self.items[at] = resource;
+                self.change(at, schema, |old| *old = resource);
                 Ok(())
             }
             (&[at], Behavior::Merge) => {
                 resource.inherit(&self.items[at]);
                 resource.merge_data(&self.items[at])?;
                 resource.note.clone_from(&self.items[at].note);
-                self.items[at] = resource;
+                self.change(at, schema, |old| *old = resource);
                 Ok(())
             }
             ([_], behavior @ (Behavior::Unspecified | Behavior::Create)) => {
@@ -117,35 +163,98 @@ impl Collection {
         }
     }
 
-    /// Drops the resources at these places (ascending).
+    /// Deletes the resources at these places.
     pub(crate) fn remove(&mut self, places: &[usize]) {
-        if places.is_empty() {
-            return;
-        }
-        let mut at = 0;
-        let mut doomed = places.iter().copied().peekable();
-        self.items_mut().retain(|_| {
-            let keep = doomed.next_if_eq(&at).is_none();
-            at += 1;
-            keep
-        });
+        self.gone.extend(places);
     }
 
-    fn current(&mut self, schema: &Schema) -> &mut HashMap<Key, usize> {
-        let items = &self.items;
-        self.current.get_or_insert_with(|| {
-            items
-                .iter()
-                .enumerate()
-                .map(|(at, item)| (item.key(schema), at))
-                .collect()
+    /// Moves what is left together.
+    fn sweep(&mut self) {
+        if self.gone.is_empty() {
+            return;
+        }
+        let gone = std::mem::take(&mut self.gone);
+        let mut at = 0;
+        self.items.retain(|_| {
+            at += 1;
+            !gone.contains(&(at - 1))
+        });
+        self.ids = None;
+        self.names = None;
+    }
+
+    fn those(&self, mut places: Vec<usize>, are: impl Fn(&Resource) -> bool) -> Vec<usize> {
+        places.retain(|at| !self.gone.contains(at) && are(&self.items[*at]));
+        places
+    }
+
+    fn ids(&mut self, schema: &Schema) -> &Index {
+        self.ids.get_or_insert_with(|| {
+            let mut index = Index::default();
+            for (at, item) in self.items.iter().enumerate() {
+                item.all_called(schema).for_each(|called| index.add(&called, at));
+            }
+            index
         })
+    }
+
+    fn names(&mut self) -> &Index {
+        self.names.get_or_insert_with(|| {
+            let mut index = Index::default();
+            for (at, item) in self.items.iter().enumerate() {
+                item.all_names().for_each(|name| index.add(name, at));
+            }
+            index
+        })
+    }
+
+    /// Lets the indexes know what a resource is called.
+    fn note(&mut self, at: usize, schema: &Schema) {
+        let item = &self.items[at];
+        if let Some(ids) = &mut self.ids {
+            item.all_called(schema).for_each(|called| ids.add(&called, at));
+        }
+        if let Some(names) = &mut self.names {
+            item.all_names().for_each(|name| names.add(name, at));
+        }
     }
 }
 
-fn add(index: &mut HashMap<Key, Vec<usize>>, key: Key, at: usize) {
-    let places = index.entry(key).or_default();
-    if places.last() != Some(&at) {
-        places.push(at);
+/// Places by the hash of something.
+#[derive(Debug, Default)]
+struct Index(HashMap<u64, Places>);
+
+/// Most often there is only one.
+#[derive(Debug)]
+enum Places {
+    One(usize),
+    Several(Vec<usize>),
+}
+
+impl Index {
+    fn places(&self, what: &(impl Hash + ?Sized)) -> &[usize] {
+        match self.0.get(&self.0.hasher().hash_one(what)) {
+            None => &[],
+            Some(Places::One(at)) => std::slice::from_ref(at),
+            Some(Places::Several(places)) => places,
+        }
+    }
+
+    fn add(&mut self, what: &(impl Hash + ?Sized), at: usize) {
+        let hash = self.0.hasher().hash_one(what);
+        let places = self.0.entry(hash).or_insert(Places::One(at));
+        match places {
+            Places::One(known) if *known == at => {}
+            Places::One(known) => {
+                let mut both = vec![*known, at];
+                both.sort_unstable();
+                *places = Places::Several(both);
+            }
+            Places::Several(known) => {
+                if let Err(between) = known.binary_search(&at) {
+                    known.insert(between, at);
+                }
+            }
+        }
     }
 }

@@ -87,6 +87,12 @@ fn index_of(segment: &str) -> Option<usize> {
     segment.parse().ok()
 }
 
+/// The value at a path of an object.
+pub(crate) fn get_in<'v>(object: &'v Map<String, Value>, path: &[String]) -> Option<&'v Value> {
+    let (first, rest) = path.split_first()?;
+    get(object.get(first.as_str())?, rest)
+}
+
 /// The value at a path; lists are indexed by number, `-` for the last, or `[name=value]`.
 pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     let Some((segment, rest)) = path.split_first() else {

@@ -23,7 +23,7 @@ use crate::spec::Order;
 use crate::transform::affix::{self, Affix};
 use crate::transform::namespace::{Namespace, Subjects};
 use crate::transform::{images, labels, replacements, replicas};
-use crate::variables::{self, Bound};
+use crate::variables::{self, Variables};
 use equate_manifest::yaml;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub(crate) struct Accumulated {
     pub(crate) resources: Collection,
     /// Empty until the first kustomization has said its own.
     pub(crate) tables: Arc<Tables>,
-    pub(crate) variables: Vec<Bound>,
+    pub(crate) variables: Variables,
 }
 
 impl Accumulated {
@@ -46,7 +46,7 @@ impl Accumulated {
         Self {
             resources: Collection::default(),
             tables: Tables::none(),
-            variables: Vec::new(),
+            variables: Variables::default(),
         }
     }
 }
@@ -317,7 +317,7 @@ impl Build<'_, '_> {
         let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
         absorbed.map_err(at(place.clone()))?;
         Tables::absorb(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
-        variables::absorb(&mut so_far.variables, below.variables).map_err(at(place))
+        so_far.variables.absorb(below.variables).map_err(at(place))
     }
 
     /// Reads the kustomization of a directory, which must not be one that is being built.
@@ -517,7 +517,7 @@ impl Build<'_, '_> {
             tracker.note(resources, "ImageTagTransformer");
         }
         if !fields.replacements.is_empty() {
-            replacements::apply_all(kustomization, self.loader, resources)?;
+            replacements::apply_all(kustomization, self.loader, resources, schema)?;
             tracker.note(resources, "ReplacementTransformer");
         }
         plugins::transform(self, kustomization, so_far)
@@ -564,7 +564,7 @@ impl Build<'_, '_> {
             let place = kustomization.item("vars", index);
             let bound = variables::bind(variable, &mut so_far.resources, self.schema.get());
             let bound = bound.map_err(at(place.clone()))?;
-            variables::absorb(&mut so_far.variables, vec![bound]).map_err(at(place))?;
+            so_far.variables.add(bound).map_err(at(place))?;
         }
         Ok(())
     }

@@ -112,17 +112,14 @@ impl fmt::Display for Id {
 }
 
 /// An id as indexes compare it: with the effective namespace.
-pub(crate) type Key = String;
-
-fn key(group: &str, version: &str, kind: &str, name: &str, namespace: &str) -> Key {
-    let mut key =
-        String::with_capacity(group.len() + version.len() + kind.len() + name.len() + namespace.len() + 4);
-    for part in [group, version, kind, name] {
-        key.push_str(part);
-        key.push('\0');
-    }
-    key.push_str(namespace);
-    key
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Called<'a> {
+    group: &'a str,
+    version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) name: &'a str,
+    /// The effective one.
+    pub(crate) namespace: &'a str,
 }
 
 /// The group and version of an `apiVersion`. What follows a second slash belongs to the version.
@@ -211,34 +208,45 @@ impl Resource {
         }
     }
 
-    /// The key of what it is called now.
-    pub(crate) fn key(&self, schema: &Schema) -> Key {
+    /// What it is called now.
+    pub(crate) fn called(&self, schema: &Schema) -> Called<'_> {
         let (group, version) = self.group_version();
-        key(
+        Called {
             group,
             version,
-            self.kind(),
-            self.name(),
-            self.effective_namespace(schema),
-        )
-    }
-
-    /// The key of what it was called first.
-    pub(crate) fn original_key(&self, schema: &Schema) -> Key {
-        match self.history.first() {
-            Some(former) => self.former_key(former),
-            None => self.key(schema),
+            kind: self.kind(),
+            name: self.name(),
+            namespace: self.effective_namespace(schema),
         }
     }
 
-    /// The keys of what it is and was called.
-    pub(crate) fn all_keys(&self, schema: &Schema) -> impl Iterator<Item = Key> {
-        std::iter::once(self.key(schema)).chain(self.history.iter().map(|former| self.former_key(former)))
+    /// What it was called first.
+    pub(crate) fn first_called(&self, schema: &Schema) -> Called<'_> {
+        match self.history.first() {
+            Some(former) => self.formerly(former),
+            None => self.called(schema),
+        }
     }
 
-    fn former_key(&self, former: &Former) -> Key {
+    /// What it is and was called.
+    pub(crate) fn all_called(&self, schema: &Schema) -> impl Iterator<Item = Called<'_>> {
+        std::iter::once(self.called(schema)).chain(self.history.iter().map(|former| self.formerly(former)))
+    }
+
+    /// The names it has and had.
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name()).chain(self.history.iter().map(|former| former.name.as_str()))
+    }
+
+    fn formerly<'a>(&'a self, former: &'a Former) -> Called<'a> {
         let (group, version) = self.group_version();
-        key(group, version, &former.kind, &former.name, &former.namespace)
+        Called {
+            group,
+            version,
+            kind: &former.kind,
+            name: &former.name,
+            namespace: &former.namespace,
+        }
     }
 
     /// Remembers what it is called, before a change.
@@ -248,7 +256,10 @@ impl Resource {
             name: self.name().to_owned(),
             namespace: self.effective_namespace(schema).to_owned(),
         };
-        self.history.push(former);
+        // what it was first counts, and what it ever was: to have been the same twice means nothing
+        if !self.history.contains(&former) {
+            self.history.push(former);
+        }
     }
 
     /// Sets `metadata.name`.

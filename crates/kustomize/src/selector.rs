@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 /// A selector made ready: anchored expressions for what is named, label selectors parsed.
 #[derive(Debug)]
 pub(crate) struct Matcher {
-    group: Option<Regex>,
-    version: Option<Regex>,
-    kind: Option<Regex>,
-    name: Option<Regex>,
-    namespace: Option<Regex>,
+    group: Pattern,
+    version: Pattern,
+    kind: Pattern,
+    name: Pattern,
+    namespace: Pattern,
     labels: Vec<Requirement>,
     annotations: Vec<Requirement>,
 }
@@ -22,11 +22,11 @@ pub(crate) struct Matcher {
 impl Matcher {
     pub(crate) fn new(selector: &Selector) -> Result<Self, Fault> {
         Ok(Self {
-            group: anchored(&selector.group)?,
-            version: anchored(&selector.version)?,
-            kind: anchored(&selector.kind)?,
-            name: anchored(&selector.name)?,
-            namespace: anchored(&selector.namespace)?,
+            group: Pattern::anchored(&selector.group)?,
+            version: Pattern::anchored(&selector.version)?,
+            kind: Pattern::anchored(&selector.kind)?,
+            name: Pattern::anchored(&selector.name)?,
+            namespace: Pattern::anchored(&selector.namespace)?,
             labels: requirements(&selector.label_selector)?,
             annotations: requirements(&selector.annotation_selector)?,
         })
@@ -35,19 +35,33 @@ impl Matcher {
     /// Whether a resource is meant, by what it is called now or was called first.
     pub(crate) fn matches(&self, resource: &Resource, schema: &Schema) -> bool {
         let (group, version) = resource.group_version();
-        (is(&self.namespace, resource.original_namespace(schema))
-            || is(&self.namespace, resource.effective_namespace(schema)))
-            && (is(&self.name, resource.original_name()) || is(&self.name, resource.name()))
-            && self.matches_kind(group, version, resource.kind())
+        self.matches_kind(group, version, resource.kind())
+            && self
+                .name
+                .matches_either(resource.original_name(), || resource.name())
+            && (self.namespace.is_any()
+                || self
+                    .namespace
+                    .matches_either(resource.original_namespace(schema), || {
+                        resource.effective_namespace(schema)
+                    }))
             && self.matches_metadata(resource)
     }
 
+    /// The only name it matches, if it asks for one.
+    pub(crate) fn only_name(&self) -> Option<&str> {
+        match &self.name {
+            Pattern::Text(name) => Some(name),
+            Pattern::Any | Pattern::Expression(_) => None,
+        }
+    }
+
     pub(crate) fn matches_kind(&self, group: &str, version: &str, kind: &str) -> bool {
-        is(&self.group, group) && is(&self.version, version) && is(&self.kind, kind)
+        self.kind.matches(kind) && self.group.matches(group) && self.version.matches(version)
     }
 
     pub(crate) fn matches_names(&self, name: &str, namespace: &str) -> bool {
-        is(&self.name, name) && is(&self.namespace, namespace)
+        self.name.matches(name) && self.namespace.matches(namespace)
     }
 
     /// Whether labels and annotations are as selected.
@@ -67,21 +81,53 @@ impl Matcher {
     }
 }
 
-fn is(pattern: &Option<Regex>, text: &str) -> bool {
-    pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
+/// An expression that has to match the whole text.
+#[derive(Debug)]
+enum Pattern {
+    /// The empty one, which matches all.
+    Any,
+    /// One that only matches itself, as most do: to compare is far cheaper than to match.
+    Text(String),
+    Expression(Regex),
 }
 
-/// An expression that has to match the whole text; `None` for the empty one, which matches all.
-fn anchored(pattern: &str) -> Result<Option<Regex>, Fault> {
-    if pattern.is_empty() {
-        return Ok(None);
+impl Pattern {
+    fn anchored(pattern: &str) -> Result<Self, Fault> {
+        if pattern.is_empty() {
+            return Ok(Self::Any);
+        }
+        if pattern
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'/'))
+        {
+            return Ok(Self::Text(pattern.to_owned()));
+        }
+        match Regex::new(&format!("^(?:{pattern})$")) {
+            Ok(regex) => Ok(Self::Expression(regex)),
+            Err(source) => Err(Fault::Pattern {
+                pattern: pattern.to_owned(),
+                source,
+            }),
+        }
     }
-    match Regex::new(&format!("^(?:{pattern})$")) {
-        Ok(regex) => Ok(Some(regex)),
-        Err(source) => Err(Fault::Pattern {
-            pattern: pattern.to_owned(),
-            source,
-        }),
+
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Any)
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Text(wanted) => wanted == text,
+            Self::Expression(regex) => regex.is_match(text),
+        }
+    }
+
+    fn matches_either<'t>(&self, first: &'t str, second: impl FnOnce() -> &'t str) -> bool {
+        self.matches(first) || {
+            let second = second();
+            second != first && self.matches(second)
+        }
     }
 }
 
@@ -249,9 +295,14 @@ mod tests {
             ("web", "web", true),
             ("web", "web-1", false),
             ("a|b.*", "b1", true),
+            ("web.1", "web-1", true),
         ] {
-            assert_eq!(is(&anchored(pattern).unwrap(), name), expected, "{pattern}");
+            assert_eq!(
+                Pattern::anchored(pattern).unwrap().matches(name),
+                expected,
+                "{pattern}"
+            );
         }
-        assert!(anchored("(").is_err());
+        assert!(Pattern::anchored("(").is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::kustomization::Variable;
 use crate::resource::{Resource, split_api_version};
 use crate::schema::Schema;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A variable that was declared; the resource it means knows its name.
 #[derive(Debug, Clone)]
@@ -54,17 +54,15 @@ pub(crate) fn bind(variable: &Variable, resources: &mut Collection, schema: &Sch
                 kind == target.kind && name == target.name && (anywhere || namespace == wanted)
             })
     };
-    let mut found = resources
-        .contents_mut()
-        .iter_mut()
-        .filter(|resource| meant(resource));
-    match (found.next(), found.count()) {
-        (None, _) => {}
-        (Some(resource), 0) => resource.variables.push(variable.name.clone()),
-        (Some(_), more) => {
+    let mut found = resources.by_any_name(&target.name);
+    found.retain(|at| meant(resources.at(*at)));
+    match found[..] {
+        [] => {}
+        [at] => resources.content_mut(at).variables.push(variable.name.clone()),
+        _ => {
             return Err(Fault::Variable(format!(
                 "found {} resId matches for var {} (unable to disambiguate)",
-                more + 1,
+                found.len(),
                 variable.name
             )));
         }
@@ -72,32 +70,52 @@ pub(crate) fn bind(variable: &Variable, resources: &mut Collection, schema: &Sch
     Ok(Bound(variable.clone()))
 }
 
-/// Adds variables from below. A name twice is an error.
-pub(crate) fn absorb(variables: &mut Vec<Bound>, more: Vec<Bound>) -> Result<(), Fault> {
-    for bound in more {
-        if variables.iter().any(|known| known.0.name == bound.0.name) {
+/// The variables that were declared so far, each name once.
+#[derive(Debug, Default)]
+pub(crate) struct Variables {
+    list: Vec<Bound>,
+    names: HashSet<String>,
+}
+
+impl Variables {
+    /// Adds variables from below. A name twice is an error.
+    pub(crate) fn absorb(&mut self, more: Self) -> Result<(), Fault> {
+        more.list.into_iter().try_for_each(|bound| self.add(bound))
+    }
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, bound: Bound) -> Result<(), Fault> {
+        if !self.names.insert(bound.0.name.clone()) {
             return Err(Fault::Variable(format!(
                 "var '{}' already encountered",
                 bound.0.name
             )));
         }
-        variables.push(bound);
+        self.list.push(bound);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Puts the values in place.
 pub(crate) fn resolve(
     resources: &mut Collection,
-    variables: &[Bound],
+    variables: &Variables,
     specs: &[FieldSpec],
 ) -> Result<(), Fault> {
-    if variables.is_empty() {
+    if variables.list.is_empty() {
         return Ok(());
     }
+    let items = resources.items();
+    let mut holders: HashMap<&str, &Resource> = HashMap::new();
+    for resource in items {
+        for name in &resource.variables {
+            holders.entry(name).or_insert(resource);
+        }
+    }
     let mut values = BTreeMap::new();
-    for Bound(variable) in variables {
-        values.insert(variable.name.as_str(), value_of(variable, resources)?);
+    for Bound(variable) in &variables.list {
+        let holder = holders.get(variable.name.as_str()).copied();
+        values.insert(variable.name.as_str(), value_of(variable, holder)?);
     }
     for resource in resources.items_mut() {
         for spec in specs {
@@ -107,11 +125,8 @@ pub(crate) fn resolve(
     Ok(())
 }
 
-fn value_of(variable: &Variable, resources: &Collection) -> Result<Value, Fault> {
-    let holder = resources
-        .items()
-        .iter()
-        .find(|resource| resource.variables.contains(&variable.name));
+/// The value of a variable, from the resource that holds it.
+fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fault> {
     let Some(holder) = holder else {
         return Err(Fault::Variable(format!(
             "var '{}' cannot be mapped to a field in the set of known resources",
@@ -133,8 +148,8 @@ fn value_of(variable: &Variable, resources: &Collection) -> Result<Value, Fault>
             },
         )
         .collect();
-    let object = Value::Object(holder.object.0.clone());
-    field_path::get(&object, &segments).cloned().ok_or_else(|| {
+    let value = field_path::get_in(&holder.object.0, &segments);
+    value.cloned().ok_or_else(|| {
         Fault::Variable(format!(
             "field specified in var '{}' not found in corresponding resource: {} of {}",
             variable.name,

@@ -219,7 +219,7 @@ pub(crate) fn strategic_by_id(
     schema: &Schema,
 ) -> Result<(), Fault> {
     let id = patch.original_id().to_string();
-    let places = resources.by_any_id(&patch.original_key(schema), schema);
+    let places = resources.by_any_id(&patch.first_called(schema), schema);
     match places[..] {
         [at] => {
             if !strategic(resources, at, patch, schema)? {
@@ -240,8 +240,8 @@ pub(crate) fn strategic_by_selector(
     schema: &Schema,
 ) -> Result<(), Fault> {
     let mut gone = Vec::new();
-    for at in 0..resources.len() {
-        let resource = &resources.items()[at];
+    for at in resources.candidates(target) {
+        let resource = resources.at(at);
         if !target.matches(resource, schema) {
             continue;
         }
@@ -265,15 +265,16 @@ fn strategic(
     patch: &Resource,
     schema: &Schema,
 ) -> Result<bool, Fault> {
-    let changes_id = patch.may_rename || patch.may_retype;
-    let resource = if changes_id {
-        &mut resources.items_mut()[at]
-    } else {
-        &mut resources.contents_mut()[at]
-    };
-    if changes_id {
-        resource.remember(schema);
-    }
+    resources.change(at, schema, |resource| {
+        if patch.may_rename || patch.may_retype {
+            resource.remember(schema);
+        }
+        strategic_to(resource, patch, schema)
+    })
+}
+
+/// Merges a patch into a resource; false if nothing is left of it.
+fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> Result<bool, Fault> {
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
     let mut target = std::mem::take(&mut resource.object.0);
@@ -305,23 +306,16 @@ fn json_by_selector(
     remembers: bool,
     schema: &Schema,
 ) -> Result<(), Fault> {
-    let places: Vec<usize> = resources
-        .items()
-        .iter()
-        .enumerate()
-        .filter(|(_, resource)| target.matches(resource, schema))
-        .map(|(at, _)| at)
-        .collect();
-    if places.is_empty() {
-        return Ok(());
-    }
-    let items = resources.items_mut();
-    for at in places {
-        let resource = &mut items[at];
-        if remembers {
-            resource.remember(schema);
+    for at in resources.candidates(target) {
+        if !target.matches(resources.at(at), schema) {
+            continue;
         }
-        json_to(resource, patch)?;
+        resources.change(at, schema, |resource| {
+            if remembers {
+                resource.remember(schema);
+            }
+            json_to(resource, patch)
+        })?;
     }
     Ok(())
 }

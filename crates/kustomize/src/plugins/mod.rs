@@ -253,7 +253,7 @@ fn run(
         }
         "ReplacementTransformer" => {
             return fields.replacements.iter().try_for_each(|entry| {
-                replacements::apply_entry(entry, root, place.clone(), build.loader, resources)
+                replacements::apply_entry(entry, root, place.clone(), build.loader, resources, schema)
             });
         }
         other => {

@@ -3,10 +3,11 @@
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
 use crate::field_spec::{Creates, FieldSpec, set_scalar};
-use crate::resource::{Key, Resource, scalar_text};
+use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 
 /// Which subjects of role bindings get the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,28 +38,19 @@ impl Namespace<'_> {
         schema: &Schema,
     ) -> Result<(), Fault> {
         let items = resources.items_mut();
-        let mut places: HashMap<Key, usize> = HashMap::with_capacity(items.len());
-        for resource in &*items {
-            *places.entry(resource.key(schema)).or_default() += 1;
-        }
-        for resource in items {
-            let before = resource.key(schema);
+        let mut places = Places::of(items, schema);
+        for at in 0..items.len() {
+            let resource = &mut items[at];
+            let before = places.hash(resource, schema);
             resource.remember(schema);
             self.set_own(resource, schema)?;
             self.set_subjects(resource)?;
             self.set_fields(resource, specs)?;
-            let after = resource.key(schema);
-            if after != before {
-                if let Some(count) = places.get_mut(&before) {
-                    *count -= 1;
-                }
-                let count = places.entry(after).or_default();
-                *count += 1;
-                if *count > 1 {
-                    return Err(Fault::NamespaceConflict {
-                        id: resource.id().to_string(),
-                    });
-                }
+            let after = places.hash(resource, schema);
+            if after != before && places.moved(before, after) && several(items, at, schema) {
+                return Err(Fault::NamespaceConflict {
+                    id: items[at].id().to_string(),
+                });
             }
         }
         Ok(())
@@ -139,6 +131,43 @@ impl Namespace<'_> {
         }
         Ok(())
     }
+}
+
+/// How many resources are called what, by the hash of it.
+struct Places(HashMap<u64, usize>);
+
+impl Places {
+    fn of(items: &[Resource], schema: &Schema) -> Self {
+        let mut places = Self(HashMap::with_capacity(items.len()));
+        for resource in items {
+            let hash = places.hash(resource, schema);
+            *places.0.entry(hash).or_default() += 1;
+        }
+        places
+    }
+
+    fn hash(&self, resource: &Resource, schema: &Schema) -> u64 {
+        self.0.hasher().hash_one(resource.called(schema))
+    }
+
+    /// Whether there was something already, as far as hashes tell.
+    fn moved(&mut self, before: u64, after: u64) -> bool {
+        if let Some(count) = self.0.get_mut(&before) {
+            *count -= 1;
+        }
+        let count = self.0.entry(after).or_default();
+        *count += 1;
+        *count > 1
+    }
+}
+
+/// Whether another resource is called as the one at this place.
+fn several(items: &[Resource], at: usize, schema: &Schema) -> bool {
+    let called = items[at].called(schema);
+    items
+        .iter()
+        .enumerate()
+        .any(|(other, resource)| other != at && resource.called(schema) == called)
 }
 
 fn is_empty(value: &Value) -> bool {

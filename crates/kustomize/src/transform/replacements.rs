@@ -8,6 +8,7 @@ use crate::kustomization::{
 };
 use crate::loader::{Loader, at};
 use crate::resource::{Resource, scalar_text};
+use crate::schema::Schema;
 use crate::selector::Matcher;
 use equate_manifest::yaml::{self, Dialect, Duplicates, Options};
 use serde_json::Value;
@@ -20,10 +21,11 @@ pub(crate) fn apply_all(
     kustomization: &Kustomization,
     loader: &mut Loader<'_>,
     resources: &mut Collection,
+    schema: &Schema,
 ) -> Result<(), BuildError> {
     for (index, entry) in kustomization.fields.replacements.iter().enumerate() {
         let place = kustomization.item("replacements", index);
-        apply_entry(entry, &kustomization.root, place, loader, resources)?;
+        apply_entry(entry, &kustomization.root, place, loader, resources, schema)?;
     }
     Ok(())
 }
@@ -35,9 +37,10 @@ pub(crate) fn apply_entry(
     place: Place,
     loader: &mut Loader<'_>,
     resources: &mut Collection,
+    schema: &Schema,
 ) -> Result<(), BuildError> {
     if entry.path.is_empty() {
-        return apply(entry, resources).map_err(at(place));
+        return apply(entry, resources, schema).map_err(at(place));
     }
     if entry.source.is_some() || !entry.targets.is_empty() {
         let fault = Fault::Replacement("cannot specify both path and inline replacement".to_owned());
@@ -45,7 +48,7 @@ pub(crate) fn apply_entry(
     }
     let (path, text) = loader.read_text(root, &entry.path).map_err(at(place))?;
     for entry in read(&text, &path)? {
-        apply(&entry, resources).map_err(at(Place::file(&path)))?;
+        apply(&entry, resources, schema).map_err(at(Place::file(&path)))?;
     }
     Ok(())
 }
@@ -77,7 +80,7 @@ fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
 }
 
 /// Carries out one.
-fn apply(entry: &Replacement, resources: &mut Collection) -> Result<(), Fault> {
+fn apply(entry: &Replacement, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
     let value = match (&entry.source, &entry.source_value) {
         (Some(_), Some(_)) => return fault("value and resource selectors are mutually exclusive"),
         (None, Some(text)) => plain(text),
@@ -88,7 +91,7 @@ fn apply(entry: &Replacement, resources: &mut Collection) -> Result<(), Fault> {
         return fault("replacements must specify a source and at least one target");
     }
     for target in &entry.targets {
-        apply_to(target, &value, resources)?;
+        apply_to(target, &value, resources, schema)?;
     }
     Ok(())
 }
@@ -98,11 +101,15 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
 }
 
 /// The one value a source names.
-fn source_value(source: &ReplacementSource, resources: &Collection) -> Result<Value, Fault> {
-    let mut found = resources
-        .items()
-        .iter()
-        .filter(|resource| is_source(resource, source));
+fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Result<Value, Fault> {
+    let candidates = if source.name.is_empty() {
+        resources.everything()
+    } else {
+        resources.by_any_name(&source.name)
+    };
+    let mut found = candidates
+        .into_iter()
+        .filter(|at| is_source(resources.at(*at), source));
     let shown = || {
         let or = |text: &str, other: &'static str| {
             if text.is_empty() {
@@ -124,7 +131,7 @@ fn source_value(source: &ReplacementSource, resources: &Collection) -> Result<Va
         }
         shown
     };
-    let Some(resource) = found.next() else {
+    let Some(at) = found.next() else {
         return fault(format!("nothing selected by {}", shown()));
     };
     if found.next().is_some() {
@@ -134,14 +141,14 @@ fn source_value(source: &ReplacementSource, resources: &Collection) -> Result<Va
         "" => DEFAULT_PATH,
         path => path,
     };
-    let object = Value::Object(resource.object.0.clone());
+    let object = &resources.at(at).object.0;
     let empty = |value: &&Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty(),
         _ => false,
     };
-    let found = field_path::get(&object, &field_path::split(path)).filter(|value| !empty(value));
+    let found = field_path::get_in(object, &field_path::split(path)).filter(|value| !empty(value));
     let Some(value) = found else {
         return fault(format!(
             "fieldPath `{path}` is missing for replacement source {}",
@@ -198,7 +205,12 @@ fn is_source(resource: &Resource, source: &ReplacementSource) -> bool {
         })
 }
 
-fn apply_to(target: &ReplacementTarget, value: &Value, resources: &mut Collection) -> Result<(), Fault> {
+fn apply_to(
+    target: &ReplacementTarget,
+    value: &Value,
+    resources: &mut Collection,
+    schema: &Schema,
+) -> Result<(), Fault> {
     let Some(select) = &target.select else {
         return fault("target must specify resources to select");
     };
@@ -213,7 +225,8 @@ fn apply_to(target: &ReplacementTarget, value: &Value, resources: &mut Collectio
     } else {
         target.field_paths.iter().map(String::as_str).collect()
     };
-    for resource in resources.items_mut() {
+    for at in resources.candidates(&selects) {
+        let resource = resources.at(at);
         if !selects.matches_metadata(resource)
             || !any_name(resource, &selects)
             || rejects
@@ -222,14 +235,16 @@ fn apply_to(target: &ReplacementTarget, value: &Value, resources: &mut Collectio
         {
             continue;
         }
-        let mut object = Value::Object(std::mem::take(&mut resource.object.0));
-        let done = paths
-            .iter()
-            .try_for_each(|path| copy(&mut object, path, value, target.options.as_ref()));
-        if let Value::Object(map) = object {
-            resource.object.0 = map;
-        }
-        done?;
+        resources.change(at, schema, |resource| {
+            let mut object = Value::Object(std::mem::take(&mut resource.object.0));
+            let done = paths
+                .iter()
+                .try_for_each(|path| copy(&mut object, path, value, target.options.as_ref()));
+            if let Value::Object(map) = object {
+                resource.object.0 = map;
+            }
+            done
+        })?;
     }
     Ok(())
 }

@@ -8,7 +8,8 @@ use crate::kustomization::Replica;
 /// Sets the count on every resource that is or was called so. None at all is an error.
 pub(crate) fn apply(resources: &mut Collection, replica: &Replica, specs: &[FieldSpec]) -> Result<(), Fault> {
     let mut found = false;
-    for resource in resources.contents_mut() {
+    for at in resources.by_any_name(&replica.name) {
+        let resource = resources.content_mut(at);
         for spec in specs {
             let (group, version) = resource.group_version();
             let now = resource.name() == replica.name && spec.selects(group, version, resource.kind());

@@ -509,10 +509,15 @@ impl Loader<'_> {
         style: ScalarStyle,
         span: &Span,
     ) -> Cow<'e, str> {
-        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        let last_line = self.text.rsplit(['\n', '\r']).next().unwrap_or_default();
+        if !matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
+            return text;
+        }
         let at_end = span.end.byte_offset().is_none_or(|end| end >= self.text.len());
-        if block && at_end && !last_line.trim_matches(' ').is_empty() && text.ends_with('\n') {
+        if !at_end {
+            return text;
+        }
+        let last_line = self.text.rsplit(['\n', '\r']).next().unwrap_or_default();
+        if !last_line.trim_matches(' ').is_empty() && text.ends_with('\n') {
             return text[..text.len() - 1].to_owned().into();
         }
         text
