@@ -3,6 +3,7 @@
 //! Texts that people search for are the real tool's; paths in them are
 //! relative to the tree.
 
+use crate::remote::{FileError, RemoteError};
 use crate::tree::ReadError;
 use equate_manifest::patch::json::{ApplyError, PatchError};
 use equate_manifest::yaml;
@@ -44,13 +45,30 @@ impl fmt::Display for Place {
 }
 
 /// Why a build fails: `file:line:column: what is wrong`.
-#[derive(Debug, thiserror::Error)]
-#[error("{place}: {fault}")]
+#[derive(Debug)]
 pub struct BuildError {
     /// Where.
     pub place: Place,
     /// What is wrong.
     pub fault: Box<Fault>,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.fault)
+    }
+}
+
+impl std::error::Error for BuildError {
+    /// The fault's cause: the fault itself is in the text.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.fault {
+            Fault::Accumulate { directory, .. } => directory.source(),
+            // these say it in their text
+            Fault::JsonPatch(_) | Fault::JsonApply { .. } => None,
+            fault => fault.source(),
+        }
+    }
 }
 
 impl BuildError {
@@ -75,7 +93,7 @@ pub enum Fault {
     // what is not done
     #[error("{field} is not supported yet")]
     Unsupported { field: String },
-    #[error("{url} is remote, and remote bases are not fetched yet: commit a copy and name its directory")]
+    #[error("{url} is remote, and remote bases are refused here: commit a copy and name its directory")]
     Remote { url: String },
     #[error("external plugins disabled; unable to load external plugin '{kind}'")]
     Plugin { kind: String },
@@ -123,6 +141,34 @@ pub enum Fault {
     },
     #[error("file '{path}' is not UTF-8 text")]
     NotText { path: String },
+    #[error("new root cannot be empty")]
+    EmptyRoot,
+    #[error(
+        "path {path:?} is ambiguous; it is likely not the intended target: check for YAML indentation errors in your kustomization file"
+    )]
+    AmbiguousPath { path: String },
+
+    // what is elsewhere
+    #[error("{url} cannot be fetched")]
+    Fetch {
+        url: String,
+        #[source]
+        source: RemoteError,
+    },
+    #[error("{url} cannot be read")]
+    Download {
+        url: String,
+        #[source]
+        source: FileError,
+    },
+    #[error("'{path}' refers to a file; expecting directory")]
+    ExpectedDirectory { path: String },
+    #[error(
+        "security; bases in kustomizations found in cloned git repos must be within the repo, but base '{path}' is outside '{repository}'"
+    )]
+    OutsideRepository { path: String, repository: String },
+    #[error("cycle detected: URI '{url}' referenced by previous URI '{previous}'")]
+    RepositoryCycle { url: String, previous: String },
     #[error("cycle detected: candidate root '{candidate}' contains visited root '{visited}'")]
     Cycle { candidate: String, visited: String },
     #[error("accumulating resources: accumulation err='{file}': {directory}")]

@@ -10,6 +10,7 @@ use crate::loader::{Loader, at};
 use crate::manifests;
 use crate::patch;
 use crate::path;
+use crate::remote;
 use crate::resource::{Resource, map_in};
 use crate::spec::{CommonMetadata, Spec};
 use crate::tree::EntryKind;
@@ -121,7 +122,7 @@ fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) 
         });
     }
     for component in &spec.components {
-        if path::is_remote(component) || component.starts_with('/') {
+        if remote::is_remote(component) || component.starts_with('/') {
             return Err(at(place)(Fault::ComponentPath {
                 path: component.clone(),
             }));

@@ -3,7 +3,9 @@
 //! Recorded are: every file read, by its content id; every path where something
 //! was looked for, by what stood there; every directory that was walked, by the
 //! names and kinds it lists. A directory that was only passed through does not
-//! count: a change elsewhere below it goes unnoticed, on purpose.
+//! count: a change elsewhere below it goes unnoticed, on purpose. Of what lies
+//! elsewhere: every repository by URL, reference and commit, every file by its
+//! digest.
 
 use crate::tree::{EntryKind, Tree};
 use sha2::{Digest as _, Sha256};
@@ -14,6 +16,40 @@ use std::collections::BTreeMap;
 pub struct Inputs {
     reads: BTreeMap<String, Seen>,
     lists: BTreeMap<String, Option<[u8; 32]>>,
+    remotes: Vec<RemoteInput>,
+}
+
+/// Something a build read that is not in its tree. URLs are without credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoteInput {
+    /// A repository.
+    Repository {
+        /// What git clones.
+        url: String,
+        /// The branch, tag, ref or commit that was asked for; empty for HEAD.
+        reference: String,
+        /// The commit it was.
+        commit: String,
+    },
+    /// A file that http served.
+    File {
+        /// Where.
+        url: String,
+        /// SHA-256 of its content.
+        digest: [u8; 32],
+    },
+}
+
+impl RemoteInput {
+    /// Whether it can never be anything else: a repository that was asked for by its commit.
+    pub fn is_pinned(&self) -> bool {
+        match self {
+            Self::Repository {
+                reference, commit, ..
+            } => reference.eq_ignore_ascii_case(commit),
+            Self::File { .. } => false,
+        }
+    }
 }
 
 /// What stood at a path.
@@ -27,8 +63,27 @@ enum Seen {
 }
 
 impl Inputs {
-    /// Whether everything the build read stands in `tree` as it did.
+    /// Whether everything the build read stands in `tree` as it did. What is elsewhere counts as
+    /// changed unless it is pinned.
     pub fn unchanged(&self, tree: &dyn Tree) -> bool {
+        self.unchanged_but(tree, |_| false)
+    }
+
+    /// The same, where the caller says of what is elsewhere and not pinned whether it is as it was.
+    pub fn unchanged_but(&self, tree: &dyn Tree, mut remote: impl FnMut(&RemoteInput) -> bool) -> bool {
+        self.unchanged_in(tree)
+            && self
+                .remotes
+                .iter()
+                .all(|input| input.is_pinned() || remote(input))
+    }
+
+    /// What was read that is not in the tree, in the order of its first use.
+    pub fn remotes(&self) -> &[RemoteInput] {
+        &self.remotes
+    }
+
+    fn unchanged_in(&self, tree: &dyn Tree) -> bool {
         self.reads.iter().all(|(path, seen)| look(tree, path) == *seen)
             && self
                 .lists
@@ -46,6 +101,11 @@ impl Inputs {
         if !self.reads.contains_key(path) {
             self.reads.insert(path.to_owned(), look(tree, path));
         }
+    }
+
+    /// Records something that is not in the tree.
+    pub(crate) fn fetched(&mut self, input: RemoteInput) {
+        self.remotes.push(input);
     }
 
     /// Records what the directory `dir` lists.

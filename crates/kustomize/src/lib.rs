@@ -8,9 +8,10 @@
 //! | module | what it does, in the order of a build |
 //! |---|---|
 //! | `tree`, `loader`, `inputs` | reading, within limits, and remembering what was read |
+//! | `remote` | URLs of repositories and files, and who fetches them |
 //! | `flux` | the kustomization of a directory with a Kustomization's fields in it |
 //! | `kustomization` | reading a kustomization file |
-//! | `pipeline` | carrying one out |
+//! | `pipeline`, `bases` | carrying one out, and those it names |
 //! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
 //! | `patch`, `selector`, `schema` | patches and whom they are for |
@@ -18,8 +19,10 @@
 //! | `references`, `variables`, `order`, `notes` | what follows at the root |
 //! | `substitute` | `${var}` |
 //!
-//! Refused by name: remote bases, Helm charts, plugins that are programs.
+//! Refused by name: remote bases and Helm charts where the caller has nothing that fetches them,
+//! plugins that are programs.
 
+mod bases;
 mod collection;
 mod crds;
 mod error;
@@ -38,6 +41,7 @@ mod path;
 mod pipeline;
 mod plugins;
 mod references;
+mod remote;
 mod resource;
 mod schema;
 mod selector;
@@ -49,8 +53,9 @@ mod tree;
 mod variables;
 
 pub use error::{BuildError, Fault, FieldProblem, Place};
-pub use inputs::Inputs;
+pub use inputs::{Inputs, RemoteInput};
 pub use kustomization::Deprecation;
+pub use remote::{Fetched, FileError, RemoteError, RemoteRepository, RemoteUrlError, Remotes};
 pub use spec::{
     CommonMetadata, Limits, LoadRestriction, Options, Order, Spec, SpecImage, SpecPatch, SpecTarget,
     Substitution,
@@ -70,6 +75,8 @@ pub struct Built {
     /// The deprecated fields the kustomization files set, in the order the files were read: for
     /// a person to see, without effect on the objects.
     pub deprecations: Vec<Deprecation>,
+    /// What else the real tool would print to standard error, a line each.
+    pub warnings: Vec<String>,
 }
 
 /// An object and where it comes from.
@@ -90,9 +97,36 @@ pub struct Origin {
     pub line: usize,
 }
 
+/// What a build gets from elsewhere. Without one of these, what needs it is refused by its name.
+#[derive(Clone, Copy, Default)]
+pub struct Loaders<'l> {
+    /// Fetches repositories and files.
+    pub remotes: Option<&'l dyn Remotes>,
+}
+
+impl std::fmt::Debug for Loaders<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaders")
+            .field("remotes", &self.remotes.is_some())
+            .finish()
+    }
+}
+
 /// Builds the objects of a Kustomization: its directory, its fields on top, its variables put in.
+///
+/// # Errors
+/// The first fault, with its place.
 pub fn build(tree: &dyn Tree, spec: &Spec) -> Result<Built, BuildError> {
-    let mut loader = Loader::new(tree, spec.limits.clone(), LoadRestriction::Tree);
+    build_with(tree, spec, Loaders::default())
+}
+
+/// The same with what is elsewhere.
+///
+/// # Errors
+/// The first fault, with its place.
+pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<Built, BuildError> {
+    let mut loader =
+        Loader::new(tree, spec.limits.clone(), LoadRestriction::Tree).with_remotes(loaders.remotes);
     let kustomization = flux::root(&mut loader, spec)?;
     let mut resources = pipeline::run(&kustomization, &mut loader, Order::Input)?;
     if let Some(substitution) = &spec.substitute
@@ -116,9 +150,32 @@ pub fn build(tree: &dyn Tree, spec: &Spec) -> Result<Built, BuildError> {
 }
 
 /// Builds a directory as kustomize itself does, without anything of Flux's.
+///
+/// # Errors
+/// The first fault, with its place.
 pub fn kustomize(tree: &dyn Tree, dir: &str, options: &Options) -> Result<Built, BuildError> {
-    let mut loader = Loader::new(tree, options.limits.clone(), options.restriction);
-    let root = loader.resolve_directory("", dir).map_err(at(Place::file(dir)))?;
+    kustomize_with(tree, dir, options, Loaders::default())
+}
+
+/// The same with what is elsewhere. `dir` may be the URL of a repository.
+///
+/// # Errors
+/// The first fault, with its place.
+pub fn kustomize_with(
+    tree: &dyn Tree,
+    dir: &str,
+    options: &Options,
+    loaders: Loaders<'_>,
+) -> Result<Built, BuildError> {
+    let mut loader =
+        Loader::new(tree, options.limits.clone(), options.restriction).with_remotes(loaders.remotes);
+    loader.whole = options.whole;
+    let root = match RemoteRepository::parse(dir) {
+        Ok(repository) => loader
+            .fetch(&repository)
+            .map_err(at(Place::file(repository.label())))?,
+        Err(_) => loader.resolve_directory("", dir).map_err(at(Place::file(dir)))?,
+    };
     let Some(name) = kustomization::find(&mut loader, &root)? else {
         return Err(at(Place::file(&root))(Fault::NoKustomization {
             root: root.clone(),
@@ -142,5 +199,6 @@ fn finish(resources: Vec<resource::Resource>, loader: Loader<'_>) -> Built {
         objects,
         inputs: loader.inputs,
         deprecations: loader.deprecations,
+        warnings: loader.warnings,
     }
 }

@@ -1,12 +1,17 @@
-//! Reading from the tree: symbolic links, limits, what may be read, what was read.
+//! Reading from the tree and from what was fetched: symbolic links, limits, what may be read, what was read.
+//!
+//! A repository that is fetched appears below its label (see `path`), once for each clone URL and
+//! reference: a build sees one commit of it.
 
 use crate::error::{BuildError, Fault, Place};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, RemoteInput};
 use crate::kustomization::Deprecation;
 use crate::path::{self, PathFault};
+use crate::remote::{self, RemoteRepository, Remotes};
 use crate::spec::{Limits, LoadRestriction};
 use crate::tree::{EntryKind, ReadError, Tree};
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, HashSet};
 
 /// How many symbolic links one path may lead through.
@@ -15,29 +20,66 @@ const LINKS_MAX: usize = 40;
 /// The tree, seen through the rules of one build.
 pub(crate) struct Loader<'t> {
     tree: &'t dyn Tree,
+    remotes: Option<&'t dyn Remotes>,
+    fetched: Vec<Fetched>,
     pub(crate) limits: Limits,
     restriction: LoadRestriction,
+    /// Whether the tree is a whole file system, where absolute paths mean something.
+    pub(crate) whole: bool,
     pub(crate) inputs: Inputs,
     /// What the kustomization files read so far say in fields that have successors.
     pub(crate) deprecations: Vec<Deprecation>,
+    /// What else the real tool would print to standard error.
+    pub(crate) warnings: Vec<String>,
     /// Real paths read so far: a file counts once.
     counted: HashSet<String>,
     bytes: usize,
     found: HashMap<String, Option<(String, EntryKind)>>,
+    /// Files that http served, by URL.
+    files: HashMap<String, Bytes>,
+}
+
+/// A repository that was fetched.
+struct Fetched {
+    /// What its paths begin with: it ends in `//`.
+    label: String,
+    url: String,
+    reference: String,
+    tree: Box<dyn Tree>,
 }
 
 impl<'t> Loader<'t> {
     pub(crate) fn new(tree: &'t dyn Tree, limits: Limits, restriction: LoadRestriction) -> Self {
         Self {
             tree,
+            remotes: None,
+            fetched: Vec::new(),
             limits,
             restriction,
+            whole: false,
             inputs: Inputs::default(),
             deprecations: Vec::new(),
+            warnings: Vec::new(),
             counted: HashSet::new(),
             bytes: 0,
             found: HashMap::new(),
+            files: HashMap::new(),
         }
+    }
+
+    /// The same, with something that fetches what is elsewhere.
+    pub(crate) fn with_remotes(self, remotes: Option<&'t dyn Remotes>) -> Self {
+        Self { remotes, ..self }
+    }
+
+    /// The tree a path is in, the label it has there, and its path in it.
+    fn tree_of<'p>(&self, path: &'p str) -> (Option<&dyn Tree>, &'p str, &'p str) {
+        let (label, rest) = path::split_label(path);
+        if label.is_empty() {
+            return (Some(self.tree), label, rest);
+        }
+        let fetched = self.fetched.iter().find(|fetched| fetched.label == label);
+        (fetched.map(|fetched| &*fetched.tree), label, rest)
     }
 
     /// What stands at a clean path, links followed: its real path and kind.
@@ -51,20 +93,25 @@ impl<'t> Loader<'t> {
     }
 
     fn follow(&mut self, path: &str, links: usize) -> Option<(String, EntryKind)> {
-        self.inputs.saw(self.tree, path);
-        if path.is_empty() {
-            return Some((String::new(), EntryKind::Directory));
+        self.saw(path);
+        let (tree, label, rest) = self.tree_of(path);
+        let tree = tree?;
+        if rest.is_empty() {
+            return Some((path.to_owned(), EntryKind::Directory));
         }
-        match self.tree.stat(path).map(|stat| stat.kind) {
+        match tree.stat(rest).map(|stat| stat.kind) {
             Some(kind @ (EntryKind::File | EntryKind::Directory)) => return Some((path.to_owned(), kind)),
             Some(EntryKind::Symlink) => return self.follow_link(path, "", links),
             None => {}
         }
         // a link on the way there?
-        for (at, _) in path.match_indices('/') {
-            match self.tree.stat(&path[..at]).map(|stat| stat.kind) {
+        for (at, _) in rest.match_indices('/') {
+            match tree.stat(&rest[..at]).map(|stat| stat.kind) {
                 Some(EntryKind::Directory) => {}
-                Some(EntryKind::Symlink) => return self.follow_link(&path[..at], &path[at + 1..], links),
+                Some(EntryKind::Symlink) => {
+                    let at = label.len() + at;
+                    return self.follow_link(&path[..at], &path[at + 1..], links);
+                }
                 Some(EntryKind::File) | None => return None,
             }
         }
@@ -72,30 +119,118 @@ impl<'t> Loader<'t> {
     }
 
     fn follow_link(&mut self, link: &str, rest: &str, links: usize) -> Option<(String, EntryKind)> {
-        self.inputs.saw(self.tree, link);
+        self.saw(link);
         let links = links.checked_sub(1)?;
-        let target = self.tree.read(link).ok()?;
-        let target = path::join(path::parent(link), std::str::from_utf8(&target).ok()?).ok()?;
-        let whole = path::join(&target, rest).ok()?;
+        let (tree, label, place) = self.tree_of(link);
+        let target = tree?.read(place).ok()?;
+        let target = std::str::from_utf8(&target).ok()?;
+        let target = match target.strip_prefix('/') {
+            Some(absolute) if self.whole && label.is_empty() => {
+                path::join("", absolute.trim_start_matches('/'))
+            }
+            _ => path::join(path::parent(link), target),
+        };
+        let whole = path::join(&target.ok()?, rest).ok()?;
         self.follow(&whole, links)
+    }
+
+    /// Records what stands at a path of the tree. What was fetched is recorded as a whole.
+    fn saw(&mut self, path: &str) {
+        if path::split_label(path).0.is_empty() {
+            self.inputs.saw(self.tree, path);
+        }
+    }
+
+    /// Fetches a repository, or finds it fetched: the real path of the directory its URL names.
+    pub(crate) fn fetch(&mut self, wanted: &RemoteRepository) -> Result<String, Fault> {
+        let refused = || Fault::Remote {
+            url: remote::shown(wanted.raw()),
+        };
+        let remotes = self.remotes.ok_or_else(refused)?;
+        if wanted.forced {
+            self.warnings.push(FORCED.to_owned());
+        }
+        let url = wanted.clone_url();
+        let known = |fetched: &&Fetched| fetched.url == url && fetched.reference == wanted.reference;
+        let label = match self.fetched.iter().find(known) {
+            Some(fetched) => fetched.label.clone(),
+            None => {
+                let got = remotes.repository(wanted).map_err(|source| Fault::Fetch {
+                    url: wanted.label(),
+                    source,
+                })?;
+                self.inputs.fetched(RemoteInput::Repository {
+                    url: remote::shown(&url),
+                    reference: wanted.reference.clone(),
+                    commit: got.commit,
+                });
+                // those that differ in credentials alone are not one repository
+                let mut label = format!("{}//", wanted.label());
+                while self.fetched.iter().any(|fetched| fetched.label == label) {
+                    label.insert(label.len() - 2, '+');
+                }
+                self.fetched.push(Fetched {
+                    label: label.clone(),
+                    url,
+                    reference: wanted.reference.clone(),
+                    tree: got.tree,
+                });
+                label
+            }
+        };
+        let path = format!("{label}{}", wanted.directory);
+        match self.locate(&path) {
+            Some((real, EntryKind::Directory)) => Ok(real),
+            Some(_) => Err(Fault::ExpectedDirectory { path }),
+            None => Err(Fault::NoFile { path }),
+        }
+    }
+
+    /// A file that http serves: the URL as messages show it, and the content.
+    fn download(&mut self, url: &str) -> Result<(String, Bytes), Fault> {
+        let shown = remote::shown(url);
+        let Some(remotes) = self.remotes else {
+            return Err(Fault::Remote { url: shown });
+        };
+        if let Some(content) = self.files.get(url) {
+            return Ok((shown, content.clone()));
+        }
+        let content = remotes
+            .file(url, self.limits.file_bytes_max)
+            .map_err(|source| Fault::Download {
+                url: shown.clone(),
+                source,
+            })?;
+        self.count(&shown, content.len())?;
+        self.inputs.fetched(RemoteInput::File {
+            url: shown.clone(),
+            digest: Sha256::digest(&content).into(),
+        });
+        self.files.insert(url.to_owned(), content.clone());
+        Ok((shown, content))
     }
 
     /// The real path of the file that `entry` names in a kustomization in `root`.
     pub(crate) fn resolve_file(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
         let shown = || entry.to_owned();
+        let fetched = !path::split_label(root).0.is_empty();
         let clean = match path::join(root, entry) {
-            Ok(clean) => clean,
-            Err(PathFault::Absolute) => return Err(Fault::AbsolutePath { path: shown() }),
-            Err(PathFault::Outside) => {
-                return Err(Fault::OutsideTree { path: shown() });
+            Err(PathFault::Absolute) if self.whole && !fetched => {
+                path::join("", entry.trim_start_matches('/'))
             }
+            joined => joined,
         };
+        let clean = clean.map_err(|fault| match fault {
+            PathFault::Absolute => Fault::AbsolutePath { path: shown() },
+            PathFault::Outside => Fault::OutsideTree { path: shown() },
+        })?;
         match self.locate(&clean) {
             Some((real, EntryKind::File)) => {
                 let within = self
                     .locate(root)
                     .is_none_or(|(root, _)| path::is_within(&real, &root));
-                if self.restriction == LoadRestriction::Root && !within {
+                // what was fetched reads nothing but itself, whatever else is allowed
+                if (fetched || self.restriction == LoadRestriction::Root) && !within {
                     return Err(Fault::LoadRestriction {
                         file: real,
                         root: root.to_owned(),
@@ -110,6 +245,9 @@ impl<'t> Loader<'t> {
 
     /// Reads the file that `entry` names in a kustomization in `root`: its real path and content.
     pub(crate) fn read(&mut self, root: &str, entry: &str) -> Result<(String, Bytes), Fault> {
+        if remote::is_http(entry) {
+            return self.download(entry);
+        }
         let real = self.resolve_file(root, entry)?;
         let content = self.read_real(&real)?;
         Ok((real, content))
@@ -125,7 +263,9 @@ impl<'t> Loader<'t> {
     }
 
     fn read_real(&mut self, path: &str) -> Result<Bytes, Fault> {
-        let content = self.tree.read(path).map_err(|source| match source {
+        let (tree, _, rest) = self.tree_of(path);
+        let content = tree.map_or(Err(ReadError::Absent), |tree| tree.read(rest));
+        let content = content.map_err(|source| match source {
             ReadError::Absent => Fault::NoFile {
                 path: path.to_owned(),
             },
@@ -134,14 +274,20 @@ impl<'t> Loader<'t> {
                 source,
             },
         })?;
-        if content.len() > self.limits.file_bytes_max {
+        self.count(path, content.len())?;
+        Ok(content)
+    }
+
+    /// Holds what was read to the limits.
+    fn count(&mut self, path: &str, length: usize) -> Result<(), Fault> {
+        if length > self.limits.file_bytes_max {
             return Err(Fault::FileBytes {
                 path: path.to_owned(),
                 limit: self.limits.file_bytes_max,
             });
         }
         if self.counted.insert(path.to_owned()) {
-            self.bytes += content.len();
+            self.bytes += length;
         }
         if self.counted.len() > self.limits.files_max {
             return Err(Fault::Files(self.limits.files_max));
@@ -149,15 +295,15 @@ impl<'t> Loader<'t> {
         if self.bytes > self.limits.bytes_max {
             return Err(Fault::Bytes(self.limits.bytes_max));
         }
-        Ok(content)
+        Ok(())
     }
 
     /// What a directory lists, in order of the names; the walk is recorded.
     pub(crate) fn walk(&mut self, dir: &str) -> Vec<(String, EntryKind)> {
         self.inputs.walked(self.tree, dir);
-        let mut entries: Vec<(String, EntryKind)> = self
-            .tree
-            .list(dir)
+        let (tree, _, rest) = self.tree_of(dir);
+        let mut entries: Vec<(String, EntryKind)> = tree
+            .and_then(|tree| tree.list(rest))
             .unwrap_or_default()
             .into_iter()
             .map(|(name, stat)| (name, stat.kind))
@@ -168,30 +314,50 @@ impl<'t> Loader<'t> {
 
     /// The real path of the directory that `entry` names in a kustomization in `root`.
     pub(crate) fn resolve_directory(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
-        let clean = match path::join(root, entry) {
-            Ok(clean) => clean,
-            Err(PathFault::Absolute) => {
-                return Err(Fault::AbsolutePath {
-                    path: entry.to_owned(),
-                });
-            }
-            Err(PathFault::Outside) => {
-                return Err(Fault::OutsideTree {
-                    path: entry.to_owned(),
-                });
-            }
-        };
+        let path = || entry.to_owned();
+        let repository = path::split_label(root).0;
+        let clean = path::join(root, entry).map_err(|fault| match fault {
+            PathFault::Absolute => Fault::AbsolutePath { path: path() },
+            PathFault::Outside if repository.is_empty() => Fault::OutsideTree { path: path() },
+            PathFault::Outside => Fault::OutsideRepository {
+                path: path(),
+                repository: repository.trim_end_matches('/').to_owned(),
+            },
+        })?;
         match self.locate(&clean) {
             Some((real, EntryKind::Directory)) => Ok(real),
-            Some(_) => Err(Fault::NotDirectory {
-                path: entry.to_owned(),
-            }),
-            None => Err(Fault::NoFile {
-                path: entry.to_owned(),
-            }),
+            Some(_) => Err(Fault::NotDirectory { path: path() }),
+            None => Err(Fault::NoFile { path: path() }),
         }
     }
+
+    /// The same for a base or a component. A path in which two entries ran together is refused.
+    pub(crate) fn resolve_base(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
+        let odd = |segment: &str| !matches!(segment, "" | "." | "..") && segment.contains("..");
+        if entry.is_empty() {
+            return Err(Fault::EmptyRoot);
+        }
+        if !entry.starts_with('/') && entry.split('/').any(odd) {
+            return Err(Fault::AmbiguousPath {
+                path: entry.to_owned(),
+            });
+        }
+        self.resolve_directory(root, entry)
+    }
 }
+
+/// Whether a failed download leaves the question open whether the URL is a repository's.
+pub(crate) fn may_be_repository(fault: &Fault) -> bool {
+    !matches!(
+        fault,
+        Fault::Files(_) | Fault::Bytes(_) | Fault::FileBytes { .. } | Fault::Remote { .. }
+    )
+}
+
+/// As the real tool says it.
+const FORCED: &str = "Warning: Forcing the git protocol using the 'git::' URL prefix is not supported. \
+                      Kustomize currently strips this invalid prefix, but will stop doing so in a future release. \
+                      Please remove the 'git::' prefix from your configuration.";
 
 /// Puts a fault at a place.
 pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {

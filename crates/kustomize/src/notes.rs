@@ -1,26 +1,107 @@
 //! What `buildMetadata` writes into annotations: where an object comes from, what changed it.
 
 use crate::kustomization::Kustomization;
+use crate::path;
+use crate::remote::{self, RemoteRepository};
 use crate::resource::Resource;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 pub(crate) const ORIGIN: &str = "config.kubernetes.io/origin";
 pub(crate) const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
+/// The repository that a kustomization was fetched with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Provenance {
+    url: String,
+    reference: String,
+    /// What its paths begin with.
+    prefix: &'static str,
+}
+
+/// What the real tool calls the root of a repository of which no directory was named.
+const UNNAMED: &str = "notCloned";
+
+impl Provenance {
+    pub(crate) fn new(repository: &RemoteRepository) -> Self {
+        Self {
+            url: remote::shown(&repository.clone_url()),
+            reference: repository.reference.clone(),
+            prefix: match repository.directory.as_str() {
+                "" => UNNAMED,
+                _ => "",
+            },
+        }
+    }
+}
+
+/// A file: its path, relative to the built directory or to the root of the repository that it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Whence {
+    path: String,
+    repository: Option<Arc<Provenance>>,
+}
+
+impl Whence {
+    /// A file of the tree or of the repository that a kustomization is in.
+    pub(crate) fn new(root: &str, kustomization: &Kustomization, path: &str) -> Self {
+        let repository = kustomization.provenance.clone();
+        let path = match &repository {
+            None => path::relative(root, path),
+            Some(repository) => {
+                let rest = path::split_label(path).1;
+                path::join(repository.prefix, rest).unwrap_or_default()
+            }
+        };
+        Self { path, repository }
+    }
+
+    /// A file of the tree.
+    pub(crate) fn of_tree(root: &str, path: &str) -> Self {
+        Self {
+            path: path::relative(root, path),
+            repository: None,
+        }
+    }
+
+    /// A file that a URL names, which reads as a repository's.
+    pub(crate) fn of_url(repository: &RemoteRepository) -> Self {
+        let provenance = Provenance::new(repository);
+        Self {
+            path: path::join(provenance.prefix, &repository.directory).unwrap_or_default(),
+            repository: Some(Arc::new(provenance)),
+        }
+    }
+
+    /// The lines, with the key that the path has.
+    fn lines(&self, key: &str) -> Vec<String> {
+        let path = format!("{key}: {}", scalar(&self.path));
+        let Some(repository) = &self.repository else {
+            return vec![path];
+        };
+        let mut lines = vec![format!("repo: {}", scalar(&repository.url))];
+        if !repository.reference.is_empty() {
+            lines.push(format!("ref: {}", scalar(&repository.reference)));
+        }
+        lines.insert(if key == "path" { 0 } else { lines.len() }, path);
+        lines
+    }
+}
+
 /// A place an object comes from, or a transformer that changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A file, relative to the built directory.
-    File(String),
+    /// A file.
+    File(Whence),
     /// A builtin generator or transformer, and the kustomization file that asks for it.
     Builtin {
-        configured_in: String,
+        configured_in: Whence,
         kind: &'static str,
     },
     /// A generator or transformer with a configuration of its own.
     Configured {
-        configured_in: String,
+        configured_in: Whence,
         api_version: String,
         kind: String,
         name: String,
@@ -31,14 +112,8 @@ pub(crate) enum Note {
 impl Note {
     /// A builtin that a kustomization file asks for.
     pub(crate) fn builtin(root: &str, kustomization: &Kustomization, kind: &'static str) -> Self {
-        let dir = crate::path::relative(root, &kustomization.root);
-        let file = kustomization.file_name();
         Self::Builtin {
-            configured_in: if dir == "." {
-                file.to_owned()
-            } else {
-                format!("{dir}/{file}")
-            },
+            configured_in: Whence::new(root, kustomization, &kustomization.path),
             kind,
         }
     }
@@ -46,13 +121,16 @@ impl Note {
     /// The note's lines, keys in the order upstream's struct has.
     fn lines(&self) -> Vec<String> {
         match self {
-            Self::File(path) => vec![format!("path: {}", scalar(path))],
-            Self::Builtin { configured_in, kind } => vec![
-                format!("configuredIn: {}", scalar(configured_in)),
-                "configuredBy:".to_owned(),
-                "  apiVersion: builtin".to_owned(),
-                format!("  kind: {kind}"),
-            ],
+            Self::File(whence) => whence.lines("path"),
+            Self::Builtin { configured_in, kind } => {
+                let mut lines = configured_in.lines("configuredIn");
+                lines.extend([
+                    "configuredBy:".to_owned(),
+                    "  apiVersion: builtin".to_owned(),
+                    format!("  kind: {kind}"),
+                ]);
+                lines
+            }
             Self::Configured {
                 configured_in,
                 api_version,
@@ -60,13 +138,13 @@ impl Note {
                 name,
                 namespace,
             } => {
-                let mut lines = vec![
-                    format!("configuredIn: {}", scalar(configured_in)),
+                let mut lines = configured_in.lines("configuredIn");
+                lines.extend([
                     "configuredBy:".to_owned(),
                     format!("  apiVersion: {}", scalar(api_version)),
                     format!("  kind: {}", scalar(kind)),
                     format!("  name: {}", scalar(name)),
-                ];
+                ]);
                 if !namespace.is_empty() {
                     lines.push(format!("  namespace: {}", scalar(namespace)));
                 }

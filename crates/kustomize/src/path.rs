@@ -1,4 +1,9 @@
 //! Paths of a tree: joining and cleaning, lexically.
+//!
+//! A path in a repository that was fetched begins with that repository's label and `//`, as in
+//! `https://example.org/base@v1//app/kustomization.yaml`. A tree's own paths have no empty
+//! segment, so that the two are never mistaken for each other; nothing here leads from one
+//! repository into another or into the tree.
 
 /// Why a path leads nowhere in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,11 +14,17 @@ pub(crate) enum PathFault {
     Outside,
 }
 
+/// Label and `//` of a path in a repository that was fetched, empty for one of the tree; and the rest.
+pub(crate) fn split_label(path: &str) -> (&str, &str) {
+    path.rfind("//").map_or(("", path), |at| path.split_at(at + 2))
+}
+
 /// `path`, seen from the directory `base`, without `.`, `..` and empty segments.
 pub(crate) fn join(base: &str, path: &str) -> Result<String, PathFault> {
     if path.starts_with('/') {
         return Err(PathFault::Absolute);
     }
+    let (label, base) = split_label(base);
     let mut segments: Vec<&str> = base.split('/').filter(|segment| !segment.is_empty()).collect();
     for segment in path.split('/') {
         match segment {
@@ -24,12 +35,15 @@ pub(crate) fn join(base: &str, path: &str) -> Result<String, PathFault> {
             other => segments.push(other),
         }
     }
-    Ok(segments.join("/"))
+    Ok(format!("{label}{}", segments.join("/")))
 }
 
 /// The directory a path stands in; empty for one in the root.
 pub(crate) fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+    let label = split_label(path).0.len();
+    path[label..]
+        .rfind('/')
+        .map_or(&path[..label], |at| &path[..label + at])
 }
 
 /// The last segment of a path.
@@ -39,11 +53,19 @@ pub(crate) fn name(path: &str) -> &str {
 
 /// Whether `path` is `dir` or stands below it.
 pub(crate) fn is_within(path: &str, dir: &str) -> bool {
-    dir.is_empty() || path == dir || path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
+    let ((there, path), (here, dir)) = (split_label(path), split_label(dir));
+    let below = || path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
+    there == here && (dir.is_empty() || path == dir || below())
 }
 
-/// `path` as it is written in a kustomization file in the directory `base`.
+/// `path` as it is written in a kustomization file in the directory `base`. One in another
+/// repository cannot be, and stays as it is.
 pub(crate) fn relative(base: &str, path: &str) -> String {
+    let ((here, base), (there, rest)) = (split_label(base), split_label(path));
+    if here != there {
+        return path.to_owned();
+    }
+    let path = rest;
     let mut base: Vec<&str> = base.split('/').filter(|segment| !segment.is_empty()).collect();
     let mut path: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     base.reverse();
@@ -59,34 +81,6 @@ pub(crate) fn relative(base: &str, path: &str) -> String {
         ".".to_owned()
     } else {
         segments.join("/")
-    }
-}
-
-/// Whether an entry names a repository rather than a path: the kustomize CLI's URL grammar.
-///
-/// A scheme, a user (`git@host:path`) or the bare host `github.com` is needed, so that no local
-/// directory's name is one.
-pub(crate) fn is_remote(entry: &str) -> bool {
-    let entry = entry.strip_prefix("git::").unwrap_or(entry);
-    let lower = entry.to_ascii_lowercase();
-    if ["https://", "http://", "ssh://", "file://", "git://"]
-        .iter()
-        .any(|scheme| lower.starts_with(scheme))
-    {
-        return true;
-    }
-    if lower.starts_with("github.com/") || lower.starts_with("github.com:") || lower.starts_with("gh:") {
-        return true;
-    }
-    match entry.split_once('@') {
-        Some((user, rest)) => {
-            !user.is_empty()
-                && user
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
-                && rest.contains(':')
-        }
-        None => false,
     }
 }
 
@@ -125,18 +119,28 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_told_from_a_path() {
-        for (entry, expected) in [
-            ("https://github.com/a/b//c?ref=v1", true),
-            ("git@github.com:a/b", true),
-            ("github.com/a/b", true),
-            ("git::https://x/y", true),
-            ("ssh://git@host/x", true),
-            ("../base", false),
-            ("github.com", false),
-            ("a@b", false),
+    fn a_fetched_repository_is_a_world_of_its_own() {
+        const ROOT: &str = "https://h/o/r@v1//";
+        for (base, path, expected) in [
+            ("https://h/o/r@v1//a/b", "../c", Ok("https://h/o/r@v1//a/c")),
+            ("https://h/o/r@v1//a", "..", Ok(ROOT)),
+            (ROOT, "..", Err(PathFault::Outside)),
+            ("file:////", "a", Ok("file:////a")),
         ] {
-            assert_eq!(is_remote(entry), expected, "{entry}");
+            assert_eq!(
+                join(base, path).as_deref(),
+                expected.as_ref().map(|path| *path),
+                "{base} {path}"
+            );
         }
+        assert_eq!(parent("https://h/o/r@v1//a/b"), "https://h/o/r@v1//a");
+        assert_eq!(parent("https://h/o/r@v1//a"), ROOT);
+        assert_eq!(name("https://h/o/r@v1//a"), "a");
+        assert!(is_within("https://h/o/r@v1//a", ROOT));
+        assert!(!is_within("https://h/o/r@v2//a", ROOT));
+        assert!(!is_within(ROOT, ""));
+        assert!(!is_within("a", ROOT));
+        assert_eq!(relative("https://h/o/r@v1//a", "https://h/o/r@v1//b"), "../b");
+        assert_eq!(relative("a", ROOT), ROOT);
     }
 }

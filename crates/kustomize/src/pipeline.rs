@@ -4,17 +4,16 @@
 //! kustomization depth first; at the root afterwards the hash suffixes, name
 //! references, variables, the order, and what is told about origins.
 
+use crate::bases::Visited;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
 use crate::generate::{self, Kind};
 use crate::kustomization::{self, Configuration, Kustomization, Unknown};
 use crate::loader::{Loader, at};
-use crate::manifests;
 use crate::notes::{self, Note};
 use crate::order;
 use crate::patch;
-use crate::path;
 use crate::plugins;
 use crate::references;
 use crate::resource::{Resource, scalar_text};
@@ -61,7 +60,7 @@ pub(crate) struct Build<'l, 't> {
     /// The directory that is built.
     pub(crate) root: String,
     /// The directories being built, outermost first.
-    visited: Vec<String>,
+    pub(crate) visited: Vec<Visited>,
 }
 
 /// The schema in force.
@@ -107,7 +106,7 @@ pub(crate) fn run(
         schema_chosen: false,
         tracks: !fields.build_metadata.is_empty(),
         root: kustomization.root.clone(),
-        visited: vec![kustomization.root.clone()],
+        visited: vec![Visited::local(&kustomization.root)],
     };
     build.choose_schema(kustomization)?;
     let mut accumulated = Accumulated::empty();
@@ -229,7 +228,7 @@ fn is_internal(name: &str) -> bool {
 
 impl Build<'_, '_> {
     /// Everything a kustomization says, onto what there is: nothing yet for a base, the parent's for a component.
-    fn kustomize(
+    pub(crate) fn kustomize(
         &mut self,
         kustomization: &Kustomization,
         so_far: &mut Accumulated,
@@ -261,114 +260,6 @@ impl Build<'_, '_> {
                 let place = kustomization.item(field, index);
                 self.resource(kustomization, entry, place, so_far)?;
             }
-        }
-        Ok(())
-    }
-
-    /// One entry of `resources` or of a list of configurations: a file if it can be read as one, a directory otherwise.
-    pub(crate) fn resource(
-        &mut self,
-        kustomization: &Kustomization,
-        entry: &str,
-        place: Place,
-        so_far: &mut Accumulated,
-    ) -> Result<(), BuildError> {
-        if path::is_remote(entry) {
-            return Err(at(place)(Fault::Remote {
-                url: entry.to_owned(),
-            }));
-        }
-        let root = &kustomization.root;
-        let file = match self.loader.read_text(root, entry) {
-            Ok((path, text)) => {
-                let resources = self.noted(manifests::parse(&text, &path)?, root, entry);
-                return so_far
-                    .resources
-                    .append_all(resources, self.schema.get())
-                    .map_err(at(place));
-            }
-            Err(
-                fault @ (Fault::Files(_) | Fault::Bytes(_) | Fault::FileBytes { .. } | Fault::NotText { .. }),
-            ) => {
-                return Err(at(place)(fault));
-            }
-            Err(fault) => fault,
-        };
-        let directory = match self.loader.resolve_directory(root, entry) {
-            Ok(directory) => directory,
-            Err(Fault::NoFile { .. } | Fault::OutsideTree { .. } | Fault::NotDirectory { .. }) => {
-                return Err(at(place)(file));
-            }
-            Err(fault) => {
-                return Err(at(place)(Fault::Accumulate {
-                    file: Box::new(file),
-                    directory: Box::new(fault),
-                }));
-            }
-        };
-        let base = self.enter(&directory, place.clone())?;
-        if base.is_component() {
-            return Err(at(place)(Fault::IsComponent { path: directory }));
-        }
-        let mut below = Accumulated::empty();
-        self.kustomize(&base, &mut below)?;
-        self.visited.pop();
-        let schema = self.schema.get();
-        let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
-        absorbed.map_err(at(place.clone()))?;
-        Tables::absorb(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
-        so_far.variables.absorb(below.variables).map_err(at(place))
-    }
-
-    /// Reads the kustomization of a directory, which must not be one that is being built.
-    fn enter(&mut self, directory: &str, place: Place) -> Result<Kustomization, BuildError> {
-        if let Some(visited) = self
-            .visited
-            .iter()
-            .find(|visited| path::is_within(visited, directory))
-        {
-            return Err(at(place)(Fault::Cycle {
-                candidate: directory.to_owned(),
-                visited: visited.clone(),
-            }));
-        }
-        let limit = self.loader.limits.depth_max;
-        if self.visited.len() >= limit {
-            return Err(at(place)(Fault::Depth(limit)));
-        }
-        let Some(name) = kustomization::find(self.loader, directory)? else {
-            return Err(at(place)(Fault::NoKustomization {
-                root: directory.to_owned(),
-            }));
-        };
-        let base = kustomization::read(self.loader, directory, &name)?;
-        base.refuse_empty()?;
-        self.visited.push(directory.to_owned());
-        self.choose_schema(&base)?;
-        Ok(base)
-    }
-
-    fn components(
-        &mut self,
-        kustomization: &Kustomization,
-        so_far: &mut Accumulated,
-    ) -> Result<(), BuildError> {
-        for (index, entry) in kustomization.fields.components.iter().enumerate() {
-            let place = kustomization.item("components", index);
-            if path::is_remote(entry) {
-                return Err(at(place)(Fault::Remote { url: entry.clone() }));
-            }
-            let directory = self.loader.resolve_directory(&kustomization.root, entry);
-            let directory = directory.map_err(at(place.clone()))?;
-            let component = self.enter(&directory, place.clone())?;
-            if !component.is_component() {
-                return Err(at(place)(Fault::NotComponent {
-                    path: directory,
-                    kind: component.fields.kind,
-                }));
-            }
-            self.kustomize(&component, so_far)?;
-            self.visited.pop();
         }
         Ok(())
     }
@@ -570,7 +461,7 @@ impl Build<'_, '_> {
     }
 
     /// `openapi`: the first schema a build meets is the one in force.
-    fn choose_schema(&mut self, kustomization: &Kustomization) -> Result<(), BuildError> {
+    pub(crate) fn choose_schema(&mut self, kustomization: &Kustomization) -> Result<(), BuildError> {
         let openapi = &kustomization.fields.openapi;
         let place = || kustomization.place(&["openapi"]);
         let version = openapi.get("version");
@@ -607,18 +498,6 @@ impl Build<'_, '_> {
         schema.extend(&document);
         self.schema = SchemaChoice::Custom(Box::new(schema));
         Ok(())
-    }
-
-    /// Notes where resources come from, if that is kept track of.
-    pub(crate) fn noted(&self, mut resources: Vec<Resource>, root: &str, entry: &str) -> Vec<Resource> {
-        if self.tracks {
-            let path = path::join(root, entry).unwrap_or_default();
-            let path = path::relative(&self.root, &path);
-            for resource in &mut resources {
-                resource.note = Some(Note::File(path.clone()));
-            }
-        }
-        resources
     }
 }
 

@@ -174,6 +174,8 @@ pub struct Options {
     pub restriction: LoadRestriction,
     /// The order objects come out in.
     pub order: Order,
+    /// Whether the tree is a whole file system: an absolute path, in a link or of a file, is one of it.
+    pub whole: bool,
     /// How much a build may read and make.
     pub limits: Limits,
 }

@@ -136,6 +136,7 @@ impl Rendering<'_> {
             mut objects,
             inputs,
             deprecations: _,
+            warnings: _,
         } = built;
         self.settle(&mut objects).await?;
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);

@@ -20,10 +20,12 @@ pub(crate) use fields::{
 
 use crate::error::{BuildError, Fault, Place};
 use crate::loader::{Loader, at};
+use crate::notes::Provenance;
 use crate::tree::EntryKind;
 use equate_manifest::yaml::{self, Dialect, Duplicates, Options, Spans};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The names a kustomization file may have.
 pub(crate) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -41,6 +43,8 @@ pub(crate) struct Kustomization {
     /// The directory.
     pub(crate) root: String,
     pub(crate) fields: Fields,
+    /// The repository it was fetched with.
+    pub(crate) provenance: Option<Arc<Provenance>>,
     /// Whether the file says nothing but what kind it is.
     empty: bool,
     /// What it says in fields that have successors.
@@ -57,6 +61,7 @@ impl Kustomization {
             path: crate::path::join(root, FILE_NAMES[0]).unwrap_or_default(),
             root: root.to_owned(),
             fields,
+            provenance: None,
             empty: false,
             deprecations: Vec::new(),
             spans: Spans::default(),
@@ -74,11 +79,6 @@ impl Kustomization {
 
     pub(crate) fn is_component(&self) -> bool {
         self.fields.kind == COMPONENT
-    }
-
-    /// The file's base name, as origin annotations give it.
-    pub(crate) fn file_name(&self) -> &str {
-        crate::path::name(&self.path)
     }
 
     /// Where a field or one of its items stands, or the nearest that has a place.
@@ -154,6 +154,7 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         path,
         root: root.to_owned(),
         fields: Fields::default(),
+        provenance: None,
         empty: says_nothing(&value),
         deprecations: Vec::new(),
         spans,

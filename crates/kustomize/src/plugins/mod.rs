@@ -14,9 +14,8 @@ use crate::generate::{self, Kind};
 use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, Unknown};
 use crate::loader::at;
 use crate::manifests;
-use crate::notes::Note;
+use crate::notes::{Note, Whence};
 use crate::patch;
-use crate::path;
 use crate::pipeline::{self, Accumulated, Build};
 use crate::resource::Resource;
 use crate::transform::affix::{self, Affix};
@@ -159,7 +158,7 @@ fn load(
             Ok(mut configurations) => {
                 for configuration in &mut configurations {
                     configuration.origin.line = place.line;
-                    let file = path::relative(&build.root, &kustomization.path);
+                    let file = Whence::new(&build.root, kustomization, &kustomization.path);
                     configuration.note = build.tracks.then_some(Note::File(file));
                 }
                 let added = found.resources.append_all(configurations, build.schema.get());
@@ -294,8 +293,8 @@ fn place_of(configuration: &Resource) -> Place {
 
 fn note_of(build: &Build<'_, '_>, configuration: &Resource) -> Note {
     let configured_in = match &configuration.note {
-        Some(Note::File(path)) => path.clone(),
-        _ => path::relative(&build.root, &configuration.origin.path),
+        Some(Note::File(whence)) => whence.clone(),
+        _ => Whence::of_tree(&build.root, &configuration.origin.path),
     };
     Note::Configured {
         configured_in,

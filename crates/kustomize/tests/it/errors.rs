@@ -99,12 +99,12 @@ fn errors_say_where() {
     check(
         "bases: ['https://github.com/a/b?ref=v1']\n",
         &[],
-        "k/kustomization.yaml:1:9: https://github.com/a/b?ref=v1 is remote, and remote bases are not fetched yet: commit a copy and name its directory",
+        "k/kustomization.yaml:1:9: https://github.com/a/b?ref=v1 is remote, and remote bases are refused here: commit a copy and name its directory",
     );
     check(
         "resources: ['git@github.com:a/b']\n",
         &[],
-        "k/kustomization.yaml:1:13: git@github.com:a/b is remote, and remote bases are not fetched yet: commit a copy and name its directory",
+        "k/kustomization.yaml:1:13: git@github.com:a/b is remote, and remote bases are refused here: commit a copy and name its directory",
     );
     check(
         "helmCharts: [{name: x}]\n",

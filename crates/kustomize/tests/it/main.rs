@@ -7,4 +7,5 @@ mod fields;
 mod flux;
 mod inputs;
 mod memory;
+mod remote;
 mod vectors;

@@ -1,0 +1,272 @@
+//! What `resources`, `bases` and `components` name: a file, a directory, or something elsewhere.
+//!
+//! The real tool tries every entry as a file first and as a directory or repository then. A URL
+//! that says more of a repository than a file's would (`?ref=`, `//`, `.git`) is tried as one
+//! first: a forge answers a page for the other.
+
+use crate::error::{BuildError, Fault, Place};
+use crate::field_spec::Tables;
+use crate::kustomization::{self, Kustomization};
+use crate::loader::{at, may_be_repository};
+use crate::manifests;
+use crate::notes::{Note, Provenance, Whence};
+use crate::path;
+use crate::pipeline::{Accumulated, Build};
+use crate::remote::{self, RemoteRepository};
+use crate::resource::Resource;
+use std::sync::Arc;
+
+/// A directory that is being built.
+#[derive(Debug)]
+pub(crate) struct Visited {
+    directory: String,
+    /// The URL that led into a repository.
+    url: Option<String>,
+}
+
+impl Visited {
+    /// A directory of the tree, or of the repository that the one before it is in.
+    pub(crate) fn local(directory: &str) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            url: None,
+        }
+    }
+}
+
+/// How a directory was come by.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    /// By a path in this kustomization.
+    Path(&'a Kustomization),
+    /// By a URL.
+    Url(&'a RemoteRepository),
+}
+
+impl Build<'_, '_> {
+    /// One entry of `resources` or of a list of configurations: a file if it can be read as one, a directory otherwise.
+    pub(crate) fn resource(
+        &mut self,
+        kustomization: &Kustomization,
+        entry: &str,
+        place: Place,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        if remote::is_remote(entry) {
+            return self.elsewhere(kustomization, entry, place, so_far);
+        }
+        let root = &kustomization.root;
+        let file = match self.loader.read_text(root, entry) {
+            Ok((path, text)) => {
+                let resources = manifests::parse(&text, &path)?;
+                return self.append(kustomization, resources, entry, place, so_far);
+            }
+            Err(
+                fault @ (Fault::Files(_) | Fault::Bytes(_) | Fault::FileBytes { .. } | Fault::NotText { .. }),
+            ) => {
+                return Err(at(place)(fault));
+            }
+            Err(fault) => fault,
+        };
+        let directory = match self.loader.resolve_base(root, entry) {
+            Ok(directory) => directory,
+            Err(Fault::NoFile { .. } | Fault::OutsideTree { .. } | Fault::NotDirectory { .. }) => {
+                return Err(at(place)(file));
+            }
+            Err(fault @ Fault::OutsideRepository { .. }) => return Err(at(place)(fault)),
+            Err(fault) => {
+                return Err(at(place)(Fault::Accumulate {
+                    file: Box::new(file),
+                    directory: Box::new(fault),
+                }));
+            }
+        };
+        self.base(&directory, Way::Path(kustomization), place, so_far)
+    }
+
+    /// An entry that is a URL: a repository, or a file that http serves.
+    fn elsewhere(
+        &mut self,
+        kustomization: &Kustomization,
+        entry: &str,
+        place: Place,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        let repository = RemoteRepository::parse(entry).ok();
+        let marked = repository.as_ref().is_some_and(RemoteRepository::is_marked);
+        let mut refused = None;
+        if let Some(repository) = repository.as_ref().filter(|_| marked || !remote::is_http(entry)) {
+            match self.fetch(repository) {
+                Ok(directory) => return self.base(&directory, Way::Url(repository), place, so_far),
+                Err(fault @ Fault::Fetch { .. }) if remote::is_http(entry) => refused = Some(fault),
+                Err(fault) => return Err(at(place)(fault)),
+            }
+        }
+        let file = match self.loader.read_text(&kustomization.root, entry) {
+            Ok((url, text)) => match manifests::parse(&text, &url) {
+                Ok(resources) => return self.append(kustomization, resources, entry, place, so_far),
+                Err(error) => error,
+            },
+            Err(fault) => at(place.clone())(fault),
+        };
+        // what is no file was asked for as a repository already, or is now
+        if let Some(fault) = refused {
+            return Err(at(place)(fault));
+        }
+        let Some(repository) = repository.filter(|_| may_be_repository(&file.fault)) else {
+            return Err(file);
+        };
+        match self.fetch(&repository) {
+            Ok(directory) => self.base(&directory, Way::Url(&repository), place, so_far),
+            // a file was there, but no manifest: what is wrong with it says more
+            Err(_) if !matches!(*file.fault, Fault::Download { .. }) => Err(file),
+            Err(fault) => Err(at(place)(Fault::Accumulate {
+                file: file.fault,
+                directory: Box::new(fault),
+            })),
+        }
+    }
+
+    /// Fetches a repository that is not one that is being built: the directory its URL names.
+    fn fetch(&mut self, repository: &RemoteRepository) -> Result<String, Fault> {
+        let urls = self.visited.iter().filter_map(|visited| visited.url.as_deref());
+        let mut cycles = urls.filter(|url| url.starts_with(repository.raw()));
+        if let Some(previous) = cycles.next() {
+            return Err(Fault::RepositoryCycle {
+                url: remote::shown(repository.raw()),
+                previous: remote::shown(previous),
+            });
+        }
+        self.loader.fetch(repository)
+    }
+
+    /// Builds a directory by itself and adds what comes of it.
+    fn base(
+        &mut self,
+        directory: &str,
+        way: Way<'_>,
+        place: Place,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        let base = self.enter(directory, way, place.clone())?;
+        if base.is_component() {
+            return Err(at(place)(Fault::IsComponent {
+                path: directory.to_owned(),
+            }));
+        }
+        let mut below = Accumulated::empty();
+        self.kustomize(&base, &mut below)?;
+        self.visited.pop();
+        let schema = self.schema.get();
+        let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
+        absorbed.map_err(at(place.clone()))?;
+        Tables::absorb(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
+        so_far.variables.absorb(below.variables).map_err(at(place))
+    }
+
+    /// Carries out the components of a kustomization, each on everything there is.
+    pub(crate) fn components(
+        &mut self,
+        kustomization: &Kustomization,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        for (index, entry) in kustomization.fields.components.iter().enumerate() {
+            let place = kustomization.item("components", index);
+            let repository = RemoteRepository::parse(entry).ok();
+            let (directory, way) = match &repository {
+                Some(repository) => (self.fetch(repository), Way::Url(repository)),
+                None => (
+                    self.loader.resolve_base(&kustomization.root, entry),
+                    Way::Path(kustomization),
+                ),
+            };
+            let directory = directory.map_err(at(place.clone()))?;
+            let component = self.enter(&directory, way, place.clone())?;
+            if !component.is_component() {
+                return Err(at(place)(Fault::NotComponent {
+                    path: directory,
+                    kind: component.fields.kind,
+                }));
+            }
+            self.kustomize(&component, so_far)?;
+            self.visited.pop();
+        }
+        Ok(())
+    }
+
+    /// Reads the kustomization of a directory, which must not be one that is being built.
+    fn enter(&mut self, directory: &str, way: Way<'_>, place: Place) -> Result<Kustomization, BuildError> {
+        if let Way::Path(_) = way {
+            self.refuse_cycle(directory).map_err(at(place.clone()))?;
+        }
+        let limit = self.loader.limits.depth_max;
+        if self.visited.len() >= limit {
+            return Err(at(place)(Fault::Depth(limit)));
+        }
+        let Some(name) = kustomization::find(self.loader, directory)? else {
+            return Err(at(place)(Fault::NoKustomization {
+                root: directory.to_owned(),
+            }));
+        };
+        let mut base = kustomization::read(self.loader, directory, &name)?;
+        base.provenance = match way {
+            Way::Path(above) => above.provenance.clone(),
+            Way::Url(repository) => Some(Arc::new(Provenance::new(repository))),
+        };
+        base.refuse_empty()?;
+        let url = match way {
+            Way::Path(_) => None,
+            Way::Url(repository) => Some(repository.raw().to_owned()),
+        };
+        self.visited.push(Visited {
+            directory: directory.to_owned(),
+            url,
+        });
+        self.choose_schema(&base)?;
+        Ok(base)
+    }
+
+    /// No directory may be built that is, or holds, one that is being built. Each time a repository is
+    /// fetched it is another copy to the real tool: what was visited before does not count in it.
+    fn refuse_cycle(&self, directory: &str) -> Result<(), Fault> {
+        for visited in self.visited.iter().rev() {
+            if path::is_within(&visited.directory, directory) {
+                return Err(Fault::Cycle {
+                    candidate: directory.to_owned(),
+                    visited: visited.directory.clone(),
+                });
+            }
+            if visited.url.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the resources of a file, with notes on where they come from if that is kept track of.
+    fn append(
+        &mut self,
+        kustomization: &Kustomization,
+        mut resources: Vec<Resource>,
+        entry: &str,
+        place: Place,
+        so_far: &mut Accumulated,
+    ) -> Result<(), BuildError> {
+        if self.tracks {
+            let note = match RemoteRepository::parse(entry) {
+                Ok(repository) => Whence::of_url(&repository),
+                Err(_) => {
+                    let path = path::join(&kustomization.root, entry).unwrap_or_default();
+                    Whence::new(&self.root, kustomization, &path)
+                }
+            };
+            for resource in &mut resources {
+                resource.note = Some(Note::File(note.clone()));
+            }
+        }
+        so_far
+            .resources
+            .append_all(resources, self.schema.get())
+            .map_err(at(place))
+    }
+}

@@ -1,0 +1,319 @@
+//! What of a build lies elsewhere: repositories and files that a kustomization names by URL.
+//!
+//! The grammar of such URLs is kustomize's (`NewRepoSpecFromURL`, api 0.21). Nothing is fetched
+//! here: [`Remotes`] is the caller's, and without one every URL is refused by its name. What a
+//! URL says of credentials is handed to the caller and shown nowhere else.
+
+mod query;
+#[cfg(test)]
+mod tests;
+
+use crate::path;
+use crate::tree::Tree;
+use bytes::Bytes;
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// What fetches for a build. The crate asks for each repository and each file once a build.
+pub trait Remotes {
+    /// The content of a repository at the reference its URL names.
+    ///
+    /// # Errors
+    /// When it cannot be had; the text must not tell credentials.
+    fn repository(&self, repository: &RemoteRepository) -> Result<Fetched, RemoteError>;
+
+    /// The content of a file at an http or https URL, at most `bytes_max` bytes and one more.
+    ///
+    /// # Errors
+    /// When it cannot be had; the text must not tell credentials.
+    fn file(&self, url: &str, bytes_max: usize) -> Result<Bytes, FileError>;
+}
+
+/// A repository at one commit.
+pub struct Fetched {
+    /// Its files.
+    pub tree: Box<dyn Tree>,
+    /// The commit, as git writes it.
+    pub commit: String,
+}
+
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched")
+            .field("commit", &self.commit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a repository cannot be had: the caller's own error.
+pub type RemoteError = Box<dyn Error + Send + Sync>;
+
+/// Why a file cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The server answered, but not with the file.
+    #[error("HTTP Error: status code {0}")]
+    Status(u16),
+    /// Whoever asks knows that a repository is there and did not ask for a file.
+    #[error("URL is a git repository")]
+    Repository,
+    /// There was no answer.
+    #[error("it cannot be fetched")]
+    Failed(#[source] RemoteError),
+}
+
+/// A repository as a URL names it. `Debug` and `Display` leave credentials out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RemoteRepository {
+    /// As it was written: what cycles are told by.
+    raw: String,
+    host: String,
+    repository: String,
+    /// What is built, relative to the repository's root; empty for the root.
+    pub directory: String,
+    /// A branch, a tag, a ref or a commit; empty for what the remote calls HEAD.
+    pub reference: String,
+    /// How long fetching may take.
+    pub timeout: Duration,
+    /// Whether its submodules are wanted.
+    pub submodules: bool,
+    /// Whether the prefix `git::` was left out, which the real tool warns about.
+    pub forced: bool,
+    /// Whether something besides the host tells it from a file.
+    marked: bool,
+}
+
+/// Why a text is no URL of a repository. Most paths are none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RemoteUrlError {
+    /// It begins with a slash.
+    #[error("uri looks like abs path: {0}")]
+    Absolute(String),
+    /// Neither a scheme nor a user nor the one host that needs neither.
+    #[error("failed to parse scheme")]
+    Scheme,
+    /// There is nothing where the host belongs.
+    #[error("failed to parse host segment")]
+    Host,
+    /// There is too little after the host.
+    #[error("failed to parse repo path segment")]
+    Repository,
+    /// The directory climbs out of the repository.
+    #[error("url path exits repo: {0}")]
+    Exits(String),
+}
+
+const FILE: &str = "file://";
+const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", FILE];
+/// How many segments a repository's path has when nothing tells where it ends.
+const ORGANIZATION_AND_NAME: usize = 2;
+
+impl RemoteRepository {
+    /// Reads a URL as kustomize does.
+    ///
+    /// # Errors
+    /// When it is none: it is a path, or it cannot be understood.
+    pub fn parse(text: &str) -> Result<Self, RemoteUrlError> {
+        if text.starts_with('/') {
+            return Err(RemoteUrlError::Absolute(text.to_owned()));
+        }
+        let (rest, query) = text.split_once('?').unwrap_or((text, ""));
+        let query = query::parse(query);
+        let forced = without_prefix(rest, "git::");
+        let (host, rest) = split_host(forced.unwrap_or(rest))?;
+        let split = split_path(&rest, host.starts_with(FILE)).ok_or(RemoteUrlError::Repository)?;
+        if split.repository.is_empty() {
+            return Err(RemoteUrlError::Repository);
+        }
+        let directory = path::join("", split.directory.trim_start_matches('/'))
+            .map_err(|_| RemoteUrlError::Exits(rest.clone()))?;
+        Ok(Self {
+            raw: text.to_owned(),
+            host,
+            repository: split.repository.to_owned(),
+            directory,
+            marked: split.marked || query.known,
+            reference: query.reference,
+            timeout: query.timeout,
+            submodules: query.submodules,
+            forced: forced.is_some(),
+        })
+    }
+
+    /// What git clones. It may hold credentials.
+    pub fn clone_url(&self) -> String {
+        format!("{}{}", self.host, self.repository)
+    }
+
+    /// As it was written. It may hold credentials.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// Whether it says more of a repository than a file's URL would: a reference, `//`, `.git`.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// Where its files are said to be: clone URL and reference, without credentials.
+    pub(crate) fn label(&self) -> String {
+        let url = shown(&self.clone_url());
+        match self.reference.as_str() {
+            "" => url,
+            reference => format!("{url}@{reference}"),
+        }
+    }
+}
+
+impl fmt::Display for RemoteRepository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label())
+    }
+}
+
+impl fmt::Debug for RemoteRepository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteRepository")
+            .field("url", &shown(&self.clone_url()))
+            .field("directory", &self.directory)
+            .field("reference", &self.reference)
+            .field("timeout", &self.timeout)
+            .field("submodules", &self.submodules)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether an entry is the URL of something that http serves.
+pub(crate) fn is_http(entry: &str) -> bool {
+    without_prefix(entry, "https:").is_some() || without_prefix(entry, "http:").is_some()
+}
+
+/// Whether an entry names something that is not in the tree.
+pub(crate) fn is_remote(entry: &str) -> bool {
+    is_http(entry) || RemoteRepository::parse(entry).is_ok()
+}
+
+/// A URL as messages show it: no password, no user but that of ssh, no query that might be a token.
+pub(crate) fn shown(url: &str) -> String {
+    let (rest, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut text = match rest.split_once("://") {
+        None => rest.to_owned(),
+        Some((scheme, rest)) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let (authority, path) = rest.split_at(end);
+            let authority = match authority.rsplit_once('@') {
+                None => authority.to_owned(),
+                Some((user, host)) if scheme.ends_with("ssh") => {
+                    let user = user.split(':').next().unwrap_or_default();
+                    format!("{user}@{host}")
+                }
+                // a path is all that a file has
+                Some(_) if scheme.ends_with("file") => authority.to_owned(),
+                Some((_, host)) => host.to_owned(),
+            };
+            format!("{scheme}://{authority}{path}")
+        }
+    };
+    if query::is_harmless(query) {
+        text.push('?');
+        text.push_str(query);
+    } else if !query.is_empty() {
+        text.push_str("?…");
+    }
+    text
+}
+
+/// Host with everything before it, and the path.
+fn split_host(text: &str) -> Result<(String, String), RemoteUrlError> {
+    let (scheme, rest) = SCHEMES
+        .into_iter()
+        .find_map(|scheme| Some((scheme, without_prefix(text, scheme)?)))
+        .unwrap_or(("", text));
+    let (user, rest) = split_user(rest);
+    let github = ["github.com/", "github.com:"]
+        .into_iter()
+        .any(|host| without_prefix(rest, host).is_some());
+    // git's short form for ssh: a user is required of all hosts but one
+    let short = scheme.is_empty() && (!user.is_empty() || github);
+    if scheme.is_empty() && !short {
+        return Err(RemoteUrlError::Scheme);
+    }
+    if scheme == FILE {
+        return Ok((FILE.to_owned(), format!("{user}{rest}")));
+    }
+    let slash = rest.find('/');
+    let colon = rest.find(':').filter(|_| short);
+    let end = match (slash, colon) {
+        (None, colon) => colon,
+        (Some(slash), Some(colon)) if 0 < colon && colon < slash => Some(colon),
+        (slash, _) => slash,
+    };
+    let (host, rest) = end.map_or((rest, ""), |end| rest.split_at(end + 1));
+    if github {
+        return Ok(match scheme == "ssh://" || !user.is_empty() {
+            true => (format!("{user}github.com:"), rest.to_owned()),
+            false => ("https://github.com/".to_owned(), rest.to_owned()),
+        });
+    }
+    if host.is_empty() {
+        return Err(RemoteUrlError::Host);
+    }
+    Ok((format!("{scheme}{user}{host}"), rest.to_owned()))
+}
+
+/// A user with its `@`: letters, digits and dashes, a letter first.
+fn split_user(text: &str) -> (&str, &str) {
+    let end = text
+        .bytes()
+        .position(|byte| !byte.is_ascii_alphanumeric() && byte != b'-')
+        .unwrap_or(text.len());
+    let starts = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+    match text.as_bytes().get(end) {
+        Some(b'@') if starts => text.split_at(end + 1),
+        _ => ("", text),
+    }
+}
+
+struct Split<'a> {
+    repository: &'a str,
+    directory: &'a str,
+    marked: bool,
+}
+
+/// Where the repository's path ends: after the segment that follows `_git/`, before `//`, after
+/// `.git`, else after two segments; a file URL is all repository.
+fn split_path(path: &str, file: bool) -> Option<Split<'_>> {
+    let split = |end: usize, directory: &'_ str| (end, path.len() - directory.len());
+    let marked = if let Some(at) = path.find("_git/") {
+        let start = at + "_git/".len();
+        let end = path[start..].find('/').map_or(path.len(), |end| start + end);
+        Some(split(end, path[end..].strip_prefix('/').unwrap_or_default()))
+    } else if let Some(at) = path.find("//") {
+        Some(split(at, &path[at + 2..]))
+    } else {
+        path.find(".git")
+            .map(|at| split(at + ".git".len(), &path[at + ".git".len()..]))
+    };
+    let (end, start) = match marked {
+        Some(split) => split,
+        None if file => (path.len(), path.len()),
+        None => {
+            let mut slashes = path.match_indices('/').map(|(at, _)| at);
+            slashes.nth(ORGANIZATION_AND_NAME - 2)?;
+            let end = slashes.next().unwrap_or(path.len());
+            (end, path.len().min(end + 1))
+        }
+    };
+    Some(Split {
+        repository: &path[..end],
+        directory: &path[start..],
+        marked: marked.is_some(),
+    })
+}
+
+/// The rest of a text that begins with a prefix, whatever the case of its letters.
+fn without_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let head = text.get(..prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
+}

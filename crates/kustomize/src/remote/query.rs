@@ -1,0 +1,111 @@
+//! The query of a repository's URL, as Go's `url.ParseQuery` and kustomize read it.
+
+use std::time::Duration;
+
+/// What the real tool gives a clone.
+const TIMEOUT: Duration = Duration::from_secs(27);
+const KNOWN: [&str; 4] = ["ref", "version", "timeout", "submodules"];
+
+pub(super) struct Query {
+    pub(super) reference: String,
+    pub(super) timeout: Duration,
+    pub(super) submodules: bool,
+    /// Whether it says anything of these.
+    pub(super) known: bool,
+}
+
+/// A query that is malformed anywhere says nothing at all.
+pub(super) fn parse(text: &str) -> Query {
+    let pairs = pairs(text).unwrap_or_default();
+    let first = |name: &str| {
+        let found = pairs.iter().find(|(key, _)| key == name);
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    };
+    Query {
+        reference: first("ref").or(first("version")).unwrap_or_default().to_owned(),
+        timeout: first("timeout").and_then(timeout).unwrap_or(TIMEOUT),
+        submodules: first("submodules").and_then(boolean).unwrap_or(true),
+        known: KNOWN.into_iter().any(|name| first(name).is_some()),
+    }
+}
+
+/// Whether a query holds nothing but what this grammar knows, so that it can be shown.
+pub(super) fn is_harmless(text: &str) -> bool {
+    let harmless = |pairs: Vec<(String, String)>| {
+        !pairs.is_empty() && pairs.iter().all(|(key, _)| KNOWN.contains(&key.as_str()))
+    };
+    pairs(text).is_some_and(harmless)
+}
+
+/// `None` for a malformed one.
+fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (!pair.contains(';')).then_some(())?;
+            Some((decoded(key)?, decoded(value)?))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                let (high, low) = (digit()?, digit()?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Whole seconds, or a duration as Go writes it; none of nothing and less.
+fn timeout(text: &str) -> Option<Duration> {
+    let duration = match text.parse::<i64>() {
+        Ok(seconds) => Duration::from_secs(u64::try_from(seconds).ok()?),
+        Err(_) => go_duration(text)?,
+    };
+    (!duration.is_zero()).then_some(duration)
+}
+
+fn go_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        seconds += number
+            * match &rest[..end] {
+                "ns" => 1e-9,
+                "us" | "µs" | "μs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                _ => return None,
+            };
+        rest = &rest[end..];
+    }
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
