@@ -402,9 +402,12 @@ impl Build<'_, '_> {
             replicas::apply(resources, replica, &tables.replicas).map_err(at(place))?;
             tracker.note(resources, "ReplicaCountTransformer");
         }
-        for (index, image) in fields.images.iter().enumerate() {
-            let place = kustomization.item("images", index);
-            images::apply(resources, image, &tables.images).map_err(at(place))?;
+        if !fields.images.is_empty() {
+            // what an image can be found wrong for, the first entry finds
+            let place = kustomization.item("images", 0);
+            images::apply(resources, &fields.images, &tables.images).map_err(at(place))?;
+        }
+        for _ in &fields.images {
             tracker.note(resources, "ImageTagTransformer");
         }
         if !fields.replacements.is_empty() {

@@ -3,7 +3,7 @@
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem};
 use crate::field_path;
-use crate::field_spec::{Creates, FieldSpec};
+use crate::field_spec::{Creates, FieldSpec, Selection};
 use crate::kustomization::Variable;
 use crate::resource::{Resource, split_api_version};
 use crate::schema::Schema;
@@ -117,9 +117,10 @@ pub(crate) fn resolve(
         let holder = holders.get(variable.name.as_str()).copied();
         values.insert(variable.name.as_str(), value_of(variable, holder)?);
     }
+    let selection = Selection::new(specs);
     for resource in resources.items_mut() {
-        for spec in specs {
-            spec.visit(resource, Creates::Nothing, &mut |value| expand(value, &values))?;
+        for spec in selection.of(resource) {
+            spec.visit_any(resource, Creates::Nothing, &mut |value| expand(value, &values))?;
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ use crate::error::{Fault, FieldProblem, node_kind};
 use crate::kustomization::FieldSpecField;
 use crate::resource::{Resource, split_api_version};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// One field of one or more kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,6 +90,43 @@ impl FieldSpec {
             id: resource.id().to_string(),
             problem,
         })
+    }
+}
+
+/// Specifications, found by what an object is instead of asking each.
+#[derive(Debug)]
+pub(crate) struct Selection<'s> {
+    /// By kind; those for all kinds stand in every list, in their order.
+    by_kind: HashMap<&'s str, Vec<&'s FieldSpec>>,
+    for_all: Vec<&'s FieldSpec>,
+}
+
+impl<'s> Selection<'s> {
+    pub(crate) fn new(specs: &'s [FieldSpec]) -> Self {
+        let mut by_kind: HashMap<&str, Vec<&FieldSpec>> = HashMap::new();
+        for spec in specs {
+            by_kind.entry(&spec.kind).or_default();
+        }
+        for spec in specs {
+            if spec.kind.is_empty() {
+                by_kind.values_mut().for_each(|list| list.push(spec));
+            } else {
+                by_kind.entry(&spec.kind).or_default().push(spec);
+            }
+        }
+        Self {
+            for_all: by_kind.remove("").unwrap_or_default(),
+            by_kind,
+        }
+    }
+
+    /// Those that select an object.
+    pub(crate) fn of(&self, resource: &Resource) -> Vec<&'s FieldSpec> {
+        let kind = resource.kind();
+        let (group, version) = resource.group_version();
+        let listed = self.by_kind.get(kind).unwrap_or(&self.for_all);
+        let selected = listed.iter().filter(|spec| spec.selects(group, version, kind));
+        selected.copied().collect()
     }
 }
 

@@ -202,7 +202,7 @@ fn run(
             pipeline::add_hashes(resources, schema);
             Ok(())
         }
-        "ImageTagTransformer" => images::apply(resources, &fields.image_tag, &specs),
+        "ImageTagTransformer" => images::apply(resources, std::slice::from_ref(&fields.image_tag), &specs),
         "ReplicaCountTransformer" => replicas::apply(resources, &fields.replica, &specs),
         "NamespaceTransformer" => match subjects(&fields.set_role_binding_subjects) {
             Err(fault) => Err(fault),

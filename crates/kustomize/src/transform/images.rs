@@ -2,35 +2,55 @@
 
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
-use crate::field_spec::{Creates, FieldSpec};
+use crate::field_spec::{Creates, FieldSpec, Selection};
 use crate::kustomization::Image;
-use crate::resource::scalar_text;
+use crate::resource::{Resource, scalar_text};
 use regex::Regex;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// An entry of `images`, made ready.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     image: &'a Image,
-    /// `None` if the name makes no expression: then nothing matches, as upstream has it.
-    pattern: Option<Regex>,
+    name: Name<'a>,
+}
+
+/// What an entry's name matches.
+#[derive(Debug)]
+enum Name<'a> {
+    /// One of plain characters and dots, which match anything.
+    Plain(&'a str),
+    Expression(Regex),
+    /// One that makes no expression: then nothing matches, as upstream has it.
+    Nothing,
 }
 
 impl<'a> Change<'a> {
     pub(crate) fn new(image: &'a Image) -> Self {
-        let pattern = Regex::new(&format!(
-            "^{}(:[a-zA-Z0-9_.{{}}-]*)?(@[a-zA-Z0-9]+([.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{{}}-]*)?$",
-            image.name
-        ));
-        Self {
-            image,
-            pattern: pattern.ok(),
+        let plain = image
+            .name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte));
+        let name = if plain {
+            Name::Plain(&image.name)
+        } else {
+            expression(&image.name).map_or(Name::Nothing, Name::Expression)
+        };
+        Self { image, name }
+    }
+
+    fn means(&self, image: &str) -> bool {
+        match &self.name {
+            Name::Plain(name) => after_name(image, name).is_some_and(is_tag_and_digest),
+            Name::Expression(pattern) => pattern.is_match(image),
+            Name::Nothing => false,
         }
     }
 
     /// The changed form of an image, `None` if it is not meant.
     fn changed(&self, image: &str) -> Option<String> {
-        if !self.pattern.as_ref()?.is_match(image) {
+        if !self.means(image) {
             return None;
         }
         let (name, tag, digest) = split(image);
@@ -59,57 +79,175 @@ impl<'a> Change<'a> {
     }
 
     fn set(&self, value: &mut Value) -> Result<(), FieldProblem> {
-        let Some(text) = scalar_text(value) else {
-            return Err(FieldProblem::NotScalar(node_kind(value)));
-        };
-        if let Some(changed) = self.changed(&text) {
+        if let Some(changed) = self.changed(&text_of(value)?) {
             *value = changed.into();
         }
         Ok(())
     }
+}
 
-    /// The legacy scan: `image` under any list named `containers` or `initContainers`.
-    fn scan(&self, value: &mut Value) -> Result<(), FieldProblem> {
-        match value {
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.scan(item)),
-            Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| {
-                self.scan(value)?;
-                match value {
-                    Value::Array(items) if key == "containers" || key == "initContainers" => items
-                        .iter_mut()
-                        .filter_map(|item| item.get_mut("image"))
-                        .filter(|image| !image.is_null())
-                        .try_for_each(|image| self.set(image)),
-                    _ => Ok(()),
-                }
-            }),
-            _ => Ok(()),
+fn expression(name: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&format!(
+        "^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@[a-zA-Z0-9]+([.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{{}}-]*)?$"
+    ))
+}
+
+fn text_of(value: &Value) -> Result<String, FieldProblem> {
+    scalar_text(value).ok_or_else(|| FieldProblem::NotScalar(node_kind(value)))
+}
+
+/// What follows the name in an image; `None` if it begins with another one.
+fn after_name<'i>(image: &'i str, name: &str) -> Option<&'i str> {
+    let mut rest = image.chars();
+    for wanted in name.chars() {
+        let found = rest.next()?;
+        if found != wanted && (wanted != '.' || found == '\n') {
+            return None;
         }
+    }
+    Some(rest.as_str())
+}
+
+/// Whether it is `(:TAG)?(@ALGORITHM:DIGEST)?`.
+fn is_tag_and_digest(text: &str) -> bool {
+    let is_word = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.{}-".contains(&byte))
+    };
+    let (tag, digest) = match text.split_once('@') {
+        Some((tag, digest)) => (tag, Some(digest)),
+        None => (text, None),
+    };
+    let tag_is_sound = tag.is_empty() || tag.strip_prefix(':').is_some_and(is_word);
+    let digest_is_sound = digest.is_none_or(|digest| {
+        digest.split_once(':').is_some_and(|(algorithm, hash)| {
+            let parts = algorithm.split(['.', '+', '_', '-']);
+            is_word(hash)
+                && parts
+                    .into_iter()
+                    .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        })
+    });
+    tag_is_sound && digest_is_sound
+}
+
+/// The entries of a list, found by how the names they mean end.
+struct Changes<'a> {
+    list: Vec<Change<'a>>,
+    /// Entries by the last segment of their names, where that is plain.
+    by_end: HashMap<&'a str, Vec<usize>>,
+    /// All others.
+    rest: Vec<usize>,
+}
+
+impl<'a> Changes<'a> {
+    fn new(images: &'a [Image]) -> Self {
+        let list: Vec<Change<'a>> = images.iter().map(Change::new).collect();
+        let (mut by_end, mut rest) = (HashMap::<_, Vec<usize>>::new(), Vec::new());
+        for (at, change) in list.iter().enumerate() {
+            match change.name {
+                Name::Plain(name) if !end_of(name).contains(['.', ':']) => {
+                    by_end.entry(end_of(name)).or_default().push(at);
+                }
+                Name::Plain(_) | Name::Expression(_) => rest.push(at),
+                Name::Nothing => {}
+            }
+        }
+        Self { list, by_end, rest }
+    }
+
+    /// The first entry from `from` on that means one of these images.
+    fn next(&self, images: &[String], from: usize) -> Option<usize> {
+        let first = |image: &String| {
+            let end = end_of(image);
+            let end = &end[..end.find([':', '@']).unwrap_or(end.len())];
+            let named = self.by_end.get(end).map_or(&[][..], Vec::as_slice);
+            [named, &self.rest]
+                .into_iter()
+                .filter_map(|places| {
+                    let later = &places[places.partition_point(|at| *at < from)..];
+                    later.iter().copied().find(|at| self.list[*at].means(image))
+                })
+                .min()
+        };
+        images.iter().filter_map(first).min()
     }
 }
 
-/// Changes all images the entry means, in everything but definitions.
-pub(crate) fn apply(resources: &mut Collection, image: &Image, specs: &[FieldSpec]) -> Result<(), Fault> {
-    let change = Change::new(image);
+/// What follows the last slash.
+fn end_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, end)| end)
+}
+
+/// Changes all images the entries mean, one entry after the other, in everything but definitions.
+pub(crate) fn apply(resources: &mut Collection, images: &[Image], specs: &[FieldSpec]) -> Result<(), Fault> {
+    let changes = Changes::new(images);
+    let selection = Selection::new(specs);
     for resource in resources.contents_mut() {
         if resource.kind() == "CustomResourceDefinition" {
             continue;
         }
-        let scanned = resource
-            .object
-            .0
-            .values_mut()
-            .try_for_each(|value| change.scan(value));
-        scanned.map_err(|problem| Fault::Field {
-            path: "image".to_owned(),
-            id: resource.id().to_string(),
-            problem,
-        })?;
-        for spec in specs {
-            spec.visit(resource, Creates::Nothing, &mut |value| change.set(value))?;
+        let specs = selection.of(resource);
+        let mut from = 0;
+        // an entry may change an image into what a later one means
+        while from < images.len() {
+            let mut found = Vec::new();
+            visit(resource, &specs, &mut |value| {
+                found.push(text_of(value)?);
+                Ok(())
+            })?;
+            let Some(at) = changes.next(&found, from) else {
+                break;
+            };
+            visit(resource, &specs, &mut |value| changes.list[at].set(value))?;
+            from = at + 1;
         }
     }
     Ok(())
+}
+
+/// Calls `set` for every image of a resource; for those that both the scan and a specification find,
+/// more than once.
+fn visit(
+    resource: &mut Resource,
+    specs: &[&FieldSpec],
+    set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+) -> Result<(), Fault> {
+    let scanned = resource
+        .object
+        .0
+        .values_mut()
+        .try_for_each(|value| scan(value, set));
+    scanned.map_err(|problem| Fault::Field {
+        path: "image".to_owned(),
+        id: resource.id().to_string(),
+        problem,
+    })?;
+    specs
+        .iter()
+        .try_for_each(|spec| spec.visit_any(resource, Creates::Nothing, set))
+}
+
+/// The legacy scan: `image` under any list named `containers` or `initContainers`.
+fn scan(
+    value: &mut Value,
+    set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+) -> Result<(), FieldProblem> {
+    match value {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| scan(item, set)),
+        Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| {
+            scan(value, set)?;
+            match value {
+                Value::Array(items) if key == "containers" || key == "initContainers" => items
+                    .iter_mut()
+                    .filter_map(|item| item.get_mut("image"))
+                    .filter(|image| !image.is_null())
+                    .try_for_each(&mut *set),
+                _ => Ok(()),
+            }
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Name, tag and digest of an image. A colon before the first slash is a port's.
@@ -128,6 +266,7 @@ fn split(image: &str) -> (&str, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn an_entry_changes_what_it_names() {
@@ -171,5 +310,82 @@ mod tests {
                 "{image} {change:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_plain_name_matches_what_its_expression_does() {
+        let names = ["", "nginx", "r:5000/a", "x.y/a.b", "a:1", "a/b-c_d"];
+        let images = [
+            "",
+            ":1",
+            "nginx",
+            "nginx:",
+            "nginx:1@sha256:ab",
+            "nginx@sha256:",
+            "nginx@sha256",
+            "nginx@a.-b:c",
+            "nginx:1@a+b:c",
+            "nginx:1:2",
+            "nginx:{x}",
+            "nginx/x",
+            "r:5000/a:1",
+            "x.y/a.b",
+            "x/y/a/b:2",
+            "x\ny/a.b",
+            "xéy/a.b",
+            "a:1",
+            "a:1:2",
+            "a/b-c_d@x:y",
+        ];
+        for name in names {
+            let image = Image {
+                name: name.to_owned(),
+                new_name: "new".to_owned(),
+                ..Image::default()
+            };
+            let plain = Change::new(&image);
+            assert!(matches!(plain.name, Name::Plain(_)), "{name}");
+            let expression = Change {
+                image: &image,
+                name: Name::Expression(expression(name).unwrap()),
+            };
+            let list = Changes::new(std::slice::from_ref(&image));
+            for image in images {
+                assert_eq!(plain.means(image), expression.means(image), "{name} {image}");
+                assert_eq!(
+                    list.next(&[image.to_owned()], 0).is_some(),
+                    plain.means(image),
+                    "{name} {image}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn entries_follow_one_another() {
+        let entry = |name: &str, new_name: &str| Image {
+            name: name.to_owned(),
+            new_name: new_name.to_owned(),
+            ..Image::default()
+        };
+        let images = [
+            entry("c", "d"),
+            entry("a", "b"),
+            entry("b.*", "c"),
+            entry("c", "e"),
+            entry("a", "f"),
+        ];
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "a:1"}, {"image": "x"}]}});
+        let Value::Object(pod) = pod else {
+            panic!("no object");
+        };
+        let mut resources = Collection::default();
+        let schema = crate::schema::Schema::built_in();
+        resources
+            .append(Resource::new(pod, crate::Origin::default()), schema)
+            .unwrap();
+        apply(&mut resources, &images, &[]).unwrap();
+        let containers = &resources.items()[0].object.0["spec"]["containers"];
+        assert_eq!(*containers, json!([{"image": "e:1"}, {"image": "x"}]));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::collection::Collection;
 use crate::error::Fault;
-use crate::field_spec::{Creates, FieldSpec, Tables, merge, set_entry};
+use crate::field_spec::{Creates, FieldSpec, Selection, Tables, merge, set_entry};
 use crate::kustomization::LabelField;
 use std::collections::BTreeMap;
 
@@ -15,9 +15,10 @@ pub(crate) fn apply(
     if entries.is_empty() {
         return Ok(());
     }
+    let selection = Selection::new(specs);
     for resource in resources.contents_mut() {
-        for spec in specs {
-            spec.visit(resource, Creates::Map, &mut |value| {
+        for spec in selection.of(resource) {
+            spec.visit_any(resource, Creates::Map, &mut |value| {
                 entries
                     .iter()
                     .try_for_each(|(key, text)| set_entry(value, key, text))

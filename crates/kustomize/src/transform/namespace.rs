@@ -2,7 +2,7 @@
 
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
-use crate::field_spec::{Creates, FieldSpec, set_scalar};
+use crate::field_spec::{Creates, FieldSpec, Selection, set_scalar};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use serde_json::Value;
@@ -39,13 +39,14 @@ impl Namespace<'_> {
     ) -> Result<(), Fault> {
         let items = resources.items_mut();
         let mut places = Places::of(items, schema);
+        let selection = Selection::new(specs);
         for at in 0..items.len() {
             let resource = &mut items[at];
             let before = places.hash(resource, schema);
             resource.remember(schema);
             self.set_own(resource, schema)?;
             self.set_subjects(resource)?;
-            self.set_fields(resource, specs)?;
+            self.set_fields(resource, &selection)?;
             let after = places.hash(resource, schema);
             if after != before && places.moved(before, after) && several(items, at, schema) {
                 return Err(Fault::NamespaceConflict {
@@ -112,17 +113,17 @@ impl Namespace<'_> {
         Ok(())
     }
 
-    fn set_fields(&self, resource: &mut Resource, specs: &[FieldSpec]) -> Result<(), Fault> {
+    fn set_fields(&self, resource: &mut Resource, selection: &Selection<'_>) -> Result<(), Fault> {
         let core = resource.object.api_version() == "v1";
         let binding = is_role_binding(resource);
-        for spec in specs {
+        for spec in selection.of(resource) {
             let skipped = spec.path == "metadata/namespace"
                 || spec.path == "metadata/name" && !core
                 || binding && spec.path == "subjects/namespace";
             if skipped {
                 continue;
             }
-            spec.visit(resource, Creates::Scalar, &mut |value| {
+            spec.visit_any(resource, Creates::Scalar, &mut |value| {
                 if self.unset_only && !is_empty(value) {
                     return Ok(());
                 }
