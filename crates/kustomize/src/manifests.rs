@@ -20,6 +20,7 @@ const INTERNAL: &str = "internal.config.kubernetes.io/";
 pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml12,
+        rewrite_folded: true,
         ..Options::default()
     };
     let documents = spelling::load(text, path, &options)?;

@@ -1,5 +1,6 @@
 //! The loader.
 
+use super::fold;
 use super::resolve::{Dialect, Resolved, resolve, to_value};
 use base64::Engine as _;
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
@@ -20,6 +21,9 @@ pub struct Options {
     pub duplicates: Duplicates,
     /// Whether to record where each value stands.
     pub spans: bool,
+    /// Whether folded texts (`>`) are to be as go-yaml v3 leaves them, which writes and reads
+    /// them once more and adds breaks to some.
+    pub rewrite_folded: bool,
     /// The longest input, in bytes.
     pub bytes_max: usize,
     /// The deepest nesting.
@@ -31,12 +35,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// YAML 1.1, duplicates refused, no spans, 16 MiB, 200 levels, a million nodes, 10,000 documents.
+    /// YAML 1.1, duplicates refused, no spans, texts as written, 16 MiB, 200 levels, a million nodes, 10,000 documents.
     fn default() -> Self {
         Self {
             dialect: Dialect::Yaml11,
             duplicates: Duplicates::Refuse,
             spans: false,
+            rewrite_folded: false,
             bytes_max: 16 << 20,
             depth_max: 200,
             nodes_max: 1_000_000,
@@ -272,6 +277,12 @@ impl Loader<'_> {
                     style == ScalarStyle::Plain && span.byte_range().is_none_or(|range| range.is_empty());
                 let text = if absent { Cow::Borrowed("") } else { text };
                 let text = self.without_invented_break(text, style, span);
+                let text = match style {
+                    ScalarStyle::Folded if self.options.rewrite_folded => {
+                        fold::written_and_read(&text).map_or(text, Cow::Owned)
+                    }
+                    _ => text,
+                };
                 if self.frames.is_empty() && absent && tag.is_none() && anchor == 0 {
                     return Ok(());
                 }

@@ -11,6 +11,7 @@
 //! themselves, and input beyond the limits in [`Options`]. Comments are not kept.
 
 mod emit;
+mod fold;
 mod load;
 mod resolve;
 
