@@ -186,8 +186,8 @@ fn settle_annotations(resource: &mut Resource) {
         for value in annotations.values_mut() {
             match value {
                 Value::Null => *value = "null".into(),
-                Value::Bool(_) | Value::Number(_) => *value = scalar_text(value).unwrap_or_default().into(),
-                Value::String(_) | Value::Array(_) | Value::Object(_) => {}
+                Value::String(_) => {}
+                value => *value = scalar_text(value).unwrap_or_default().into(),
             }
         }
         if !annotations.is_empty() {

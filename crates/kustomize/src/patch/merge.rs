@@ -15,11 +15,19 @@ use std::collections::HashSet;
 const DIRECTIVE: &str = "$patch";
 
 /// Merges `patch` into `target`; `None` if nothing remains.
+///
+/// A patch that is to replace the whole object does nothing: upstream replaces a copy.
 pub(super) fn merge(
     target: Map<String, Value>,
     patch: Map<String, Value>,
     schema: &Schema,
 ) -> Result<Option<Value>, MergeFault> {
+    if patch
+        .get(DIRECTIVE)
+        .is_some_and(|directive| directive == "replace")
+    {
+        return Ok(Some(Value::Object(target)));
+    }
     let mut merger = Merger {
         path: Vec::new(),
         schema,
@@ -111,7 +119,7 @@ impl<'s> Merger<'s> {
     fn both(&mut self, dest: Value, patch: Value, field: FieldType<'s>) -> Result<Option<Value>, MergeFault> {
         match (dest, patch) {
             (_, Value::Null) => Ok(None),
-            (Value::Null, patch) => self.absorb(patch, field),
+            (Value::Null, patch) => self.absorb(patch, field, Depth::Top),
             (Value::Object(dest), Value::Object(patch)) => self.maps(dest, patch, field),
             (Value::Array(dest), Value::Array(patch)) => match field {
                 FieldType::MergingList(items, keys) => self.lists(dest, patch, items, keys),
@@ -154,7 +162,7 @@ impl<'s> Merger<'s> {
             let field = of(field, &key);
             let merged = match dest.remove(&key) {
                 Some(current) => self.both(current, value, field)?,
-                None => self.absorb(value, field)?,
+                None => self.absorb(value, field, Depth::Top)?,
             };
             if let Some(merged) = merged.filter(|value| !value.is_null()) {
                 dest.insert(key, merged);
@@ -197,7 +205,12 @@ impl<'s> Merger<'s> {
     }
 
     /// A value the target does not have: merged with itself.
-    fn absorb(&mut self, value: Value, field: FieldType<'s>) -> Result<Option<Value>, MergeFault> {
+    fn absorb(
+        &mut self,
+        value: Value,
+        field: FieldType<'s>,
+        depth: Depth,
+    ) -> Result<Option<Value>, MergeFault> {
         match value {
             Value::Null => Ok(None),
             Value::Object(mut map) => match map_directive(&mut map)? {
@@ -206,7 +219,7 @@ impl<'s> Merger<'s> {
             },
             Value::Array(mut list) => match field {
                 FieldType::MergingList(items, keys) => {
-                    if list_directive(&mut list)? == Directive::Delete {
+                    if depth == Depth::Below && list_directive(&mut list)? == Directive::Delete {
                         return Ok(None);
                     }
                     self.absorb_list(list, items, keys)
@@ -225,7 +238,7 @@ impl<'s> Merger<'s> {
         let mut absorbed = Map::new();
         for (key, value) in map {
             self.path.push(key.clone());
-            if let Some(value) = self.absorb(value, of(field, &key))? {
+            if let Some(value) = self.absorb(value, of(field, &key), Depth::Below)? {
                 absorbed.insert(key, value);
             }
             self.path.pop();
@@ -239,12 +252,11 @@ impl<'s> Merger<'s> {
         items: Option<Node<'s>>,
         keys: &[String],
     ) -> Result<Option<Value>, MergeFault> {
-        let field = items.map_or(FieldType::Unknown, FieldType::Object);
-        let mut absorbed = Vec::with_capacity(list.len());
-        for item in list {
-            absorbed.extend(self.absorb(item, field)?);
+        if keys.is_empty() {
+            return Ok(Some(Value::Array(union(Vec::new(), list))));
         }
-        self.lists(absorbed, Vec::new(), None, keys)
+        let field = items.map_or(FieldType::Unknown, FieldType::Object);
+        self.keyed(list, None, field, keys).map(Some)
     }
 
     fn lists(
@@ -266,7 +278,7 @@ impl<'s> Merger<'s> {
             return self.settle_items(dest, items).map(Some);
         }
         let field = items.map_or(FieldType::Unknown, FieldType::Object);
-        self.keyed(dest, &patch, field, keys).map(Some)
+        self.keyed(dest, Some(patch), field, keys).map(Some)
     }
 
     fn settle_items(&mut self, mut list: Vec<Value>, items: Option<Node<'s>>) -> Result<Value, MergeFault> {
@@ -278,57 +290,89 @@ impl<'s> Merger<'s> {
         Ok(Value::Array(list))
     }
 
-    /// Merges lists of maps that are told apart by `keys`.
+    /// Merges lists of maps that are told apart by `keys`. Without a patch the list is merged with
+    /// itself.
+    ///
+    /// Items may be met more than once, when some lack keys: what was done to them by then stays
+    /// done, on both sides.
     fn keyed(
         &mut self,
         mut dest: Vec<Value>,
-        patch: &[Value],
+        mut patch: Option<Vec<Value>>,
         field: FieldType<'s>,
         keys: &[String],
     ) -> Result<Value, MergeFault> {
-        let identities = identities(patch, &dest, keys);
+        let patch_is_itself = patch.is_none();
+        let identities = identities(patch.as_deref().unwrap_or_default(), &dest, keys);
         let valid: Vec<usize> = valid_keys(&identities, keys.len());
         let keys: Vec<&str> = valid.iter().map(|at| keys[*at].as_str()).collect();
-        let mut merged: Vec<Value> = Vec::with_capacity(dest.len() + patch.len());
+        let mut merged: Vec<Value> = Vec::with_capacity(identities.len());
         for identity in &identities {
             let values: Vec<&str> = valid.iter().map(|at| identity[*at].as_str()).collect();
-            let in_dest = dest.iter().position(|item| fits(item, &keys, &values));
-            let current = in_dest.map(|at| dest[at].clone());
-            let change = patch.iter().find(|item| fits(item, &keys, &values)).cloned();
+            let find = |list: &[Value]| list.iter().position(|item| fits(item, &keys, &values));
+            let in_dest = find(&dest);
+            let in_patch = patch.as_deref().and_then(find);
+            let change = patch.as_mut().zip(in_patch).map(|(patch, at)| &mut patch[at]);
             let replaces = change
                 .as_ref()
-                .and_then(|change| change.get(DIRECTIVE))
-                .is_some_and(|directive| directive == "replace");
-            let value = match (current, change) {
-                (Some(current), Some(change)) => self.both(current, change, field)?,
-                (Some(mut current), None) => {
+                .is_some_and(|change| change[DIRECTIVE] == "replace");
+            let value = match (in_dest, &change) {
+                (Some(at), _) if patch_is_itself => self.absorb(dest[at].clone(), field, Depth::Below)?,
+                (Some(at), Some(change)) => self.both(dest[at].clone(), Value::clone(change), field)?,
+                (Some(at), None) => {
+                    let mut current = dest[at].clone();
                     self.settle(&mut current, field)?;
                     Some(current)
                 }
-                (None, Some(change)) => self.absorb(change, field)?,
+                (None, Some(change)) => self.absorb(Value::clone(change), field, Depth::Top)?,
                 (None, None) => None,
             };
             let empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
             let Some(mut value) = value.filter(|value| !empty(value)) else {
+                let met = match in_dest {
+                    Some(at) if patch_is_itself => Some(&mut dest[at]),
+                    _ => change,
+                };
+                if let Some(Value::Object(met)) = met {
+                    met.remove(DIRECTIVE);
+                }
                 set(&mut dest, None, &keys, &values);
                 continue;
             };
-            if let Value::Object(map) = &mut value {
-                for (key, text) in keys.iter().zip(&values) {
-                    if !text.is_empty() && !map.contains_key(*key) {
-                        map.insert((*key).to_owned(), plain(text));
-                    }
-                }
-            }
+            name(&mut value, &keys, &values);
             if let Some(at) = in_dest
                 && !replaces
             {
                 dest[at] = value.clone();
             }
+            match (change, in_dest) {
+                (Some(change), None) => *change = value.clone(),
+                (Some(Value::Object(change)), Some(_)) => drop(change.remove(DIRECTIVE)),
+                _ => {}
+            }
             set(&mut merged, Some(value), &keys, &values);
         }
         append(&mut merged, dest, &keys);
         Ok(Value::Array(merged))
+    }
+}
+
+/// Whether a value that the target lacks is new to it, or part of one that is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Top,
+    Below,
+}
+
+/// Sees to it that an item has its keys.
+fn name(item: &mut Value, keys: &[&str], values: &[&str]) {
+    let Value::Object(map) = item else {
+        return;
+    };
+    for (key, text) in keys.iter().zip(values) {
+        if !text.is_empty() && !map.contains_key(*key) {
+            map.insert((*key).to_owned(), plain(text));
+        }
     }
 }
 
@@ -364,7 +408,8 @@ fn list_directive(list: &mut Vec<Value>) -> Result<Directive, MergeFault> {
     }
     let text = item.get(DIRECTIVE).and_then(scalar_text).unwrap_or_default();
     let directive = named(&text)?;
-    list.retain(|item| item.get(DIRECTIVE).and_then(scalar_text).as_ref() != Some(&text));
+    let empty = |item: &Value| item.is_null() || item.as_object().is_some_and(Map::is_empty);
+    list.retain(|item| !empty(item) && item.get(DIRECTIVE).and_then(scalar_text).as_ref() != Some(&text));
     Ok(directive)
 }
 
@@ -416,8 +461,10 @@ fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<Strin
     }
     if keys.len() > 1 {
         for left in 0..all.len() {
+            // as it was before it met the others
+            let one = all[left].clone();
             for right in 0..all.len() {
-                if let Some(both) = complete(&all[left], &all[right]) {
+                if let Some(both) = complete(&one, &all[right]) {
                     all[left].clone_from(&both);
                     all[right] = both;
                 }
@@ -468,11 +515,19 @@ fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
             })
 }
 
-/// Whether a map's field has this text; empty matches any that is not null.
+/// The text upstream sees in a key's value.
+fn key_text(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        value => scalar_text(value).unwrap_or_default(),
+    }
+}
+
+/// Whether a map's field has this text; empty matches any.
 fn has(item: &Value, key: &str, text: &str) -> bool {
     match item.get(key) {
-        None | Some(Value::Null) => false,
-        Some(value) => text.is_empty() || scalar_text(value).is_some_and(|found| found == text),
+        None => false,
+        Some(value) => text.is_empty() || key_text(value) == text,
     }
 }
 
@@ -512,8 +567,8 @@ fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
         let mut values = Vec::with_capacity(keys.len());
         for key in keys {
             match item.get(*key) {
-                None | Some(Value::Null) => merged.push(item.clone()),
-                Some(value) => values.push(scalar_text(value).unwrap_or_default()),
+                None => merged.push(item.clone()),
+                Some(value) => values.push(key_text(value)),
             }
         }
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -528,4 +583,51 @@ fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
 fn plain(text: &str) -> Value {
     text.parse::<i64>()
         .map_or_else(|_| Value::from(text), Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equate_manifest::yaml::{self, Options};
+
+    /// Expectations are the real tool's, found by `cargo xtask property`.
+    #[test]
+    fn quirks_of_lists() {
+        let check = |target: &str, patch: &str, expected: &str| {
+            let read = |text: &str| {
+                let head = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: ";
+                let documents = yaml::load(&format!("{head}{text}}}}}}}"), &Options::default()).unwrap();
+                match documents.into_iter().next().unwrap().value {
+                    Value::Object(map) => map,
+                    other => panic!("{other}"),
+                }
+            };
+            let merged = merge(read(target), read(patch), Schema::built_in()).unwrap();
+            assert_eq!(merged, Some(read(expected).into()), "{target} + {patch}");
+        };
+        // an item without its key leaves nothing but itself
+        check(
+            "{}",
+            "{containers: [{name: a}, {image: x}]}",
+            "{containers: [{image: x}]}",
+        );
+        // a deleted item takes others of its key with it
+        check(
+            "{hostAliases: []}",
+            "{hostAliases: [{$patch: delete, ip: x}, {ip: x}]}",
+            "{hostAliases: []}",
+        );
+        // directives of a list that is new stay in it
+        check(
+            "{}",
+            "{imagePullSecrets: [{$patch: replace}]}",
+            "{imagePullSecrets: [{$patch: replace}]}",
+        );
+        // ports that lack their protocol are those that have one
+        check(
+            "{containers: [{name: b, ports: [{containerPort: 8080}]}]}",
+            "{containers: [{name: b, ports: [{hostPort: 80}, {containerPort: 80}]}]}",
+            "{containers: [{name: b, ports: [{containerPort: 8080}, {containerPort: 80}]}]}",
+        );
+    }
 }

@@ -7,7 +7,7 @@ use crate::error::{BuildError, Fault, Place};
 use crate::kustomization::{Patch, Selector};
 use crate::loader::{Loader, at};
 use crate::manifests;
-use crate::resource::Resource;
+use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use crate::selector::Matcher;
 use equate_manifest::patch::json;
@@ -239,6 +239,7 @@ pub(crate) fn strategic_by_selector(
     target: &Matcher,
     schema: &Schema,
 ) -> Result<(), Fault> {
+    let patch = with_texts(patch);
     let mut gone = Vec::new();
     for at in resources.candidates(target) {
         let resource = resources.at(at);
@@ -256,6 +257,34 @@ pub(crate) fn strategic_by_selector(
     }
     resources.remove(&gone);
     Ok(())
+}
+
+/// A patch as upstream has it when it is for a selector: its labels and annotations are texts, so
+/// that a null among them is the text `null` and takes nothing away, and without any they are not
+/// mentioned.
+fn with_texts(patch: &Resource) -> Resource {
+    let mut patch = patch.clone();
+    let blanks = std::mem::take(&mut patch.blanks);
+    for field in ["labels", "annotations"] {
+        let metadata = patch.metadata_mut();
+        let Some(Value::Object(texts)) = metadata.get_mut(field).filter(|value| !is_empty(value)) else {
+            metadata.remove(field);
+            continue;
+        };
+        for (key, value) in texts {
+            let blank = || blanks.iter().any(|blank| blank[..] == ["metadata", field, key]);
+            *value = match &*value {
+                Value::Null if blank() => String::new().into(),
+                Value::Null => "null".into(),
+                value => scalar_text(value).unwrap_or_default().into(),
+            };
+        }
+    }
+    patch
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_none_or(Map::is_empty)
 }
 
 /// Merges a patch into the resource at `at`; false if nothing is left of it.
