@@ -8,4 +8,5 @@ mod flux;
 mod inputs;
 mod memory;
 mod remote;
+mod property;
 mod vectors;

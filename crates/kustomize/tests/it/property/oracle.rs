@@ -1,0 +1,87 @@
+//! The real tool, behind a pipe: see `crates/xtask/peers/kustomize_oracle.py`.
+
+use super::{Files, Outcome};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Names the driver and the library, as `cargo xtask property` does.
+const VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
+
+/// The process, and where cases are written for it.
+#[derive(Debug)]
+pub(super) struct Oracle {
+    command: Vec<String>,
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    folder: PathBuf,
+}
+
+impl Oracle {
+    /// `None` where there is no real tool.
+    pub(super) fn from_environment() -> Option<Self> {
+        let command = std::env::var(VARIABLE).ok()?;
+        let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        let folder = std::env::temp_dir().join(format!("equate-property-{}", std::process::id()));
+        Some(Self::start(command, folder))
+    }
+
+    fn start(command: Vec<String>, folder: PathBuf) -> Self {
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self {
+            command,
+            child,
+            stdin,
+            stdout,
+            folder,
+        }
+    }
+
+    /// What the real tool makes of the files; `None` if it dies of them, and another is started.
+    pub(super) fn build(&mut self, files: &Files) -> Option<Outcome> {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder).unwrap();
+        }
+        for (path, text) in &files.0 {
+            let path = self.folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let request = json!({
+            "path": self.folder.join("top"),
+            "options": {"reorder": "none", "load_restrictions": 0},
+        });
+        writeln!(self.stdin, "{request}").unwrap();
+        let mut line = String::new();
+        if self.stdout.read_line(&mut line).unwrap() == 0 {
+            self.child.wait().unwrap();
+            *self = Self::start(self.command.clone(), self.folder.clone());
+            return None;
+        }
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        Some(match answer["output"].as_str() {
+            Some(text) => Ok(text.to_owned()),
+            None => Err(answer["error"].as_str().unwrap().to_owned()),
+        })
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        // what cannot be removed or ended is the machine's to clean up
+        drop(fs::remove_dir_all(&self.folder));
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
