@@ -6,7 +6,7 @@ use crate::loader::at;
 use crate::resource::{Former, Resource};
 use crate::spelling;
 use equate_manifest::json::type_name;
-use equate_manifest::yaml::{Dialect, Options};
+use equate_manifest::yaml::{Dialect, Folded, Options};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
@@ -20,7 +20,10 @@ const INTERNAL: &str = "internal.config.kubernetes.io/";
 pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml12,
-        rewrite_folded: true,
+        // annotations are set anew when upstream takes its own out of them
+        folded: Folded::Rewritten {
+            but_in: &["metadata", "annotations"],
+        },
         ..Options::default()
     };
     let documents = spelling::load(text, path, &options)?;

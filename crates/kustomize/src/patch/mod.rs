@@ -358,6 +358,8 @@ fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
         metadata.insert("annotations".to_owned(), Value::Object(Map::new()));
     }
     let document = Value::Object(std::mem::take(&mut resource.object.0));
+    // upstream's objects go through JSON here, in which no null is left blank
+    resource.blanks.clear();
     match patch.apply(document) {
         Ok(Value::Object(map)) => resource.object.0 = map,
         Ok(_) => return Err(Fault::JsonResult { id }),

@@ -21,9 +21,8 @@ pub struct Options {
     pub duplicates: Duplicates,
     /// Whether to record where each value stands.
     pub spans: bool,
-    /// Whether folded texts (`>`) are to be as go-yaml v3 leaves them, which writes and reads
-    /// them once more and adds breaks to some.
-    pub rewrite_folded: bool,
+    /// What folded texts (`>`) come to.
+    pub folded: Folded,
     /// The longest input, in bytes.
     pub bytes_max: usize,
     /// The deepest nesting.
@@ -35,13 +34,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// YAML 1.1, duplicates refused, no spans, texts as written, 16 MiB, 200 levels, a million nodes, 10,000 documents.
+    /// YAML 1.1, duplicates refused, no spans, 16 MiB, 200 levels, a million nodes, 10,000 documents.
     fn default() -> Self {
         Self {
             dialect: Dialect::Yaml11,
             duplicates: Duplicates::Refuse,
             spans: false,
-            rewrite_folded: false,
+            folded: Folded::AsRead,
             bytes_max: 16 << 20,
             depth_max: 200,
             nodes_max: 1_000_000,
@@ -58,6 +57,20 @@ pub enum Duplicates {
     Refuse,
     /// The last value counts and [`Document::duplicates`] tells.
     Collect,
+}
+
+/// What folded texts (`>`) come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Folded {
+    /// What YAML says.
+    #[default]
+    AsRead,
+    /// What go-yaml v3 leaves of them when it writes and reads them once more, in which some
+    /// gain or lose breaks.
+    Rewritten {
+        /// The keys that lead to a mapping whose own texts are as YAML says nevertheless.
+        but_in: &'static [&'static str],
+    },
 }
 
 /// One document.
@@ -278,7 +291,7 @@ impl Loader<'_> {
                 let text = if absent { Cow::Borrowed("") } else { text };
                 let text = self.without_invented_break(text, style, span);
                 let text = match style {
-                    ScalarStyle::Folded if self.options.rewrite_folded => {
+                    ScalarStyle::Folded if self.rewrites() => {
                         fold::written_and_read(&text).map_or(text, Cow::Owned)
                     }
                     _ => text,
@@ -397,6 +410,18 @@ impl Loader<'_> {
             nodes_before,
         });
         Ok(())
+    }
+
+    /// Whether a folded text that comes next is rewritten.
+    fn rewrites(&self) -> bool {
+        let Folded::Rewritten { but_in } = self.options.folded else {
+            return false;
+        };
+        let stands_there = self.frames.len() == but_in.len() + 1
+            && self.frames.iter().zip(but_in).all(|(frame, wanted)| {
+                matches!(&frame.content, Content::Map { key: Key::Is(key), .. } if key == wanted)
+            });
+        !stands_there
     }
 
     fn is_merge_key(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {

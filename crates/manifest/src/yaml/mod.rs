@@ -19,5 +19,5 @@ mod resolve;
 mod tests;
 
 pub use emit::to_string;
-pub use load::{Document, Duplicate, Duplicates, Fault, Options, Place, Spans, YamlError, load};
+pub use load::{Document, Duplicate, Duplicates, Fault, Folded, Options, Place, Spans, YamlError, load};
 pub use resolve::Dialect;
