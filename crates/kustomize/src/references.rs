@@ -8,10 +8,13 @@
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem};
 use crate::field_spec::{Creates, FieldSpec, Reference};
-use crate::resource::{CLUSTER, Resource, scalar_text, split_api_version};
+use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text, split_api_version};
 use crate::schema::Schema;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+
+/// Names of more candidates than these are looked up by namespace too.
+const CROWD_MIN: usize = 8;
 
 /// Fixes all references.
 pub(crate) fn fix(
@@ -23,9 +26,9 @@ pub(crate) fn fix(
     let by_kind = by_referrer(references);
     for resource in resources.contents_mut() {
         let referrer = Referrer::new(resource, schema)?;
-        for kind in [referrer.original_kind.clone(), String::new()] {
-            for (target, spec) in by_kind.get(kind.as_str()).into_iter().flatten() {
-                let (group, version) = split_api_version(&referrer.api_version);
+        let (group, version) = split_api_version(&referrer.api_version);
+        for kind in [referrer.original_kind.as_str(), ""] {
+            for (target, spec) in by_kind.get(kind).into_iter().flatten() {
                 if !spec.selects(group, version, &referrer.original_kind) {
                     continue;
                 }
@@ -59,11 +62,21 @@ fn by_referrer(references: &[Reference]) -> Specs<'_> {
 struct Renamed {
     candidates: Vec<Candidate>,
     by_name: HashMap<String, Vec<usize>>,
-    by_original_namespace: HashMap<String, Vec<usize>>,
+    /// Names that many have or had: by where they are.
+    crowded: HashMap<String, HashMap<String, Vec<usize>>>,
+    by_original_namespace: HashMap<String, Moved>,
+}
+
+/// Where to what was in one namespace first has gone.
+#[derive(Default)]
+struct Moved {
+    effective_namespaces: HashSet<String>,
+    /// Of service accounts, as written.
+    account_namespaces: HashSet<String>,
 }
 
 struct Candidate {
-    id: String,
+    kind: String,
     name: String,
     /// As written.
     namespace: String,
@@ -82,6 +95,7 @@ impl Renamed {
         let mut renamed = Self {
             candidates: Vec::new(),
             by_name: HashMap::new(),
+            crowded: HashMap::new(),
             by_original_namespace: HashMap::new(),
         };
         for resource in resources {
@@ -96,14 +110,18 @@ impl Renamed {
                 }
             }
             let original = resource.original_namespace(schema).to_owned();
-            renamed
-                .by_original_namespace
-                .entry(original)
-                .or_default()
-                .push(at);
+            let moved = renamed.by_original_namespace.entry(original).or_default();
+            let effective = resource.effective_namespace(schema);
+            if !moved.effective_namespaces.contains(effective) {
+                moved.effective_namespaces.insert(effective.to_owned());
+            }
+            if resource.kind() == "ServiceAccount" {
+                let namespace = resource.object.namespace();
+                moved.account_namespaces.insert(namespace.to_owned());
+            }
             let (group, version) = resource.group_version();
             renamed.candidates.push(Candidate {
-                id: resource.id().to_string(),
+                kind: resource.kind().to_owned(),
                 name: resource.name().to_owned(),
                 namespace: resource.object.namespace().to_owned(),
                 effective_namespace: resource.effective_namespace(schema).to_owned(),
@@ -120,11 +138,51 @@ impl Renamed {
                 suffixes: resource.suffixes.clone(),
             });
         }
+        for (name, places) in &renamed.by_name {
+            if places.len() <= CROWD_MIN {
+                continue;
+            }
+            let mut by_namespace: HashMap<String, Vec<usize>> = HashMap::new();
+            for at in places {
+                let namespace = renamed.candidates[*at].effective_namespace.clone();
+                by_namespace.entry(namespace).or_default().push(*at);
+            }
+            renamed.crowded.insert(name.clone(), by_namespace);
+        }
         renamed
+    }
+
+    /// Those that have or had a name and may be named by the referrer, in order.
+    fn named(&self, name: &str, referrer: &Referrer) -> Vec<&Candidate> {
+        let all = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let crowd = self
+            .crowded
+            .get(name)
+            .filter(|_| referrer.effective_namespace != CLUSTER);
+        let near: Vec<usize>;
+        let places = match crowd {
+            None => all,
+            Some(crowd) => {
+                near = referrer.near(crowd);
+                &near
+            }
+        };
+        let candidates = places.iter().map(|at| &self.candidates[*at]);
+        candidates.filter(|candidate| referrer.sees(candidate)).collect()
     }
 }
 
 impl Candidate {
+    fn id(&self) -> Id {
+        Id {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
+
     fn was(&self, group: &str, version: &str, kind: &str) -> bool {
         (group.is_empty() || group == self.group)
             && (version.is_empty() || version == self.version)
@@ -138,7 +196,6 @@ impl Candidate {
 
 /// Who names something.
 struct Referrer {
-    id: String,
     api_version: String,
     original_kind: String,
     effective_namespace: String,
@@ -177,7 +234,6 @@ impl Referrer {
             Some((text("apiGroup")?, text("kind")?))
         });
         Ok(Self {
-            id: resource.id().to_string(),
             api_version: resource.object.api_version().to_owned(),
             original_kind: resource.original_kind().to_owned(),
             effective_namespace: resource.effective_namespace(schema).to_owned(),
@@ -186,6 +242,35 @@ impl Referrer {
             prefixes: resource.prefixes.clone(),
             suffixes: resource.suffixes.clone(),
         })
+    }
+
+    /// The places of what is where it can see.
+    fn near(&self, by_namespace: &HashMap<String, Vec<usize>>) -> Vec<usize> {
+        let mut namespaces: Vec<&str> = vec![&self.effective_namespace, CLUSTER];
+        namespaces.extend(
+            self.account_namespaces
+                .iter()
+                .map(|namespace| match namespace.as_str() {
+                    "" => DEFAULT_NAMESPACE,
+                    namespace => namespace,
+                }),
+        );
+        let there = namespaces
+            .iter()
+            .filter_map(|namespace| by_namespace.get(*namespace));
+        let mut places: Vec<usize> = there.flatten().copied().collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// Whether it may name any of what was in one namespace first.
+    fn sees_any(&self, moved: &Moved) -> bool {
+        let now = &moved.effective_namespaces;
+        self.effective_namespace == CLUSTER
+            || now.contains(CLUSTER)
+            || now.contains(&self.effective_namespace)
+            || !self.account_namespaces.is_disjoint(&moved.account_namespaces)
     }
 
     /// Whether it may name the candidate at all, as seen from where it lives.
@@ -221,13 +306,15 @@ impl Fixer<'_> {
             }
             Ok(())
         })?;
-        let (id, path) = (self.referrer.id.clone(), self.spec.path.clone());
-        match problem {
-            None => Ok(()),
-            Some(Problem::Field(problem)) => Err(Fault::Field { path, id, problem }),
-            Some(Problem::Ambiguous(candidates)) => Err(Fault::Referrals { id, path, candidates }),
-            Some(Problem::NoName) => Err(Fault::NoReferenceName { id, path }),
-        }
+        let Some(problem) = problem else {
+            return Ok(());
+        };
+        let (id, path) = (resource.id().to_string(), self.spec.path.clone());
+        Err(match problem {
+            Problem::Field(problem) => Fault::Field { path, id, problem },
+            Problem::Ambiguous(candidates) => Fault::Referrals { id, path, candidates },
+            Problem::NoName => Fault::NoReferenceName { id, path },
+        })
     }
 
     fn field(&self, value: &mut Value) -> Result<(), Problem> {
@@ -278,11 +365,7 @@ impl Fixer<'_> {
         namespace: Option<&str>,
         whole: bool,
     ) -> Result<Option<&Candidate>, Problem> {
-        let named = self.renamed.by_name.get(name).into_iter().flatten();
-        let mut candidates: Vec<&Candidate> = named
-            .map(|at| &self.renamed.candidates[*at])
-            .filter(|candidate| self.referrer.sees(candidate))
-            .collect();
+        let mut candidates = self.renamed.named(name, self.referrer);
         if let Some(namespace) = namespace {
             in_namespace(&mut candidates, namespace, self.renamed, self.referrer);
         }
@@ -302,7 +385,10 @@ impl Fixer<'_> {
         if candidates.iter().all(alike) {
             return Ok(Some(first));
         }
-        let ids: Vec<&str> = candidates.iter().map(|candidate| candidate.id.as_str()).collect();
+        let ids: Vec<String> = candidates
+            .iter()
+            .map(|candidate| candidate.id().to_string())
+            .collect();
         Err(Problem::Ambiguous(ids.join(", ")))
     }
 
@@ -335,11 +421,8 @@ impl Fixer<'_> {
 
 /// Keeps the candidates that lived in a namespace first, or, if nothing did, those that live there now.
 fn in_namespace(candidates: &mut Vec<&Candidate>, namespace: &str, renamed: &Renamed, referrer: &Referrer) {
-    let there = renamed.by_original_namespace.get(namespace).into_iter().flatten();
-    let originally = namespace != CLUSTER
-        && there
-            .into_iter()
-            .any(|at| referrer.sees(&renamed.candidates[*at]));
+    let moved = renamed.by_original_namespace.get(namespace);
+    let originally = namespace != CLUSTER && moved.is_some_and(|moved| referrer.sees_any(moved));
     if originally {
         candidates.retain(|candidate| candidate.original_namespace == namespace);
     } else {

@@ -9,7 +9,8 @@ use std::fmt;
 
 /// The namespace of what has none.
 pub(crate) const CLUSTER: &str = "_non_namespaceable_";
-const DEFAULT_NAMESPACE: &str = "default";
+/// The namespace of what does not say.
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// An object in the making.
 ///

@@ -200,6 +200,14 @@ pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
             fault: Fault::Bytes(options.bytes_max),
         });
     }
+    match super::plain::read(text, options) {
+        Some(documents) => Ok(documents),
+        None => load_any(text, options),
+    }
+}
+
+/// The same, without the short cut.
+pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
     let mut parser_options = granit_parser::Options::default();
     parser_options.set_emit_comments(false);
     parser_options.flow_nesting_limit = options.depth_max;

@@ -1,6 +1,7 @@
 //! YAML in and out, as Kubernetes reads and writes it.
 //!
-//! [`load`] is a loader over granit-parser's events, [`to_string`] an emitter
+//! [`load`] is a loader over granit-parser's events (with a short cut for what
+//! most manifests are), [`to_string`] an emitter
 //! whose output equals `sigs.k8s.io/yaml`'s byte for byte. Two dialects exist
 //! because the tools disagree: the API server, kubectl, Helm and Flux resolve
 //! plain scalars by go-yaml v2's rules ([`Dialect::Yaml11`]: `yes` is a boolean,
@@ -13,6 +14,7 @@
 mod emit;
 mod fold;
 mod load;
+mod plain;
 mod resolve;
 
 #[cfg(test)]

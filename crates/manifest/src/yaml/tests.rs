@@ -1,4 +1,5 @@
-use super::{Dialect, Duplicates, Options, YamlError, load, to_string};
+use super::load::load_any;
+use super::{Dialect, Duplicates, Options, YamlError, load, plain, to_string};
 use serde_json::Value;
 
 #[test]
@@ -198,4 +199,152 @@ fn input_has_limits() {
     check("- - - [[[1]]]", "1:9: nested deeper than 5 levels");
     let laughs = "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a]\nc: [*b,*b,*b]\n";
     check(laughs, "3:5: more than 100 values, aliases expanded");
+}
+
+/// What the short cut reads, the loader reads alike. Returns whether it was read.
+#[track_caller]
+fn alike(text: &str, options: &Options) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(short) = plain::read(text, options) else {
+        return false;
+    };
+    let long = load_any(text, options);
+    assert_eq!(Ok(short), long, "{options:?}\n{text:?}");
+    true
+}
+
+fn dialects() -> [Options; 2] {
+    [Dialect::Yaml11, Dialect::Yaml12].map(|dialect| Options {
+        dialect,
+        ..Options::default()
+    })
+}
+
+const MANIFESTS: &str = include_str!("goldens/plain.yaml");
+
+#[test]
+fn the_short_cut_reads_what_the_loader_reads() {
+    let mut count = 0;
+    for line in include_str!("goldens/load.jsonl").lines() {
+        let case = crate::json::decode(line.as_bytes()).unwrap().value;
+        for options in dialects() {
+            count += usize::from(alike(case["yaml"].as_str().unwrap(), &options));
+        }
+    }
+    assert!(count >= 500, "{count}");
+    for options in dialects() {
+        assert!(alike(MANIFESTS, &options));
+        assert!(!alike(
+            MANIFESTS,
+            &Options {
+                nodes_max: 100,
+                ..options.clone()
+            }
+        ));
+        assert!(!alike(
+            MANIFESTS,
+            &Options {
+                depth_max: 3,
+                ..options.clone()
+            }
+        ));
+        assert!(!alike(
+            MANIFESTS,
+            &Options {
+                documents_max: 2,
+                ..options
+            }
+        ));
+    }
+}
+
+/// Pieces are put in, taken out and repeated: of what the short cut still reads, nothing differs.
+#[test]
+fn the_short_cut_gives_up_what_it_does_not_know() {
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut random = |bound: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    let pieces = [
+        " ",
+        "  ",
+        "\n",
+        "\n\n",
+        "\n  ",
+        "\t",
+        "#",
+        " #",
+        ":",
+        ": ",
+        "- ",
+        "-",
+        "---\n",
+        "\n---",
+        "...\n",
+        "|",
+        "|-\n",
+        "|+\n",
+        ">",
+        "'",
+        "\"",
+        "\\",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        "&a ",
+        "*a",
+        "!!str ",
+        "<<: ",
+        "? ",
+        "%",
+        "@",
+        "`",
+        "~",
+        "null",
+        "1",
+        "0x",
+        "é",
+        "\u{85}",
+        "\u{2028}",
+        "\u{feff}",
+        "\r",
+        "\u{1}",
+        "a: b\n",
+        "a: b",
+        "\"a\": b",
+        "'a'",
+        "true",
+        "2020-01-01",
+    ];
+    let documents: Vec<&str> = MANIFESTS.split_inclusive("---\n").collect();
+    let (mut read, options) = (0, dialects());
+    for round in 0..4_000 {
+        let mut text = documents[random(documents.len())].to_owned();
+        for _ in 0..=random(3) {
+            let boundaries: Vec<usize> = text
+                .char_indices()
+                .map(|(at, _)| at)
+                .chain([text.len()])
+                .collect();
+            let from = random(boundaries.len());
+            let to = (from + random(8)).min(boundaries.len() - 1);
+            let range = boundaries[from]..boundaries[to];
+            match random(4) {
+                0 => text.replace_range(range, ""),
+                1 => text.replace_range(range, pieces[random(pieces.len())]),
+                2 => text.insert_str(range.start, pieces[random(pieces.len())]),
+                _ => {
+                    let piece = text[range.clone()].to_owned();
+                    text.insert_str(range.end, &piece);
+                }
+            }
+        }
+        read += usize::from(alike(&text, &options[round % 2]));
+    }
+    assert!(read >= 400, "{read}");
 }

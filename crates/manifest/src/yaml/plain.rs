@@ -1,0 +1,493 @@
+//! The loader's short cut: manifests as people and tools write most of them.
+//!
+//! Block mappings and lists, plain and quoted scalars on one line, literal
+//! blocks, flow collections on one line, comments. It either reads a text
+//! wholly, to exactly what the loader makes of granit's events, at a tenth of
+//! the cost, or gives it up: anchors, tags, merge keys, folded blocks, scalars
+//! of several lines, repeated keys, tabs, whatever is wrong or beyond a limit.
+//! It reports no errors: the loader reads what is given up from the beginning.
+
+use super::load::{Document, Options, Place, Spans};
+use super::resolve::{Resolved, resolve, to_value};
+use serde_json::map::Entry;
+use serde_json::{Map, Value};
+
+/// Deeper texts are left to the loader, which does not recurse.
+const DEPTH_MAX: usize = 64;
+/// Longer keys are left to the loader, which knows how long they may be.
+const KEY_BYTES_MAX: usize = 256;
+
+/// Reads all documents of a text, or gives up.
+pub(super) fn read(text: &str, options: &Options) -> Option<Vec<Document>> {
+    if options.spans || !text.is_ascii() && !text.chars().all(is_unremarkable) {
+        return None;
+    }
+    if text
+        .bytes()
+        .any(|byte| byte < b' ' && byte != b'\n' && byte != b'\t' || byte == 0x7f)
+    {
+        return None;
+    }
+    let mut reader = Reader {
+        text,
+        bytes: text.as_bytes(),
+        options,
+        has_tabs: text.contains('\t'),
+        next: 0,
+        number: 0,
+        current: None,
+        depth: 0,
+        nodes: 0,
+    };
+    reader.documents()
+}
+
+/// Whether a character is one that nothing in YAML looks at.
+fn is_unremarkable(character: char) -> bool {
+    character.is_ascii()
+        || matches!(character, '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}')
+        || matches!(character, '\u{ff00}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    options: &'t Options,
+    has_tabs: bool,
+    /// Where the line after the current one begins.
+    next: usize,
+    /// How many lines have been passed.
+    number: usize,
+    /// The line at hand; none at the end of a document.
+    current: Option<Line>,
+    depth: usize,
+    nodes: usize,
+}
+
+/// A line that is neither blank nor a comment.
+#[derive(Clone, Copy)]
+struct Line {
+    start: usize,
+    /// Where its content begins, or what is left of it after a dash.
+    content: usize,
+    end: usize,
+    number: usize,
+}
+
+impl Line {
+    fn indent(&self) -> usize {
+        self.content - self.start
+    }
+}
+
+impl Reader<'_> {
+    fn documents(&mut self) -> Option<Vec<Document>> {
+        let mut documents = Vec::new();
+        while self.next < self.bytes.len() {
+            if self.at_marker(self.next) {
+                let end = self.end_of_line(self.next);
+                self.blank_from(self.next + 3, end)?;
+                self.pass(end);
+            }
+            self.advance()?;
+            let Some(line) = self.current else {
+                continue;
+            };
+            let value = self.map(line.indent())?;
+            if self.current.is_some() || documents.len() == self.options.documents_max {
+                return None;
+            }
+            documents.push(Document {
+                value,
+                place: Place {
+                    bytes: line.content..self.next,
+                    line: line.number,
+                    column: line.indent() + 1,
+                },
+                duplicates: Vec::new(),
+                spans: Spans::default(),
+            });
+        }
+        Some(documents)
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    fn end_of_line(&self, from: usize) -> usize {
+        self.text[from..]
+            .find('\n')
+            .map_or(self.bytes.len(), |length| from + length)
+    }
+
+    /// Leaves behind a line that ends here.
+    fn pass(&mut self, end: usize) {
+        self.next = (end + 1).min(self.bytes.len());
+        self.number += 1;
+    }
+
+    /// Whether a line that begins here is `---`.
+    fn at_marker(&self, start: usize) -> bool {
+        self.bytes[start..].starts_with(b"---") && matches!(self.byte(start + 3), None | Some(b' ' | b'\n'))
+    }
+
+    fn skip_spaces(&self, from: usize, end: usize) -> usize {
+        let spaces = self.bytes[from..end].iter().take_while(|byte| **byte == b' ');
+        from + spaces.count()
+    }
+
+    /// Goes on to the next line that says something.
+    fn advance(&mut self) -> Option<()> {
+        self.current = None;
+        while self.next < self.bytes.len() {
+            let start = self.next;
+            let end = self.end_of_line(start);
+            let content = self.skip_spaces(start, end);
+            if content == end || self.bytes[content] == b'#' {
+                self.pass(end);
+                continue;
+            }
+            if content == start {
+                if self.at_marker(start) {
+                    return Some(());
+                }
+                if self.bytes[start] == b'%' || self.bytes[start..end].starts_with(b"...") {
+                    return None;
+                }
+            }
+            if self.has_tabs && self.bytes[content..end].contains(&b'\t') {
+                return None;
+            }
+            self.pass(end);
+            self.current = Some(Line {
+                start,
+                content,
+                end,
+                number: self.number,
+            });
+            return Some(());
+        }
+        Some(())
+    }
+
+    /// Gives up unless only a comment follows.
+    fn blank_from(&self, from: usize, end: usize) -> Option<()> {
+        let at = self.skip_spaces(from, end);
+        (at == end || at > from && self.bytes[at] == b'#').then_some(())
+    }
+
+    fn count(&mut self) -> Option<()> {
+        self.nodes += 1;
+        (self.nodes <= self.options.nodes_max).then_some(())
+    }
+
+    fn enter(&mut self) -> Option<()> {
+        self.count()?;
+        self.depth += 1;
+        (self.depth <= self.options.depth_max.min(DEPTH_MAX)).then_some(())
+    }
+
+    fn is_dash(&self, at: usize, end: usize) -> bool {
+        self.bytes[at] == b'-' && (at + 1 == end || self.bytes[at + 1] == b' ')
+    }
+
+    fn map(&mut self, indent: usize) -> Option<Value> {
+        self.enter()?;
+        let mut map = Map::new();
+        while let Some(line) = self.current {
+            if line.indent() != indent {
+                if line.indent() > indent {
+                    return None;
+                }
+                break;
+            }
+            let (key, after) = self.key(line.content, line.end)?;
+            self.count()?;
+            let Entry::Vacant(entry) = map.entry(key) else {
+                return None;
+            };
+            entry.insert(self.value(after, line.end, indent, true)?);
+        }
+        self.depth -= 1;
+        Some(Value::Object(map))
+    }
+
+    fn list(&mut self, indent: usize) -> Option<Value> {
+        self.enter()?;
+        let mut items = Vec::new();
+        while let Some(line) = self.current {
+            if line.indent() > indent {
+                return None;
+            }
+            if line.indent() < indent || !self.is_dash(line.content, line.end) {
+                break;
+            }
+            let at = self.skip_spaces(line.content + 1, line.end);
+            let rest = Line { content: at, ..line };
+            items.push(if at < line.end && self.is_dash(at, line.end) {
+                self.current = Some(rest);
+                self.list(rest.indent())?
+            } else if at < line.end && self.key(at, line.end).is_some() {
+                self.current = Some(rest);
+                self.map(rest.indent())?
+            } else {
+                self.value(line.content + 1, line.end, indent, false)?
+            });
+        }
+        self.depth -= 1;
+        Some(Value::Array(items))
+    }
+
+    /// The key a line begins with, and what comes after its colon.
+    fn key(&self, at: usize, end: usize) -> Option<(String, usize)> {
+        let (text, colon) = match self.bytes[at] {
+            quote @ (b'"' | b'\'') => {
+                let text = &self.text[at + 1..end];
+                let text = &text[..text.find(char::from(quote))?];
+                if text.contains('\\') {
+                    return None;
+                }
+                (text, at + text.len() + 2)
+            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'/' | b'$' => {
+                let colon = (at..end).find(|at| match self.bytes[*at] {
+                    b':' => self.is_end_of_word(at + 1, end),
+                    byte => !is_of_key(byte),
+                })?;
+                let text = &self.text[at..colon];
+                match resolve(self.options.dialect, text) {
+                    Resolved::String | Resolved::Timestamp => (text, colon),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        let is_key = colon < end && self.bytes[colon] == b':' && self.is_end_of_word(colon + 1, end);
+        (is_key && text.len() <= KEY_BYTES_MAX).then(|| (text.to_owned(), colon + 1))
+    }
+
+    fn is_end_of_word(&self, at: usize, end: usize) -> bool {
+        at == end || self.bytes[at] == b' '
+    }
+
+    /// What stands after a colon or a dash of a collection with this indentation.
+    fn value(&mut self, from: usize, end: usize, indent: usize, of_map: bool) -> Option<Value> {
+        let at = self.skip_spaces(from, end);
+        if at == end || self.bytes[at] == b'#' {
+            self.blank_from(from, end)?;
+            return self.below(indent, of_map);
+        }
+        let value = match self.bytes[at] {
+            b'|' => {
+                self.count()?;
+                return self.literal(at + 1, end, indent);
+            }
+            b'"' | b'\'' => {
+                self.count()?;
+                let (text, after) = self.quoted(at, end)?;
+                self.blank_from(after, end)?;
+                text.into()
+            }
+            b'{' | b'[' => {
+                let (value, after) = self.flow(at, end)?;
+                self.blank_from(after, end)?;
+                value
+            }
+            _ => {
+                let text = &self.text[at..end];
+                let text = text.find(" #").map_or(text, |comment| &text[..comment]);
+                self.plain(text.trim_end_matches(' '))?
+            }
+        };
+        self.advance()?;
+        Some(value)
+    }
+
+    /// What stands on the lines below, or null.
+    fn below(&mut self, indent: usize, of_map: bool) -> Option<Value> {
+        self.advance()?;
+        if let Some(line) = self.current {
+            let is_list = self.is_dash(line.content, line.end);
+            let below = line.indent() > indent || of_map && is_list && line.indent() == indent;
+            if below && is_list {
+                return self.list(line.indent());
+            }
+            if below {
+                return self.map(line.indent());
+            }
+        }
+        self.count()?;
+        Some(Value::Null)
+    }
+
+    fn plain(&mut self, text: &str) -> Option<Value> {
+        self.count()?;
+        let bytes = text.as_bytes();
+        let sound = match bytes.first()? {
+            b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"'
+            | b'%' | b'@' | b'`' => false,
+            b'-' | b'?' | b':' => bytes.get(1).is_some_and(|next| *next != b' '),
+            _ => true,
+        };
+        if !sound || bytes.last() == Some(&b':') || text.contains(": ") {
+            return None;
+        }
+        to_value(&resolve(self.options.dialect, text), text)
+    }
+
+    /// A quoted scalar, and where it ends.
+    fn quoted(&self, at: usize, end: usize) -> Option<(String, usize)> {
+        let quote = self.bytes[at];
+        let mut out = String::new();
+        let mut from = at + 1;
+        loop {
+            let length = self.bytes[from..end]
+                .iter()
+                .position(|byte| *byte == quote || *byte == b'\\' && quote == b'"')?;
+            let stop = from + length;
+            out.push_str(&self.text[from..stop]);
+            let after = self.bytes[..end].get(stop + 1);
+            if self.bytes[stop] == b'\\' {
+                out.push(match after? {
+                    b'n' => '\n',
+                    b't' => '\t',
+                    b'"' => '"',
+                    b'\\' => '\\',
+                    _ => return None,
+                });
+            } else if quote == b'\'' && after == Some(&b'\'') {
+                out.push('\'');
+            } else {
+                return Some((out, stop + 1));
+            }
+            from = stop + 2;
+        }
+    }
+
+    /// A flow collection, and where it ends.
+    fn flow(&mut self, at: usize, end: usize) -> Option<(Value, usize)> {
+        self.enter()?;
+        let close = if self.bytes[at] == b'{' { b'}' } else { b']' };
+        let (mut map, mut items) = (Map::new(), Vec::new());
+        let mut at = self.skip_spaces(at + 1, end);
+        let empty = self.bytes[..end].get(at) == Some(&close);
+        while !empty {
+            if close == b'}' {
+                let (key, after) = self.flow_key(at, end)?;
+                self.count()?;
+                let Entry::Vacant(entry) = map.entry(key) else {
+                    return None;
+                };
+                let (value, after) = self.flow_value(self.skip_spaces(after, end), end)?;
+                entry.insert(value);
+                at = after;
+            } else {
+                let (value, after) = self.flow_value(at, end)?;
+                items.push(value);
+                at = after;
+            }
+            at = self.skip_spaces(at, end);
+            match self.bytes[..end].get(at)? {
+                b',' => at = self.skip_spaces(at + 1, end),
+                byte if *byte == close => break,
+                _ => return None,
+            }
+        }
+        self.depth -= 1;
+        let value = if close == b'}' {
+            Value::Object(map)
+        } else {
+            Value::Array(items)
+        };
+        Some((value, at + 1))
+    }
+
+    fn flow_key(&self, at: usize, end: usize) -> Option<(String, usize)> {
+        if at == end || !matches!(self.bytes[at], b'"' | b'\'') {
+            return (at < end).then(|| self.key(at, end)).flatten();
+        }
+        let (text, after) = self.quoted(at, end)?;
+        let is_key = after < end && self.bytes[after] == b':' && text.len() <= KEY_BYTES_MAX;
+        is_key.then_some((text, after + 1))
+    }
+
+    fn flow_value(&mut self, at: usize, end: usize) -> Option<(Value, usize)> {
+        match self.bytes[..end].get(at)? {
+            b'{' | b'[' => self.flow(at, end),
+            b'"' | b'\'' => {
+                self.count()?;
+                let (text, after) = self.quoted(at, end)?;
+                Some((text.into(), after))
+            }
+            _ => {
+                let text = &self.text[at..end];
+                let text = &text[..text.find([',', '[', ']', '{', '}'])?];
+                if text.contains([':', '#', '?']) {
+                    return None;
+                }
+                let value = self.plain(text.trim_end_matches(' '))?;
+                Some((value, at + text.len()))
+            }
+        }
+    }
+
+    /// A literal block below a header that goes on here.
+    fn literal(&mut self, header: usize, end: usize, indent: usize) -> Option<Value> {
+        let (keeps, strips, after) = match self.bytes[..end].get(header) {
+            Some(b'-') => (false, true, header + 1),
+            Some(b'+') => (true, false, header + 1),
+            _ => (false, false, header),
+        };
+        self.blank_from(after, end)?;
+        let mut out = String::new();
+        let (mut inner, mut breaks) = (0, 0);
+        while self.next < self.bytes.len() {
+            let start = self.next;
+            let end = self.end_of_line(start);
+            let content = self.skip_spaces(start, end);
+            if content == end {
+                // spaces that are not indentation are content, which is the loader's to tell
+                if end == self.bytes.len() || inner > 0 && content - start > inner {
+                    return None;
+                }
+                if inner == 0 && content - start > indent {
+                    return None;
+                }
+                breaks += 1;
+                self.pass(end);
+                continue;
+            }
+            if inner == 0 {
+                inner = content - start;
+                if inner <= indent {
+                    return None;
+                }
+            }
+            if content - start < inner {
+                if self.bytes[content] == b'\t' {
+                    return None;
+                }
+                break;
+            }
+            if end == self.bytes.len() {
+                return None;
+            }
+            out.extend(std::iter::repeat_n('\n', breaks));
+            out.push_str(&self.text[start + inner..end]);
+            breaks = 1;
+            self.pass(end);
+        }
+        if out.is_empty() {
+            return None;
+        }
+        let kept = if keeps { breaks } else { usize::from(!strips) };
+        out.extend(std::iter::repeat_n('\n', kept));
+        self.advance()?;
+        Some(out.into())
+    }
+}
+
+fn is_of_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'$' | b':')
+}
