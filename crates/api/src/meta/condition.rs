@@ -42,6 +42,9 @@ string_enum! {
         Healthy = "Healthy",
         /// Another Kustomization declares one of the objects; Equate's own.
         Contested = "Contested",
+        /// What is no longer declared is not deleted yet, because another Kustomization may declare
+        /// it; Equate's own.
+        PruneHeld = "PruneHeld",
         /// The chart is released.
         Released = "Released",
         /// The release's tests passed.
@@ -155,6 +158,8 @@ string_enum! {
         EmptyRender = "EmptyRender",
         /// Another Kustomization declares the same object; Equate's own.
         Contested = "Contested",
+        /// It is not known what another Kustomization declares; Equate's own.
+        OthersUnknown = "OthersUnknown",
         /// Another controller keeps changing what is declared; Equate's own.
         DriftRepeats = "DriftRepeats",
     }

@@ -61,6 +61,10 @@ impl fmt::Display for KeepReason {
             Self::NotOurs(Some(owner)) => write!(f, "belongs to Kustomization {owner}"),
             Self::NotOurs(None) => f.write_str("its labels name no owner"),
             Self::HandedOver(owner) => write!(f, "handed over to Kustomization {owner}"),
+            Self::Awaited(owner) => write!(
+                f,
+                "not pruned before it is known what Kustomization {owner} declares"
+            ),
             Self::Gone => f.write_str("gone already"),
         }
     }

@@ -140,6 +140,8 @@ pub enum KeepReason {
     NotOurs(Option<Owner>),
     /// Not pruned: another owner wants it and takes it from here.
     HandedOver(Owner),
+    /// Not pruned yet: whether this owner wants it is not known.
+    Awaited(Owner),
     /// Not pruned: it is gone already.
     Gone,
 }
@@ -166,8 +168,12 @@ pub struct Options<'a> {
     pub allow_empty: Option<&'a str>,
     /// The kinds of the custom stage.
     pub custom_stage: &'a BTreeSet<GroupKind>,
-    /// Objects that are in another owner's inventory, or wanted by it.
+    /// Objects that another owner does not let go of, and of those that are to be pruned, objects
+    /// that another owner wants.
     pub contenders: &'a BTreeMap<ObjectId, Owner>,
+    /// An owner of whom it is not known what it wants. What is no longer declared here may be
+    /// declared there, so nothing is pruned meanwhile.
+    pub awaited: Option<&'a Owner>,
     /// Objects whose drift is not to be corrected for now, with the manager that writes them.
     pub backing_off: &'a BTreeMap<ObjectId, Option<String>>,
 }
@@ -185,6 +191,7 @@ impl<'a> Options<'a> {
             allow_empty: None,
             custom_stage: &NO_KINDS,
             contenders: &NO_CONTENDERS,
+            awaited: None,
             backing_off: &NO_BACKOFF,
         }
     }
@@ -327,16 +334,24 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     if !options.prune {
         return keep(KeepReason::PruneOff);
     }
+    let seen = match presence {
+        Presence::Absent => return keep(KeepReason::Gone),
+        // whoever took it over is written on it
+        Presence::Present(observed) if observed.owner.as_ref() != Some(options.owner) => {
+            return keep(KeepReason::NotOurs(observed.owner.clone()));
+        }
+        Presence::Present(observed) => Some(observed),
+        Presence::Unknown => None,
+    };
     if let Some(taker) = options.contenders.get(id) {
         return keep(KeepReason::HandedOver(taker.clone()));
     }
-    match presence {
-        Presence::Unknown => prune(None),
-        Presence::Absent => keep(KeepReason::Gone),
-        Presence::Present(observed) => match prunable(observed, options.owner) {
-            Ok(()) => prune(Some(&observed.uid)),
-            Err(reason) => keep(reason),
-        },
+    if let Some(Err(reason)) = seen.map(|observed| prunable(observed, options.owner)) {
+        return keep(reason);
+    }
+    match options.awaited {
+        Some(owner) => keep(KeepReason::Awaited(owner.clone())),
+        None => prune(seen.map(|observed| observed.uid.as_str())),
     }
 }
 
@@ -357,7 +372,8 @@ pub(crate) fn prunable(observed: &Observed, owner: &Owner) -> Result<(), KeepRea
 
 /// A render is empty when all that is left is the loop itself.
 fn empty_render(desired: &[Desired], prune: &[Step], options: &Options<'_>) -> Option<EmptyRender> {
-    let objects = prune.iter().filter(|step| step.acts()).count();
+    let would = |step: &&Step| step.acts() || matches!(step, Step::Keep(_, KeepReason::Awaited(_)));
+    let objects = prune.iter().filter(would).count();
     let empty = desired.iter().all(|desired| desired.own_loop);
     let confirmed = options.allow_empty == Some(options.revision);
     (empty && objects > 0 && !confirmed).then(|| EmptyRender {
@@ -383,7 +399,9 @@ impl Plan {
     /// What the inventory is when every step succeeds: what is applied or kept as ours.
     ///
     /// Objects of the own loop and objects that another holds are not in it: they are not ours to
-    /// prune. With an empty render that is not confirmed it is what it was.
+    /// prune. What is handed over stays in it until its labels name the other, and so does what may
+    /// not be pruned yet: at each moment some inventory has the object, so nobody forgets it if the
+    /// other never comes to take it. With an empty render that is not confirmed it is what it was.
     pub fn inventory(&self, desired: &[Desired], before: &Inventory) -> Inventory {
         if self.guard.is_some() {
             return before.clone();
@@ -395,10 +413,22 @@ impl Plan {
             .filter(|step| matches!(step, Step::Keep(_, KeepReason::OwnLoop | KeepReason::HeldBy(_))))
             .map(Step::id)
             .collect();
+        let lingering = self.lingering(before).into_iter();
         desired
             .iter()
             .filter(|desired| !foreign.contains(&desired.id))
             .map(|desired| (desired.id.clone(), version_of(desired)))
+            .chain(lingering)
+            .collect()
+    }
+
+    /// What is no longer declared and still in the inventory: another is to take it, or may be.
+    pub fn lingering(&self, before: &Inventory) -> Inventory {
+        let kept = self.prune.iter().filter_map(|step| match step {
+            Step::Keep(id, KeepReason::HandedOver(_) | KeepReason::Awaited(_)) => Some(id),
+            _ => None,
+        });
+        kept.filter_map(|id| Some((id.clone(), before.version(id)?.to_owned())))
             .collect()
     }
 

@@ -260,7 +260,11 @@ fn what_an_object_asks_for_itself() {
 #[test]
 fn why_an_object_is_pruned_or_not() {
     let a = desired("a", "");
-    let check_with = |presence: Presence, prune: bool, contender: Option<Owner>, expected: &str| {
+    let check_all = |presence: Presence,
+                     prune: bool,
+                     contender: Option<Owner>,
+                     awaited: Option<Owner>,
+                     expected: &str| {
         let live = Live::from_iter([
             (id("a"), presence),
             (id("z"), observed(&desired("z", ""), |_| ())),
@@ -272,6 +276,7 @@ fn why_an_object_is_pruned_or_not() {
         let mut options = Options::new(&me, "main@sha1:1");
         options.prune = prune;
         options.contenders = &contenders;
+        options.awaited = awaited.as_ref();
         let plan = plan(
             &[desired("z", "")],
             &inventory,
@@ -283,6 +288,14 @@ fn why_an_object_is_pruned_or_not() {
             plan.to_string().trim_end(),
             format!("keep ConfigMap/n/z (unchanged)\n{expected}")
         );
+        // until another has it, or it is gone, it is remembered here
+        let lingers = expected.contains("handed over") || expected.contains("not pruned before");
+        let inventory = plan.inventory(&[desired("z", "")], &inventory);
+        assert_eq!(inventory.contains(&id("a")), lingers, "{expected}");
+        assert!(inventory.contains(&id("z")));
+    };
+    let check_with = |presence: Presence, prune: bool, contender: Option<Owner>, expected: &str| {
+        check_all(presence, prune, contender, None, expected);
     };
     let check = |presence: Presence, expected: &str| check_with(presence, true, None, expected);
     let live = |change: fn(&mut Observed)| observed(&a, change);
@@ -312,6 +325,30 @@ fn why_an_object_is_pruned_or_not() {
     let handed_over = "keep ConfigMap/n/a (handed over to Kustomization team/other)";
     check_with(live(|_| ()), true, Some(other()), handed_over);
     check_with(Presence::Unknown, true, Some(other()), handed_over);
+    // what has been taken is written on it
+    let taken = "keep ConfigMap/n/a (belongs to Kustomization team/other)";
+    check_with(live(|o| o.owner = Some(other())), true, Some(other()), taken);
+    check_with(
+        Presence::Absent,
+        true,
+        Some(other()),
+        "keep ConfigMap/n/a (gone already)",
+    );
+    // of one it is not known what it wants
+    let awaited = "keep ConfigMap/n/a (not pruned before it is known what Kustomization team/other declares)";
+    let awaits = |presence: Presence, expected: &str| {
+        check_all(presence, true, None, Some(other()), expected);
+    };
+    awaits(live(|_| ()), awaited);
+    awaits(Presence::Unknown, awaited);
+    awaits(Presence::Absent, "keep ConfigMap/n/a (gone already)");
+    awaits(live(|o| o.owner = Some(other())), taken);
+    awaits(
+        live(|o| o.policy.prune = false),
+        "keep ConfigMap/n/a (pruning is disabled for it)",
+    );
+    // one that wants it is enough
+    check_all(live(|_| ()), true, Some(other()), Some(me()), handed_over);
 }
 
 /// One object per id of the inventory format, all of which are live as they are wanted.
@@ -422,6 +459,14 @@ fn nothing_to_prune_is_no_empty_render() {
         None
     );
     inventory.insert(id("a"), "v1");
+    // what may not be pruned yet will be later
+    let other = other();
+    let waiting = Options {
+        awaited: Some(&other),
+        ..options.clone()
+    };
+    let unseen = plan(&[], &inventory, &Live::default(), &Memory::default(), &waiting);
+    assert_eq!(unseen.guard.map(|guard| guard.objects), Some(1));
     let gone = plan(&[], &inventory, &live, &Memory::default(), &options);
     assert_eq!(gone.to_string(), "keep ConfigMap/n/a (gone already)\n");
 }
