@@ -12,7 +12,7 @@ use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::source::GitRepository;
 use equate_apply::cluster::{Cluster, Preview};
 use equate_controllers::OwnLoop;
-use equate_controllers::kustomization::preview::{PreviewError, Settings, preview};
+use equate_controllers::kustomization::preview::{Fleet, PreviewError, Settings};
 use equate_git::{LocalRepository, Mirrors, OpenError};
 use equate_source::{Ignore, Limits, Tree, TreeError};
 use kube::api::{Api, ListParams};
@@ -138,10 +138,8 @@ async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, 
             tree,
         );
     }
-    let all: Api<Kustomization> = match &args.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    // all of them, whichever are asked for: what one gives up another may take
+    let all: Api<Kustomization> = Api::all(client.clone());
     let all = all
         .list(&ListParams::default())
         .await
@@ -150,12 +148,17 @@ async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, 
             source,
         })?;
     let cluster = Cluster::new(client.clone());
+    let up = connection.is_up();
+    let fleet = Fleet::build(
+        &cluster,
+        all.items,
+        |kustomization| tree_of(kustomization, &trees),
+        |kustomization| settings(kustomization, up),
+    )
+    .await;
     let mut compared = Vec::new();
-    for kustomization in &all.items {
-        let Some(tree) = tree_of(kustomization, &trees).filter(|_| wanted(args, kustomization)) else {
-            continue;
-        };
-        compared.push(one(&cluster, kustomization, tree, connection.is_up()).await);
+    for kustomization in fleet.kustomizations().filter(|one| wanted(args, one)) {
+        compared.push(one(&cluster, &fleet, kustomization).await);
     }
     if compared.is_empty() {
         return Err(DiffError::None {
@@ -167,8 +170,10 @@ async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, 
 }
 
 fn wanted(args: &Args, kustomization: &Kustomization) -> bool {
-    let name = kustomization.metadata.name.as_ref();
-    args.kustomizations.is_empty() || name.is_some_and(|name| args.kustomizations.contains(name))
+    let (name, namespace) = (&kustomization.metadata.name, &kustomization.metadata.namespace);
+    let named = |name: &String| args.kustomizations.contains(name);
+    (args.namespace.is_none() || args.namespace == *namespace)
+        && (args.kustomizations.is_empty() || name.as_ref().is_some_and(named))
 }
 
 type Trees = BTreeMap<(Option<String>, Option<String>), Tree>;
@@ -185,25 +190,27 @@ fn tree_of<'a>(kustomization: &Kustomization, trees: &'a Trees) -> Option<&'a Tr
     trees.get(&(namespace, Some(source.name.clone())))
 }
 
-async fn one(cluster: &Cluster, kustomization: &Kustomization, tree: &Tree, up: bool) -> Compared {
+fn settings(kustomization: &Kustomization, up: bool) -> Settings {
+    // `equate up` has these two liberties, a cluster has not.
+    Settings {
+        root: up.then(|| OwnLoop {
+            name: equate_api::meta::DEFAULT_NAMESPACE.into(),
+            namespace: equate_api::meta::DEFAULT_NAMESPACE.into(),
+            path: kustomization.spec.path.clone().unwrap_or_default(),
+        }),
+        default_namespace: up.then(|| "default".into()),
+    }
+}
+
+async fn one(cluster: &Cluster, fleet: &Fleet, kustomization: &Kustomization) -> Compared {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let (name, namespace) = (
         text(&kustomization.metadata.name),
         text(&kustomization.metadata.namespace),
     );
-    let path = text(&kustomization.spec.path);
-    // `equate up` has these two liberties, a cluster has not.
-    let settings = Settings {
-        root: up.then(|| OwnLoop {
-            name: equate_api::meta::DEFAULT_NAMESPACE.into(),
-            namespace: equate_api::meta::DEFAULT_NAMESPACE.into(),
-            path: path.clone(),
-        }),
-        default_namespace: up.then(|| "default".into()),
-    };
     Compared {
-        outcome: preview(cluster, kustomization, tree, &settings).await,
+        outcome: fleet.preview(cluster, kustomization).await,
         name: format!("Kustomization/{namespace}/{name}"),
-        path,
+        path: text(&kustomization.spec.path),
     }
 }

@@ -11,6 +11,7 @@ pub(super) fn code(compared: &Compared) -> u8 {
     match &compared.outcome {
         Err(_) => 2,
         Ok(preview) if !preview.failures.is_empty() || preview.plan.guard.is_some() => 2,
+        Ok(preview) if steps(preview).any(|step| is_held(step) || is_awaited(step)) => 2,
         Ok(preview) => u8::from(steps(preview).any(Step::acts)),
     }
 }
@@ -57,13 +58,17 @@ fn describe_step(text: &mut String, step: &Step) {
         }
         Step::Recreate { id, why } => writeln!(text, "± {id}  deleted and created anew: {}", indented(why)),
         Step::Prune { id, .. } => writeln!(text, "- {id}"),
-        Step::Keep(id, KeepReason::HeldBy(owner)) => {
-            writeln!(
-                text,
-                "= {id}  is held by Kustomization/{}/{}",
-                owner.namespace, owner.name
-            )
+        Step::Keep(id, KeepReason::HeldBy(owner)) => writeln!(
+            text,
+            "! {id}  would not be taken: Kustomization/{owner} declares it as well"
+        ),
+        Step::Keep(id, KeepReason::HandedOver(owner)) => {
+            writeln!(text, "> {id}  handed over to Kustomization/{owner}")
         }
+        Step::Keep(id, KeepReason::Awaited(owner)) => writeln!(
+            text,
+            "! {id}  would be kept: it may have moved to Kustomization/{owner}, which cannot be built"
+        ),
         Step::Keep(..) => Ok(()),
     };
 }
@@ -79,7 +84,10 @@ pub(super) fn summary(all: &[Compared]) -> String {
         (count(|step| matches!(step, Step::Create(_))), "created"),
         (count(|step| matches!(step, Step::Patch { .. })), "changed"),
         (count(|step| matches!(step, Step::Recreate { .. })), "recreated"),
+        (count(is_handed_over), "handed over"),
         (count(|step| matches!(step, Step::Prune { .. })), "pruned"),
+        (count(is_held), "held by another"),
+        (count(is_awaited), "kept for now"),
         (refused, "refused"),
     ] {
         if number > 0 {
@@ -101,6 +109,18 @@ pub(super) fn summary(all: &[Compared]) -> String {
     )
 }
 
+fn is_held(step: &Step) -> bool {
+    matches!(step, Step::Keep(_, KeepReason::HeldBy(_)))
+}
+
+fn is_handed_over(step: &Step) -> bool {
+    matches!(step, Step::Keep(_, KeepReason::HandedOver(_)))
+}
+
+fn is_awaited(step: &Step) -> bool {
+    matches!(step, Step::Keep(_, KeepReason::Awaited(_)))
+}
+
 fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {
     preview.plan.steps()
 }
@@ -117,4 +137,59 @@ fn chain(error: &dyn Error) -> String {
 
 fn indented(text: &str) -> String {
     text.trim().replace('\n', "\n    ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equate_apply::id::ObjectId;
+    use equate_apply::owner::Owner;
+    use equate_apply::plan::Plan;
+
+    fn check(steps: Vec<Step>, expected_code: u8, expected: &str, expected_summary: &str) {
+        let preview = Preview {
+            plan: Plan {
+                prune: steps,
+                ..Plan::default()
+            },
+            failures: Vec::new(),
+        };
+        let one = Compared {
+            name: "Kustomization/n/a".to_owned(),
+            path: "a".to_owned(),
+            outcome: Ok(preview),
+        };
+        assert_eq!(code(&one), expected_code);
+        assert_eq!(describe(&one), expected);
+        assert_eq!(summary(&[one]), expected_summary);
+    }
+
+    #[test]
+    fn what_others_want_is_said() {
+        let keep = |reason: fn(Owner) -> KeepReason| {
+            let id = ObjectId::new("", "ConfigMap", "n", "x");
+            vec![Step::Keep(id, reason(Owner::new("n", "b")))]
+        };
+        let unchanged = |_| KeepReason::Unchanged;
+        check(keep(unchanged), 0, "", "1 Kustomization: nothing would change\n");
+        check(
+            keep(KeepReason::HandedOver),
+            0,
+            "Kustomization/n/a  a\n  > ConfigMap/n/x  handed over to Kustomization/n/b\n",
+            "1 Kustomization: 1 handed over\n",
+        );
+        check(
+            keep(KeepReason::HeldBy),
+            2,
+            "Kustomization/n/a  a\n  ! ConfigMap/n/x  would not be taken: Kustomization/n/b declares it as well\n",
+            "1 Kustomization: 1 held by another\n",
+        );
+        check(
+            keep(KeepReason::Awaited),
+            2,
+            "Kustomization/n/a  a\n  ! ConfigMap/n/x  would be kept: it may have moved to Kustomization/n/b, \
+             which cannot be built\n",
+            "1 Kustomization: 1 kept for now\n",
+        );
+    }
 }

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::decide::{Phase, Verdict, deadline, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held};
+use super::others::{claimants, takers};
 use super::reasons::{Contest, Failure, Stall};
 use super::report::Revision;
 use super::write::{Stop, chain};
@@ -66,13 +67,22 @@ impl Run<'_> {
                     }
                 };
             }
+            let late = self.until(ks) <= Instant::now();
+            // whoever had an object last says first whether it lets go of it
+            if !late && self.holders_are_unheard(&desired) {
+                return Ok(self.next(ks));
+            }
             let contenders = self.contenders(&desired, &held);
+            let awaited = self.cx.rest(ks, &undeclared(&desired, &held), late);
+            let waits = !awaited.hearing.unheard.is_empty();
+            let awaited = awaited.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
             let revision = self.at().revision;
             let options = Options {
                 prune: ks.prune,
                 allow_empty: ks.allow_empty.as_deref(),
                 contenders: &contenders,
+                awaited: awaited.as_ref(),
                 backing_off: &backing_off,
                 ..Options::new(&owner, &revision)
             };
@@ -84,6 +94,10 @@ impl Run<'_> {
                 &options,
             );
             if let Some(guard) = &plan.guard {
+                if waits {
+                    // it may all have moved elsewhere
+                    return Ok(self.next(ks));
+                }
                 let stall = Stall::EmptyRender {
                     key: self.key.clone(),
                     revision: guard.revision.clone(),
@@ -116,7 +130,8 @@ impl Run<'_> {
                 }
                 Staged::Failed(failure) => return self.fail(ks, failure, None).await,
             }
-            return self.finish(ks, &plan, &desired, &execution).await;
+            self.applied(ks);
+            return self.finish(ks, plan, &desired, &execution).await;
         }
     }
 
@@ -233,14 +248,25 @@ impl Run<'_> {
         ids.map(|id| (id.clone(), self.cx.hub.get(id))).collect()
     }
 
+    /// Who does not let go of what is declared here, and who wants what is not any more.
     pub(super) fn contenders(&self, desired: &[Desired], held: &Inventory) -> BTreeMap<ObjectId, Owner> {
         let index = self.cx.index();
-        let ids = desired.iter().map(|desired| &desired.id).chain(held.ids());
-        ids.filter_map(|id| {
-            let other = index.other(id, &self.key)?;
-            Some((id.clone(), Owner::new(&other.namespace, &other.name)))
-        })
-        .collect()
+        let ids = desired.iter().map(|desired| &desired.id);
+        let mut contenders = claimants(&index, &self.key, ids);
+        contenders.extend(takers(&index, &self.key, undeclared(desired, held).ids()));
+        contenders
+    }
+
+    /// All is applied: Kustomizations among it are as this one wants them.
+    fn applied(&mut self, ks: &Declared) {
+        let Some(record) = &mut self.memory.record else {
+            return;
+        };
+        record.applied = true;
+        let (artifact, wants) = (record.artifact.clone(), record.wants.clone());
+        if let Some(wants) = wants {
+            self.stand(ks, &artifact, wants, true);
+        }
     }
 
     /// Tells the others what of theirs is declared here as well, and that it is not any more.
@@ -384,12 +410,11 @@ impl Run<'_> {
     async fn finish(
         &mut self,
         ks: &Declared,
-        plan: &Plan,
+        mut plan: Plan,
         desired: &Arc<Vec<Desired>>,
         execution: &Execution<'_>,
     ) -> Result<Outcome, Stop> {
         let before = self.held();
-        let mut inventory = plan.inventory(desired, &before);
         let contests = self
             .memory
             .record
@@ -400,19 +425,29 @@ impl Run<'_> {
             // nothing is pruned while it is not clear what belongs to whom
             let theirs: BTreeSet<&ObjectId> = contests.iter().map(|contest| &contest.id).collect();
             let kept = before
-                .into_iter()
+                .iter()
                 .filter(|(id, _)| !theirs.contains(id))
+                .map(|(id, version)| (id.clone(), version.to_owned()))
                 .collect();
-            inventory = inventory.union(&kept);
-            self.settle(plan, desired);
+            let inventory = plan.inventory(desired, &before).union(&kept);
+            self.settle(&plan, desired);
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
+        // applying took its time: what the others want by now counts
+        let late = self.until(ks) <= Instant::now();
+        let rest = self.cx.rest(ks, &undeclared(desired, &before), late);
+        if !rest.hearing.unheard.is_empty() {
+            return Ok(self.next(ks));
+        }
+        plan.prune = rest.plan.prune;
+        let inventory = plan.inventory(desired, &before);
+        self.memory.linger(plan.lingering(&before), late);
         let pruned = self.prune(&plan.prune, &before, execution).await;
         if let Err((failure, survivors)) = pruned {
             let inventory = inventory.union(&survivors);
             return self.fail(ks, failure, Some(inventory)).await;
         }
-        self.settle(plan, desired);
+        self.settle(&plan, desired);
         let held = inventory.clone();
         if let Err(failure) = self.follow(ks, desired, &held).await {
             return self.fail(ks, failure, Some(inventory)).await;
@@ -510,6 +545,14 @@ impl Run<'_> {
             Presence::Absent | Presence::Unknown => None,
         }
     }
+}
+
+/// What is held and not declared any more.
+pub(super) fn undeclared(desired: &[Desired], held: &Inventory) -> Inventory {
+    let wanted: BTreeSet<&ObjectId> = desired.iter().map(|desired| &desired.id).collect();
+    let gone = held.iter().filter(|(id, _)| !wanted.contains(id));
+    gone.map(|(id, version)| (id.clone(), version.to_owned()))
+        .collect()
 }
 
 /// How far the stages came.

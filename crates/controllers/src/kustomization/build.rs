@@ -18,16 +18,21 @@ use super::decide::{Cause, Phase, deadline};
 use super::declared::Declared;
 use super::memory::Record;
 use super::observe::Artifact;
+use super::others::wants;
 use super::reasons::Failure;
 use super::tree::Content;
+use super::wants::Objects;
 use super::write::{Stop, chain};
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
 
 /// A build, ready to be applied.
-pub(super) struct Rendered {
+#[derive(Debug)]
+pub(crate) struct Rendered {
     pub(super) desired: Vec<Desired>,
-    inputs: Inputs,
+    /// What it is called.
+    pub(super) objects: Arc<Objects>,
+    pub(super) inputs: Inputs,
     digest: String,
     /// The files that declare this very loop, and how many objects each; the root's alone.
     own_files: Option<BTreeMap<String, usize>>,
@@ -52,25 +57,29 @@ impl Run<'_> {
     ) -> Result<Outcome, Stop> {
         if cause == Cause::Retry && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some()) {
             // what was built is still here: only the applying failed
+            self.renew(artifact);
             self.restart(ks);
             return self.advance(ks).await;
         }
-        count(&self.cx.tally.builds, 1);
-        tracing::debug!(key = %self.key, ?cause, revision = artifact.revision.revision, "building");
-        let cx = self.cx;
-        let rendering = Rendering {
-            cluster: &cx.cluster,
-            blocking: &cx.blocking,
-            root: cx.root.as_ref(),
-            default_namespace: cx.default_namespace.as_deref(),
+        let prepared = self.memory.prepared.take();
+        let prepared = prepared.filter(|prepared| prepared.is_of(ks.generation, &artifact.tree));
+        let rendered = match prepared.and_then(|prepared| prepared.outcome) {
+            Some(outcome) => outcome,
+            None => self.render(ks, artifact).await,
         };
-        let rendered = rendering.render(ks, &artifact.tree).await;
+        let wants = wants(&self.object, &rendered);
+        if let Some(wants) = &wants {
+            self.stand(ks, &artifact.digest, wants.clone(), false);
+        }
         let now = Instant::now();
         let mut record = Record {
             generation: ks.generation,
             revision: artifact.revision.clone(),
             tree: artifact.tree.id(),
             inputs: None,
+            artifact: artifact.digest.clone(),
+            wants,
+            applied: false,
             digest: String::new(),
             token: ks.requested_at.clone(),
             began: self.began,
@@ -92,7 +101,7 @@ impl Run<'_> {
                 record.digest = rendered.digest;
                 record.desired = Some(Arc::new(rendered.desired));
                 if let Some(files) = rendered.own_files {
-                    *cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+                    *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
                 }
                 self.memory.record = Some(record);
                 self.advance(ks).await
@@ -104,6 +113,20 @@ impl Run<'_> {
         }
     }
 
+    /// Builds a revision.
+    pub(super) async fn render(&self, ks: &Declared, artifact: &Artifact) -> Result<Rendered, Failure> {
+        let cx = self.cx;
+        count(&cx.tally.builds, 1);
+        tracing::debug!(key = %self.key, revision = artifact.revision.revision, "building");
+        let rendering = Rendering {
+            cluster: &cx.cluster,
+            blocking: &cx.blocking,
+            root: cx.root.as_ref(),
+            default_namespace: cx.default_namespace.as_deref(),
+        };
+        rendering.render(ks, &artifact.tree).await
+    }
+
     /// Another try with what was built.
     fn restart(&mut self, ks: &Declared) {
         if let Some(record) = &mut self.memory.record {
@@ -112,6 +135,10 @@ impl Run<'_> {
             record.phase = Phase::Staged {
                 until: deadline(self.began, ks.timeout),
             };
+            if let Some(wants) = record.wants.clone() {
+                let (artifact, applied) = (record.artifact.clone(), record.applied);
+                self.stand(ks, &artifact, wants, applied);
+            }
         }
     }
 }
@@ -147,11 +174,16 @@ impl Rendering<'_> {
         let own_files = own.as_ref().map(|own| own_files(&objects, own));
         let desired = self.blocking(move || {
             let each = objects.into_iter();
-            each.map(|resource| ready(resource, &owner, own.as_ref()))
-                .collect()
+            let desired: Vec<Desired> = each
+                .map(|resource| ready(resource, &owner, own.as_ref()))
+                .collect();
+            let objects = Objects::of(&desired);
+            (desired, Arc::new(objects))
         });
+        let (desired, objects) = desired.await?;
         Ok(Rendered {
-            desired: desired.await?,
+            desired,
+            objects,
             inputs,
             digest,
             own_files,

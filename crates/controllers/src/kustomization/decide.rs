@@ -79,6 +79,8 @@ pub struct Last {
     pub drifted: bool,
     /// Whether an object that another Kustomization held is free now.
     pub freed: bool,
+    /// Whether something that is not declared any more was taken by another, or may be deleted by now.
+    pub lets_go: bool,
     /// Whether the objects that have to be healthy are.
     pub health: Verdict,
     /// How far it came.
@@ -136,6 +138,8 @@ pub enum Decision {
     Resume,
     /// Nothing to apply; say how healthy it is.
     Health,
+    /// Something that is not declared any more need not be held any longer; then decide again.
+    LetGo,
     /// A new revision with the same inputs: say so.
     Carry,
     /// Nothing to do, nothing to say.
@@ -218,7 +222,7 @@ fn begins(decision: &Decision) -> bool {
     match decision {
         Decision::Build(Cause::Drift) => false,
         Decision::Build(_) | Decision::Carry => true,
-        Decision::Resume | Decision::Health | Decision::Settled => false,
+        Decision::Resume | Decision::Health | Decision::LetGo | Decision::Settled => false,
         Decision::Gone
         | Decision::Finalize(_)
         | Decision::Adopt
@@ -268,6 +272,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str) -> Decision {
             Phase::Failed { retry: Some(at) } if due(at) || last.freed => Decision::Build(Cause::Retry),
             Phase::Failed { .. } => Decision::Settled,
             Phase::Staged { .. } => Decision::Resume,
+            _ if last.lets_go => Decision::LetGo,
             _ if last.drifted => Decision::Build(Cause::Drift),
             Phase::Unhealthy { retry } if due(retry) => Decision::Build(Cause::Retry),
             Phase::Unhealthy { .. } if last.health == Verdict::Healthy => Decision::Health,

@@ -1,8 +1,13 @@
 //! Who has to run when a Kustomization or a source changes: pure, kept beside the mirrors.
 //!
-//! Four relations, each looked up from its other end: what reads a source, what depends on a
-//! Kustomization, what holds an object, and what would hold it if another did not. A change is
-//! answered with the keys to wake, so that one artifact wakes those that read it and nobody else.
+//! Relations, each looked up from its other end: what reads a source, what depends on a
+//! Kustomization, what holds an object, what wants it, and what would hold it if another did not. A
+//! change is answered with the keys to wake, so that one artifact wakes those that read it and
+//! nobody else.
+//!
+//! To hold an object is to have it in the inventory; to want it, in the last build. Who holds an
+//! object and is known not to want it any more has let go of it: another may take it, though its
+//! labels still name the first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,6 +16,7 @@ use equate_api::meta::{ConditionType, is_true};
 use equate_apply::id::ObjectId;
 
 use super::reasons::Contest;
+use super::wants::{Stand, Watched};
 use crate::Key;
 use crate::runtime::mirror::Change;
 use crate::runtime::wake::Reason;
@@ -27,6 +33,10 @@ pub struct Index {
     holders: HashMap<ObjectId, BTreeSet<Key>>,
     /// What each Kustomization wants and another holds.
     contests: BTreeMap<Key, Vec<Contest>>,
+    /// What each Kustomization wants, as far as it is known.
+    stands: BTreeMap<Key, Stand>,
+    /// Who waits for a word of others.
+    watched: BTreeMap<Key, Watched>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -34,6 +44,7 @@ struct References {
     source: Option<Source>,
     depends_on: BTreeSet<Key>,
     holds: BTreeSet<ObjectId>,
+    deleting: bool,
 }
 
 /// What a dependent sees of a Kustomization.
@@ -69,10 +80,10 @@ impl Index {
         let now = match change.after.as_deref() {
             Some(object) => {
                 let known = self.references.get(key);
-                let same = change
-                    .before
-                    .as_deref()
-                    .is_some_and(|b| inventory(b) == inventory(object));
+                let same = change.before.as_deref().is_some_and(|b| {
+                    inventory(b) == inventory(object)
+                        && b.spec.kube_config.is_some() == object.spec.kube_config.is_some()
+                });
                 let holds = match known {
                     // an inventory is long and seldom changes with its status
                     Some(known) if same => known.holds.clone(),
@@ -82,6 +93,7 @@ impl Index {
                     source: Some(source(object)),
                     depends_on: depends_on(object),
                     holds,
+                    deleting: object.metadata.deletion_timestamp.is_some(),
                 }
             }
             None => References::default(),
@@ -90,31 +102,120 @@ impl Index {
         for contender in self.contenders(&freed) {
             wakes.push((contender, Reason::Object));
         }
-        if change.after.is_none() {
-            wakes.extend(self.contest(key, &[]));
+        match change.after.as_deref() {
+            None => wakes.extend(self.forget(key)),
+            // it says no more: nobody waits for it, and what it held is free
+            Some(object) if object.metadata.deletion_timestamp.is_some() => {
+                if change
+                    .before
+                    .as_deref()
+                    .is_none_or(|b| b.metadata.deletion_timestamp.is_none())
+                {
+                    wakes.extend(self.let_go(key));
+                }
+            }
+            Some(_) => {}
         }
         wakes
+    }
+
+    /// Forgets what a Kustomization that is gone said: who waited for a word of it.
+    pub fn forget(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+        self.stands.remove(key);
+        self.watched.remove(key);
+        let mut wakes = self.contest(key, &[]);
+        wakes.extend(self.let_go(key));
+        wakes
+    }
+
+    /// Notes what a Kustomization wants: who waited for that.
+    pub fn stand(&mut self, key: &Key, stand: Stand) -> Vec<(Key, Reason)> {
+        let before = self.stands.get(key);
+        if before == Some(&stand) {
+            return Vec::new();
+        }
+        let same = before.is_some_and(|before| before.wants == stand.wants);
+        self.stands.insert(key.clone(), stand);
+        match same {
+            true => self.heard(key),
+            false => self.let_go(key),
+        }
+    }
+
+    /// What a Kustomization was last known to want.
+    pub fn standing(&self, key: &Key) -> Option<&Stand> {
+        self.stands.get(key)
+    }
+
+    /// From now on the key is woken by a word of these, and of nobody else.
+    pub fn watch(&mut self, key: &Key, watched: Watched) {
+        match watched.is_empty() {
+            true => self.watched.remove(key),
+            false => self.watched.insert(key.clone(), watched),
+        };
+    }
+
+    /// There is a word of a Kustomization: who waited for it.
+    pub fn heard(&mut self, of: &Key) -> Vec<(Key, Reason)> {
+        let mut wakes = Vec::new();
+        for (key, watched) in &mut self.watched {
+            let last = watched.all.remove(of) && watched.all.is_empty();
+            if last || watched.each.contains(of) {
+                wakes.push((key.clone(), Reason::Dependency));
+            }
+        }
+        wakes
+    }
+
+    /// It may want less than before: also those look who contest something of it.
+    fn let_go(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+        let mut wakes = self.heard(key);
+        let contesting = self
+            .contests
+            .iter()
+            .filter(|(_, list)| list.iter().any(|contest| contest.other == *key));
+        wakes.extend(contesting.map(|(other, _)| (other.clone(), Reason::Object)));
+        wakes
+    }
+
+    /// Who holds an object beside this one, whether or not it still wants it.
+    pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let holders = self.holders.get(id).into_iter().flatten();
+        holders.filter(move |key| *key != but)
+    }
+
+    /// Whether a Kustomization holds an object and has not let go of it.
+    pub fn claims(&self, key: &Key, id: &ObjectId) -> bool {
+        let references = self.references.get(key);
+        let holds =
+            references.is_some_and(|references| !references.deleting && references.holds.contains(id));
+        holds && !self.stands.get(key).is_some_and(|stand| stand.leaves(id))
+    }
+
+    /// Who else holds an object and does not let go of it.
+    pub fn claimant<'a>(&'a self, id: &ObjectId, but: &'a Key) -> Option<&'a Key> {
+        self.holders(id, but).find(|key| self.claims(key, id))
+    }
+
+    /// Who else wants an object, and so takes it from one who does not.
+    pub fn taker<'a>(&'a self, id: &ObjectId, but: &'a Key) -> Option<&'a Key> {
+        let deleting = |key: &Key| {
+            self.references
+                .get(key)
+                .is_none_or(|references| references.deleting)
+        };
+        let mut others = self
+            .stands
+            .iter()
+            .filter(|(key, _)| *key != but && !deleting(key));
+        let wanting = others.find_map(|(key, stand)| stand.wants(id).then_some(key));
+        wanting.or_else(|| self.claimant(id, but))
     }
 
     /// Who reads a source.
     pub fn readers(&self, kind: SourceKind, key: &Key) -> Vec<Key> {
         let readers = self.readers.get(&(kind, key.clone()));
         readers.into_iter().flatten().cloned().collect()
-    }
-
-    /// Who else holds an object, or wants to.
-    pub fn other(&self, id: &ObjectId, but: &Key) -> Option<&Key> {
-        let holder = self.holders.get(id).into_iter().flatten().find(|key| *key != but);
-        let wants = || {
-            let mut contests = self.contests.iter().filter(|(key, _)| *key != but);
-            contests.find_map(|(key, list)| list.iter().any(|contest| contest.id == *id).then_some(key))
-        };
-        holder.or_else(wants)
-    }
-
-    /// Whether a Kustomization holds an object.
-    pub fn holds(&self, key: &Key, id: &ObjectId) -> bool {
-        self.holders.get(id).is_some_and(|holders| holders.contains(key))
     }
 
     /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
@@ -217,7 +318,8 @@ where
     }
 }
 
-fn source(object: &Kustomization) -> Source {
+/// What a Kustomization reads.
+pub(super) fn source(object: &Kustomization) -> Source {
     let reference = &object.spec.source_ref;
     let own = object.metadata.namespace.as_deref().unwrap_or_default();
     let namespace = reference.namespace.as_deref().unwrap_or(own);
@@ -231,9 +333,12 @@ fn depends_on(object: &Kustomization) -> BTreeSet<Key> {
         .collect()
 }
 
-/// What its inventory names. One that is being deleted holds on until it is gone; entries that
-/// name nothing are reported by the Kustomization itself.
+/// What its inventory names; entries that name nothing are reported by the Kustomization itself.
 fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
+    if object.spec.kube_config.is_some() {
+        // its objects are in another cluster: here others may have the same names
+        return BTreeSet::new();
+    }
     let inventory = object
         .status
         .as_ref()
@@ -258,9 +363,14 @@ fn standing(object: &Kustomization) -> Standing<'_> {
 mod tests {
     use std::sync::Arc;
 
+    use equate_apply::desired::Desired;
+    use equate_apply::owner::Owner;
+    use equate_manifest::object::Object;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::kustomization::wants::{Objects, Wants};
     use crate::runtime::mirror::What;
 
     fn object(name: &str, spec: &Value, status: &Value) -> Arc<Kustomization> {
@@ -381,8 +491,8 @@ mod tests {
             &["one appeared"],
         );
         told.check("two", What::Appeared, holds(&[]), &["two appeared"]);
-        assert_eq!(told.index.other(&id, &two), Some(&one));
-        assert_eq!(told.index.other(&id, &one), None);
+        assert_eq!(told.index.claimant(&id, &two), Some(&one));
+        assert_eq!(told.index.claimant(&id, &one), None);
         let contest = Contest {
             id: id.clone(),
             other: one.clone(),
@@ -392,7 +502,6 @@ mod tests {
             ["one object"]
         );
         assert_eq!(shown(&told.index.contest(&two, &[contest])), Vec::<String>::new());
-        assert_eq!(told.index.other(&id, &one), Some(&two));
         let of_one: Vec<String> = told
             .index
             .contested(&one)
@@ -402,8 +511,112 @@ mod tests {
         assert_eq!(of_one, ["ConfigMap/n/x (also declared by Kustomization/n/two)"]);
         // let go of, it is the other's to take
         told.check("one", What::Status, holds(&["n_y__ConfigMap"]), &["two object"]);
-        assert!(!told.index.holds(&one, &id));
+        assert!(!told.index.claims(&one, &id));
         assert_eq!(shown(&told.index.contest(&two, &[])), ["one object"]);
         assert_eq!(told.index.contested(&one), []);
+    }
+
+    fn wanting(generation: i64, ids: &[&str]) -> Stand {
+        let desired: Vec<Desired> = ids
+            .iter()
+            .map(|id| {
+                let id = ObjectId::from_inventory(id).unwrap();
+                let object = json!({
+                    "apiVersion": "v1", "kind": &*id.kind,
+                    "metadata": { "name": &*id.name, "namespace": &*id.namespace },
+                });
+                let owner = Owner::new("n", "one");
+                Desired::new(Object::from_value(object).unwrap(), &owner, None)
+            })
+            .collect();
+        Stand {
+            generation,
+            artifact: "sha256:1".to_owned(),
+            wants: Wants::Known(Objects::of(&desired).into()),
+            applied: false,
+        }
+    }
+
+    #[test]
+    fn what_one_lets_go_of_another_takes() {
+        let mut told = Told::default();
+        let holds = |holds: &[&str]| Some((json!({}), ready("1", holds)));
+        let (x, y) = ("n_x__ConfigMap", "n_y__ConfigMap");
+        let id = ObjectId::from_inventory(x).unwrap();
+        let (one, two) = (Key::new("n", "one"), Key::new("n", "two"));
+        told.check("one", What::Appeared, holds(&[x, y]), &["one appeared"]);
+        told.check("two", What::Appeared, holds(&[]), &["two appeared"]);
+        let index = &mut told.index;
+        // of whom nothing is known holds what it held
+        assert_eq!(
+            (index.claimant(&id, &two), index.taker(&id, &one)),
+            (Some(&one), None)
+        );
+        assert!(index.stand(&one, wanting(1, &[x, y])).is_empty());
+        assert_eq!(index.claimant(&id, &two), Some(&one));
+        // both want it: the first keeps it
+        index.stand(&two, wanting(1, &[x]));
+        assert_eq!(
+            (index.claimant(&id, &two), index.claimant(&id, &one)),
+            (Some(&one), None)
+        );
+        index.stand(&one, wanting(1, &[y]));
+        assert_eq!(
+            (index.claimant(&id, &two), index.taker(&id, &one)),
+            (None, Some(&two))
+        );
+        // what cannot be built any more holds on
+        let unknown = Stand {
+            wants: Wants::Unknown("cannot be built"),
+            ..wanting(1, &[])
+        };
+        index.stand(&one, unknown);
+        assert_eq!(index.claimant(&id, &two), Some(&one));
+        // who is deleted holds on to nothing, and takes nothing
+        let mut deleted = (*object("one", &json!({}), &ready("1", &[x, y]))).clone();
+        deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        let deleted = Arc::new(deleted);
+        told.index.changed(&Change {
+            key: one.clone(),
+            what: What::Deleting,
+            before: told.objects.insert("one".to_owned(), Arc::clone(&deleted)),
+            after: Some(deleted),
+        });
+        told.index.stand(&one, wanting(1, &[x]));
+        assert_eq!(told.index.claimant(&id, &two), None);
+        assert_eq!(told.index.taker(&id, &two), None);
+        told.check("one", What::Gone, None, &["one deleted"]);
+        assert_eq!(told.index.standing(&one), None);
+    }
+
+    #[test]
+    fn who_waits_for_a_word_is_woken_by_it() {
+        let mut told = Told::default();
+        let none = || Some((json!({}), json!({})));
+        for name in ["a", "b", "c", "d"] {
+            told.check(name, What::Appeared, none(), &[&format!("{name} appeared")]);
+        }
+        let key = |name: &str| Key::new("n", name);
+        let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+        let check = |told: &mut Told, of: &str, stand: Stand, expected: &[&str]| {
+            let wakes = told.index.stand(&key(of), stand);
+            assert_eq!(shown(&wakes), expected, "{of}");
+        };
+        let watched = |each: &[&str], all: &[&str]| Watched {
+            each: keys(each),
+            all: keys(all),
+        };
+        told.index.watch(&key("a"), watched(&["d"], &["b", "c"]));
+        check(&mut told, "b", wanting(1, &[]), &[]);
+        check(&mut told, "b", wanting(2, &[]), &[]);
+        check(&mut told, "c", wanting(1, &[]), &["a dependency"]);
+        check(&mut told, "c", wanting(2, &[]), &[]);
+        check(&mut told, "d", wanting(1, &[]), &["a dependency"]);
+        // the same word is no news
+        check(&mut told, "d", wanting(1, &[]), &[]);
+        check(&mut told, "d", wanting(2, &[]), &["a dependency"]);
+        told.check("d", What::Gone, None, &["d deleted", "a dependency"]);
+        told.index.watch(&key("a"), Watched::default());
+        check(&mut told, "b", wanting(3, &[]), &[]);
     }
 }

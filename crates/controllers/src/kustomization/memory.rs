@@ -9,16 +9,20 @@ use std::sync::Arc;
 use equate_api::kustomize::KustomizationStatus;
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
 use equate_apply::owned::Digest;
 use equate_apply::plan;
 use equate_kustomize::Inputs;
-use equate_source::ContentId;
+use equate_source::{ContentId, Tree};
 use tokio::time::Instant;
 
+use super::build::Rendered;
 use super::corrections::Corrections;
 use super::decide::Phase;
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
+use super::tree::Content;
+use super::wants::Wants;
 
 /// Between runs.
 #[derive(Debug, Default)]
@@ -33,8 +37,48 @@ pub(crate) struct Memory {
     pub waiting: Option<Instant>,
     /// Until when objects of a deleted Kustomization are waited for.
     pub terminating: Option<Instant>,
+    /// What was built without being carried out yet, because the others have to know of it.
+    pub prepared: Option<Prepared>,
+    /// What is not declared any more and still held, until another takes it or it may be deleted.
+    pub lingering: Inventory,
+    /// Whether others were waited for long enough before that.
+    pub late: bool,
+    /// Since when others are waited for before the objects of a deleted Kustomization go.
+    pub hearing: Option<Instant>,
     /// A status that could not be written.
     pub owed: Option<KustomizationStatus>,
+}
+
+impl Memory {
+    /// Notes what is held though it is not declared any more.
+    pub(crate) fn linger(&mut self, lingering: Inventory, late: bool) {
+        self.late = late && !lingering.is_empty();
+        self.lingering = lingering;
+    }
+}
+
+/// A build that was not carried out yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The generation of the spec.
+    pub generation: i64,
+    /// The artifact's tree.
+    pub tree: ContentId,
+    /// What the build read; none where it failed.
+    pub inputs: Option<Inputs>,
+    /// What it says is wanted.
+    pub wants: Option<Wants>,
+    /// The build itself; none where it is not going to be carried out.
+    pub outcome: Option<Result<Rendered, Failure>>,
+}
+
+impl Prepared {
+    /// Whether a build of this tree would be the same.
+    pub(crate) fn is_of(&self, generation: i64, tree: &Tree) -> bool {
+        let unchanged = |inputs: &Inputs| inputs.unchanged(&Content(tree.clone()));
+        self.generation == generation
+            && (self.tree == tree.id() || self.inputs.as_ref().is_some_and(unchanged))
+    }
 }
 
 /// A revision that was carried out, or is being.
@@ -48,6 +92,12 @@ pub(crate) struct Record {
     pub tree: ContentId,
     /// What the build read; none where it failed, and then only another tree can help.
     pub inputs: Option<Inputs>,
+    /// The digest of the artifact.
+    pub artifact: String,
+    /// What it says is wanted; none if that could not be found out yet.
+    pub wants: Option<Wants>,
+    /// Whether all of it was applied.
+    pub applied: bool,
     /// The digest of what was built.
     pub digest: String,
     /// The token of the request it answers.

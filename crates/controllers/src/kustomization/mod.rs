@@ -10,6 +10,7 @@
 //! | its own spec, annotations, deletion | its mirror |
 //! | a new artifact of its source | the sources' mirror, by `index` |
 //! | a dependency that became ready, or reached the revision | its mirror, by `index` |
+//! | another Kustomization that was built, where it matters what that one wants | its run, by `index` |
 //! | an object that drifted, went, became healthy or is held by another | the hub |
 //! | a time: interval, retry, deadline, a correction that waited | the queue |
 //!
@@ -23,6 +24,8 @@
 //! | `observe` | what there is to see |
 //! | `decide` | what to do, from what was seen |
 //! | `reasons` | why it is not ready, and when it is worth another try |
+//! | `wants` | what a Kustomization wants, as the others see it |
+//! | `others` | what the others want, and what that forbids |
 //! | `build` | what a revision wants applied |
 //! | `act` | applying it: stages, pruning |
 //! | `conclude` | how it ends: healthy, waiting for that, or why not |
@@ -42,12 +45,14 @@ mod finalize;
 pub mod index;
 mod memory;
 mod observe;
+mod others;
 pub mod preview;
 pub mod reasons;
 pub mod report;
 #[cfg(test)]
 mod tests;
 pub mod tree;
+pub mod wants;
 mod write;
 
 use std::collections::{BTreeMap, HashMap};
@@ -161,7 +166,7 @@ impl Context {
         self.hub.forget(key);
         self.memories().remove(key);
         self.queue.forget(key);
-        let wakes = self.index().contest(key, &[]);
+        let wakes = self.index().forget(key);
         self.wake(wakes);
     }
 }
@@ -216,9 +221,13 @@ impl Run<'_> {
             if !matches!(decision, Decision::Wait(_)) {
                 self.memory.waiting = None;
             }
+            self.declare(&ks, &seen, artifact.as_ref(), &decision).await;
             return match (decision, artifact) {
                 (Decision::Gone, _) => Err(Stop::Gone),
-                (Decision::Finalize(finalize), _) => self.finalize(&ks, finalize).await,
+                (Decision::Finalize(finalize), _) => match self.hear_out(&ks, finalize).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.finalize(&ks, finalize).await,
+                },
                 (Decision::Adopt, _) => {
                     self.set_finalizer(true).await?;
                     continue;
@@ -236,6 +245,10 @@ impl Run<'_> {
                     let held = self.held();
                     self.conclude(&ks, held).await
                 }
+                (Decision::LetGo, Some(_)) => match self.let_go(&ks).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => continue,
+                },
                 (Decision::Carry, Some(artifact)) => {
                     count(&self.cx.tally.builds_skipped, 1);
                     self.renew(&artifact);
@@ -251,6 +264,7 @@ impl Run<'_> {
                     Decision::Build(_)
                     | Decision::Resume
                     | Decision::Health
+                    | Decision::LetGo
                     | Decision::Carry
                     | Decision::Settled,
                     None,
@@ -264,6 +278,7 @@ impl Run<'_> {
         if let Some(record) = &mut self.memory.record {
             record.revision = artifact.revision.clone();
             record.tree = artifact.tree.id();
+            record.artifact.clone_from(&artifact.digest);
         }
     }
 

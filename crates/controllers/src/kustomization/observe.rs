@@ -22,6 +22,7 @@ use crate::runtime::hub::Hub;
 #[derive(Debug, Clone)]
 pub(super) struct Artifact {
     pub(super) revision: Revision,
+    pub(super) digest: String,
     pub(super) tree: Tree,
 }
 
@@ -81,7 +82,15 @@ async fn source(cx: &Context, ks: &Declared) -> (SourceSeen, Option<Artifact>) {
             };
             let origin = artifact.metadata.get(ORIGIN_REVISION).cloned();
             let revision = Revision { revision, origin };
-            (seen, Some(Artifact { revision, tree }))
+            let digest = artifact.digest.clone();
+            (
+                seen,
+                Some(Artifact {
+                    revision,
+                    digest,
+                    tree,
+                }),
+            )
         }
     }
 }
@@ -130,7 +139,7 @@ fn last(
         record
             .contests
             .iter()
-            .any(|contest| !index.holds(&contest.other, &contest.id))
+            .any(|contest| !index.claims(&contest.other, &contest.id))
     };
     Last {
         generation: record.generation,
@@ -141,6 +150,11 @@ fn last(
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
         freed,
+        lets_go: {
+            let lingering = &memory.lingering;
+            !lingering.is_empty()
+                && cx.rest(ks, lingering, memory.late).plan.lingering(lingering) != *lingering
+        },
         health: health(&cx.hub, ks, record),
         phase: record.phase,
     }

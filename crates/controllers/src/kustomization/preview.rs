@@ -1,30 +1,41 @@
 //! What a run would do to the cluster, without doing it: the same rendering, planning and wording.
 //!
 //! For people who look before they commit. It asks the API server about every object (a dry run
-//! each) and writes nothing.
+//! each) and writes nothing. Kustomizations are looked at together ([`Fleet`]): what moves from one to
+//! another is neither deleted nor created.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Execution, Preview};
+use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
 use equate_apply::plan::{self, Live, Memory, Options, Presence, plan};
 use equate_source::Tree;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use super::act::undeclared;
 use super::build::{Rendered, Rendering};
 use super::declared::Declared;
+use super::index::{self, Index};
+use super::others::{claimants, knowable, takers, wants};
 use super::reasons::Failure;
+use super::wants::{KUSTOMIZATIONS, Stand, Wants};
+use crate::Key;
 use crate::engine::OwnLoop;
+use crate::runtime::mirror::{Change, What};
 
 /// How long one object is asked for.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// What the plan calls a revision that no commit has yet.
 const UNCOMMITTED: &str = "uncommitted";
+/// So many Kustomizations may be declared beside those of the cluster.
+const MORE: usize = 1000;
 
 /// What a preview is made with.
 #[derive(Debug, Clone)]
@@ -47,6 +58,9 @@ pub enum PreviewError {
     /// It cannot be built; the text is what its status would say.
     #[error("{0}")]
     Build(String),
+    /// Its source has no tree here.
+    #[error("it does not read what is looked at")]
+    Unread,
     /// An object that would be pruned could not be looked at.
     #[error("could not look at {id}")]
     Look {
@@ -58,57 +72,209 @@ pub enum PreviewError {
     },
 }
 
-/// Holds what a Kustomization would be built to from a tree against the cluster.
-///
-/// # Errors
-/// When it cannot be built. That objects would be refused is part of the answer.
-pub async fn preview(
-    cluster: &Cluster,
-    object: &Kustomization,
-    tree: &Tree,
-    settings: &Settings,
-) -> Result<Preview, PreviewError> {
-    let declared = Declared::from(object);
-    if let Some(field) = declared.unsupported {
-        return Err(PreviewError::Unsupported(field));
+/// Kustomizations as they would be built from trees: looked at together, because what one gives up
+/// another may take.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    index: Index,
+    members: BTreeMap<Key, Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    object: Arc<Kustomization>,
+    /// None where there is no tree to build it from.
+    outcome: Option<Result<Rendered, Failure>>,
+}
+
+impl Fleet {
+    /// Builds all Kustomizations of which there is a tree; of the others it is known what they hold.
+    ///
+    /// A Kustomization that one of them declares is built as it is declared, also if the cluster
+    /// does not have it yet.
+    pub async fn build<'t>(
+        cluster: &Cluster,
+        all: Vec<Kustomization>,
+        tree_of: impl Fn(&Kustomization) -> Option<&'t Tree>,
+        settings: impl Fn(&Kustomization) -> Settings,
+    ) -> Fleet {
+        let mut fleet = Fleet::default();
+        let mut queue: VecDeque<Arc<Kustomization>> = all.into_iter().map(Arc::new).collect();
+        // one that declares itself, ever differently, ends here
+        let mut left = 4 * queue.len() + MORE;
+        while let Some(object) = queue.pop_front().filter(|_| left > 0) {
+            left -= 1;
+            let declared = Declared::from(&*object);
+            let outcome = match tree_of(&object) {
+                Some(tree) => {
+                    let settings = settings(&object);
+                    let rendering = Rendering {
+                        cluster,
+                        blocking: &Semaphore::new(1),
+                        root: settings.root.as_ref(),
+                        default_namespace: settings.default_namespace.as_deref(),
+                    };
+                    Some(rendering.render(&knowable(&declared, &object), tree).await)
+                }
+                None => None,
+            };
+            let key = declared.key.clone();
+            fleet.take_in(object, outcome);
+            if declared.unsupported.is_none() && !declared.suspend {
+                let found = fleet.declared_by(&key, &queue);
+                queue.extend(found);
+            }
+        }
+        fleet
     }
-    if let Some(error) = declared.unreadable {
-        return Err(PreviewError::Inventory(error));
+
+    /// The Kustomizations that could be built from a tree, or could not though there is one.
+    pub fn kustomizations(&self) -> impl Iterator<Item = &Kustomization> {
+        let built = self.members.values().filter(|member| member.outcome.is_some());
+        built.map(|member| &*member.object)
     }
-    let rendering = Rendering {
-        cluster,
-        blocking: &Semaphore::new(1),
-        root: settings.root.as_ref(),
-        default_namespace: settings.default_namespace.as_deref(),
-    };
-    let Rendered { desired, .. } = rendering
-        .render(&declared, tree)
-        .await
-        .map_err(|failure| PreviewError::Build(Failure::to_string(&failure)))?;
-    let wanted: BTreeSet<&ObjectId> = desired.iter().map(|desired| &desired.id).collect();
-    let mut live = Live::default();
-    let gone = declared.inventory.iter().filter(|(id, _)| !wanted.contains(id));
-    for (id, version) in gone {
-        let found = cluster.get(id, version, TIMEOUT).await;
-        let found = found.map_err(|source| PreviewError::Look {
-            id: id.clone(),
-            source,
-        })?;
-        let presence = found.map_or(Presence::Absent, |object| {
-            Presence::Present(Arc::new(Observed::of(&object)))
+
+    /// The Kustomizations that one declares, as far as they are not known like that.
+    fn declared_by(&self, key: &Key, queue: &VecDeque<Arc<Kustomization>>) -> Vec<Arc<Kustomization>> {
+        let outcome = self.members.get(key).and_then(|member| member.outcome.as_ref());
+        let Some(Ok(rendered)) = outcome else {
+            return Vec::new();
+        };
+        let desired = rendered.desired.iter();
+        desired
+            .filter_map(|desired| self.declared(desired, queue))
+            .collect()
+    }
+
+    /// A Kustomization that another one declares, if it is another than the one that is known.
+    fn declared(
+        &self,
+        desired: &Desired,
+        queue: &VecDeque<Arc<Kustomization>>,
+    ) -> Option<Arc<Kustomization>> {
+        if &*desired.id.group != KUSTOMIZATIONS
+            || &*desired.id.kind != "Kustomization"
+            || desired.own_loop
+            || desired.policy.ignored()
+        {
+            return None;
+        }
+        // what is no Kustomization is refused when it is applied
+        let value = Value::Object(desired.object.0.clone());
+        let mut object: Kustomization = serde_json::from_value(value).ok()?;
+        let key = Key::of(&object.metadata);
+        let waiting = queue.iter().rev().find(|object| Key::of(&object.metadata) == key);
+        let known = waiting.or_else(|| self.members.get(&key).map(|member| &member.object));
+        if let Some(known) = known {
+            if same_spec(known, &object) {
+                return None;
+            }
+            object.metadata = known.metadata.clone();
+            object.status.clone_from(&known.status);
+        }
+        Some(Arc::new(object))
+    }
+
+    fn take_in(&mut self, object: Arc<Kustomization>, outcome: Option<Result<Rendered, Failure>>) {
+        let key = Key::of(&object.metadata);
+        let change = Change {
+            key: key.clone(),
+            what: What::Appeared,
+            before: None,
+            after: Some(Arc::clone(&object)),
+        };
+        // nobody runs here who could be woken
+        let _wakes = self.index.changed(&change);
+        let wants = match &outcome {
+            _ if object.spec.kube_config.is_some() => Some(Wants::nothing()),
+            Some(outcome) => wants(&object, outcome),
+            None => None,
+        };
+        if let Some(wants) = wants {
+            let stand = Stand {
+                generation: object.metadata.generation.unwrap_or_default(),
+                artifact: UNCOMMITTED.to_owned(),
+                wants,
+                applied: false,
+            };
+            let _wakes = self.index.stand(&key, stand);
+        }
+        self.members.insert(key, Member { object, outcome });
+    }
+
+    /// Another Kustomization of the same source of which nobody knows what it would want.
+    fn awaited(&self, of: &Declared) -> Option<Owner> {
+        let mut others = self.members.iter().filter(|(key, member)| {
+            let object = &member.object;
+            **key != of.key
+                && !object.spec.suspend
+                && object.metadata.deletion_timestamp.is_none()
+                && index::source(object) == (of.source_kind, of.source.clone())
         });
-        live.insert(id.clone(), presence);
+        others.find_map(|(key, _)| {
+            let stand = self.index.standing(key)?;
+            matches!(stand.wants, Wants::Unknown(_)).then(|| Owner::new(&key.namespace, &key.name))
+        })
     }
-    let owner = Owner::new(&declared.key.namespace, &declared.key.name);
-    let options = Options {
-        prune: declared.prune,
-        allow_empty: declared.allow_empty.as_deref(),
-        ..Options::new(&owner, UNCOMMITTED)
-    };
-    let planned: plan::Plan = plan(&desired, &declared.inventory, &live, &Memory::default(), &options);
-    let execution = Execution {
-        force: declared.force,
-        ..Execution::new(&options)
-    };
-    Ok(cluster.preview(&planned, &desired, &execution).await)
+
+    /// Holds what a Kustomization would be built to against the cluster.
+    ///
+    /// # Errors
+    /// When it cannot be built. That objects would be refused is part of the answer.
+    pub async fn preview(
+        &self,
+        cluster: &Cluster,
+        kustomization: &Kustomization,
+    ) -> Result<Preview, PreviewError> {
+        let declared = Declared::from(kustomization);
+        if let Some(field) = declared.unsupported {
+            return Err(PreviewError::Unsupported(field));
+        }
+        if let Some(error) = declared.unreadable {
+            return Err(PreviewError::Inventory(error));
+        }
+        let member = self.members.get(&declared.key);
+        let desired = match member.and_then(|member| member.outcome.as_ref()) {
+            Some(Ok(rendered)) => &rendered.desired,
+            Some(Err(failure)) => return Err(PreviewError::Build(failure.to_string())),
+            None => return Err(PreviewError::Unread),
+        };
+        let gone = undeclared(desired, &declared.inventory);
+        let mut live = Live::default();
+        for (id, version) in gone.iter() {
+            let found = cluster.get(id, version, TIMEOUT).await;
+            let found = found.map_err(|source| PreviewError::Look {
+                id: id.clone(),
+                source,
+            })?;
+            let presence = found.map_or(Presence::Absent, |object| {
+                Presence::Present(Arc::new(Observed::of(&object)))
+            });
+            live.insert(id.clone(), presence);
+        }
+        let owner = Owner::new(&declared.key.namespace, &declared.key.name);
+        let ids = desired.iter().map(|desired| &desired.id);
+        let mut contenders = claimants(&self.index, &declared.key, ids);
+        contenders.extend(takers(&self.index, &declared.key, gone.ids()));
+        let awaited = self.awaited(&declared);
+        let options = Options {
+            prune: declared.prune,
+            allow_empty: declared.allow_empty.as_deref(),
+            contenders: &contenders,
+            awaited: awaited.as_ref(),
+            ..Options::new(&owner, UNCOMMITTED)
+        };
+        let planned: plan::Plan = plan(desired, &declared.inventory, &live, &Memory::default(), &options);
+        let execution = Execution {
+            force: declared.force,
+            ..Execution::new(&options)
+        };
+        Ok(cluster.preview(&planned, desired, &execution).await)
+    }
+}
+
+fn same_spec(one: &Kustomization, other: &Kustomization) -> bool {
+    // what cannot be written is not the same as anything
+    let text = |object: &Kustomization| serde_json::to_value(&object.spec).ok();
+    text(one).is_some_and(|spec| Some(spec) == text(other))
 }

@@ -45,6 +45,8 @@ pub struct Aspects {
     pub contested: Option<String>,
     /// The objects that somebody keeps changing.
     pub drifting: Option<String>,
+    /// The objects that are not deleted yet because others may want them.
+    pub awaited: Option<String>,
 }
 
 /// What became of the health of what was applied.
@@ -88,6 +90,11 @@ impl<'a> Report<'a> {
             ConditionType::Drifted,
             Reason::DriftRepeats,
             aspects.drifting.as_deref(),
+        );
+        self.aspect(
+            ConditionType::PruneHeld,
+            Reason::OthersUnknown,
+            aspects.awaited.as_deref(),
         );
         self.status
     }

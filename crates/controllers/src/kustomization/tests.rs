@@ -74,6 +74,7 @@ fn last(phase: Phase) -> Last {
         inputs_hold: true,
         drifted: false,
         freed: false,
+        lets_go: false,
         health: Verdict::Healthy,
         phase,
     }
@@ -225,6 +226,14 @@ fn nothing_is_built_twice() {
         },
         Decision::Build(Cause::Drift),
     );
+
+    let lets_go = |last: Last| Last {
+        lets_go: true,
+        ..last
+    };
+    check(lets_go(ready()), Decision::LetGo);
+    check(lets_go(older(ready())), Decision::LetGo);
+    check(lets_go(last(Phase::Staged { until: future })), Decision::Resume);
 
     // a stage: each wake looks again, at a new revision with other inputs it begins again
     let staged = || last(Phase::Staged { until: future });
@@ -581,6 +590,7 @@ fn a_life_in_statuses() {
     let contested = Aspects {
         contested: Some(contest.to_string()),
         drifting: None,
+        awaited: Some("not deleted yet: one".to_owned()),
     };
     check(
         &|report| report.ready(&revision(SECOND), &one, &attempt("sha256:b"), &Healthy::Still),
@@ -588,6 +598,7 @@ fn a_life_in_statuses() {
         "Ready=True ReconciliationSucceeded Applied revision: main@sha1:2222222222222222222222222222222222222222\n\
          Contested=True Contested Deployment/shop/web (also declared by Kustomization/flux-system/other)\n\
          Healthy=True Succeeded Health check passed in 300ms\n\
+         PruneHeld=True OthersUnknown not deleted yet: one\n\
          applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) handled=Some(\"now\") \
          holds=[\"shop_web_apps_Deployment\"]\n\
          sha256:b ReconciliationSucceeded 1.5s x2 Some(\"main@sha1:22\")\n\

@@ -68,7 +68,7 @@ impl Run<'_> {
     ) -> Result<(), Stop> {
         let before = self.object.status.clone().unwrap_or_default();
         let report = what(Report::new(ks, &before, Timestamp::now()));
-        let after = report.finish(&self.aspects());
+        let after = report.finish(&self.aspects(ks));
         self.patch_status(after).await
     }
 
@@ -143,7 +143,7 @@ impl Run<'_> {
     }
 
     /// What holds whatever the run came to.
-    fn aspects(&self) -> Aspects {
+    fn aspects(&self, ks: &Declared) -> Aspects {
         let mut contests: Vec<Contest> = self.cx.index().contested(&self.key);
         let record = self.memory.record.as_ref();
         contests.extend(
@@ -157,6 +157,10 @@ impl Run<'_> {
         Aspects {
             contested: (!lines.is_empty()).then(|| lines.join(", ")),
             drifting: self.memory.corrections.said(Instant::now()),
+            awaited: match &self.memory.lingering {
+                lingering if lingering.is_empty() => None,
+                lingering => self.cx.rest(ks, lingering, self.memory.late).said(),
+            },
         }
     }
 

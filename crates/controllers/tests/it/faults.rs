@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(2 * 3600);
 const OWNED: &str = "kustomize.toolkit.fluxcd.io/name=apps";
 
 /// Waits for a level, a second of the paused clock at a time.
-async fn comes(what: &str, mut look: impl AsyncFnMut() -> Result<(), String>) {
+pub(crate) async fn comes(what: &str, mut look: impl AsyncFnMut() -> Result<(), String>) {
     let end = Instant::now() + DEADLINE;
     loop {
         let Err(seen) = look().await else { return };
@@ -82,7 +82,7 @@ async fn equals(session: &Session, what: &str, revision: &str, maps: &[(&str, &s
 }
 
 /// No request deleted an object but `allowed`.
-fn deleted_only(what: &str, log: &[Call], allowed: &[&str]) {
+pub(crate) fn deleted_only(what: &str, log: &[Call], allowed: &[&str]) {
     for call in log.iter().filter(|call| call.to_string().starts_with("DELETE ")) {
         let name = call.path.rsplit('/').next().unwrap_or_default();
         assert!(allowed.contains(&name), "{what}: {call}");
@@ -402,7 +402,7 @@ struct Life {
 }
 
 /// A client that dies at its n-th write, Kubernetes Events aside: nothing depends on them.
-fn mortal(n: usize, death: Death) -> (Faults, Arc<AtomicUsize>) {
+pub(crate) fn mortal(n: usize, death: Death) -> (Faults, Arc<AtomicUsize>) {
     let faults = Faults::seeded(1);
     let writes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&writes);

@@ -408,7 +408,7 @@ pub(crate) fn deployment(name: &str, image: &str, annotations: Value) -> String 
     }))
 }
 
-fn document(value: &impl Serialize) -> String {
+pub(crate) fn document(value: &impl Serialize) -> String {
     // JSON is YAML
     serde_json::to_string_pretty(value).unwrap()
 }

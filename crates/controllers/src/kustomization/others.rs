@@ -1,0 +1,441 @@
+//! What the other Kustomizations want, and what that forbids: an object that has only moved is not
+//! deleted.
+//!
+//! Nothing is deleted before every other Kustomization that could be built has been, from the
+//! artifact that its source has now. So each builds as soon as there is something new, also while
+//! it waits for dependencies or rests; the build is kept and carried out later. To build waits for
+//! nobody, so nobody waits in a circle.
+//!
+//! What another one wants is handed over: it stays, and it stays in the inventory until the other
+//! has taken it. One that reads the same source and cannot be built might want anything: what would
+//! be deleted is kept until it can be, or is suspended or deleted, and the status says so. That it
+//! holds up is the price of not guessing; it holds up deletions and nothing else.
+//!
+//! Waiting holds no worker: a run that has to wait ends, and the word it waits for begins the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_apply::desired::Desired;
+use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
+use equate_apply::owned::Digest;
+use equate_apply::owner::Owner;
+use equate_apply::plan::{self, KeepReason, Live, Options, Plan, Presence, Step};
+use tokio::time::Instant;
+
+use super::build::Rendered;
+use super::decide::{Decision, Finalize, Seen, SourceSeen, deadline};
+use super::declared::Declared;
+use super::index::{self, Index};
+use super::memory::Prepared;
+use super::observe::Artifact;
+use super::reasons::Failure;
+use super::wants::{Stand, Wants, Watched};
+use super::write::Stop;
+use super::{Context, Run};
+use crate::Key;
+use crate::runtime::queue::Outcome;
+use crate::runtime::wake::Reason;
+
+/// More names than this do not help anybody.
+const NAMED: usize = 10;
+const UNBUILT: &str = "cannot be built at this revision";
+const NOT_STORED: &str = "has a source whose artifact is not stored";
+const LATE: &str = "has not been built in time";
+
+/// What has to be known before anything is deleted, and is not.
+#[derive(Debug, Default)]
+pub(super) struct Hearing {
+    /// These are going to be built from what is there now.
+    pub(super) unheard: BTreeSet<Key>,
+    /// What these want stays unknown for now, and why.
+    barred: BTreeMap<Key, String>,
+    /// Whose words may change it.
+    words: BTreeSet<Key>,
+}
+
+impl Hearing {
+    fn bar(&mut self, key: Key, why: impl Into<String>) {
+        self.words.insert(key.clone());
+        self.barred.insert(key, why.into());
+    }
+
+    /// One of those of whom it is not known what they want.
+    fn awaited(&self) -> Option<Owner> {
+        let key = self.barred.keys().next().or_else(|| self.unheard.iter().next());
+        key.map(|key| Owner::new(&key.namespace, &key.name))
+    }
+}
+
+/// What becomes of objects that are not declared any more.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    pub(super) plan: Plan,
+    pub(super) takers: BTreeMap<ObjectId, Owner>,
+    pub(super) hearing: Hearing,
+}
+
+impl Rest {
+    /// One of those of whom it is not known what they want.
+    pub(super) fn awaited(&self) -> Option<Owner> {
+        self.hearing.awaited()
+    }
+
+    /// What is kept because nobody knows whether another wants it, and who that is.
+    pub(super) fn said(&self) -> Option<String> {
+        let kept: Vec<String> = self.awaiting().map(ToString::to_string).collect();
+        if kept.is_empty() || self.hearing.barred.is_empty() {
+            return None;
+        }
+        let named = kept.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = match kept.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let barred = self.hearing.barred.iter().take(NAMED);
+        let barred: Vec<String> = barred
+            .map(|(key, why)| format!("Kustomization/{key}, which {why}"))
+            .collect();
+        Some(format!(
+            "not deleted yet: {named}{more}; may have moved to {}. It goes on when that is repaired, \
+             suspended or deleted",
+            barred.join(", or to ")
+        ))
+    }
+
+    fn awaiting(&self) -> impl Iterator<Item = &ObjectId> {
+        self.plan.prune.iter().filter_map(|step| match step {
+            Step::Keep(id, KeepReason::Awaited(_)) => Some(id),
+            _ => None,
+        })
+    }
+}
+
+/// What has to be built to know what a Kustomization wants, also where not all of its fields have a
+/// meaning yet.
+pub(super) fn knowable(ks: &Declared, object: &Kustomization) -> Declared {
+    let mut ks = ks.clone();
+    if !is_resolved(object) {
+        // what is substituted is not known here: only names without variables are certain
+        ks.build.substitute = None;
+    }
+    ks
+}
+
+fn is_resolved(object: &Kustomization) -> bool {
+    let mut post_build = object.spec.post_build.iter();
+    post_build.all(|post| post.substitute_from.is_empty())
+}
+
+/// What a build says of what is wanted; nothing where it only could not be finished.
+pub(super) fn wants(object: &Kustomization, outcome: &Result<Rendered, Failure>) -> Option<Wants> {
+    match outcome {
+        Ok(rendered) if !is_resolved(object) && rendered.objects.have_variables() => {
+            Some(Wants::Unknown(UNBUILT))
+        }
+        Ok(rendered) => Some(Wants::Known(Arc::clone(&rendered.objects))),
+        // what is not there holds nothing
+        Err(Failure::PathAbsent(_)) => Some(Wants::nothing()),
+        Err(Failure::Unreachable(_)) => None,
+        Err(_) => Some(Wants::Unknown(UNBUILT)),
+    }
+}
+
+impl Context {
+    /// The digest of the artifact that a Kustomization would be built from.
+    fn artifact(&self, object: &Kustomization) -> Option<String> {
+        let (kind, key) = index::source(object);
+        match kind {
+            SourceKind::GitRepository => {}
+            SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => return None,
+        }
+        let repository = self.repositories.get(&key)?;
+        let artifact = repository.status.as_ref()?.artifact.as_ref()?;
+        Some(artifact.digest.clone())
+    }
+
+    /// Whether a Kustomization could be built and has not been, as it and its source are now.
+    fn is_unheard(&self, index: &Index, key: &Key, object: &Kustomization) -> bool {
+        if object.metadata.deletion_timestamp.is_some() {
+            return false;
+        }
+        let artifact = self.artifact(object);
+        artifact.is_some_and(|artifact| {
+            let stand = index.standing(key);
+            !stand.is_some_and(|stand| stand.is_of(object, &artifact))
+        })
+    }
+
+    /// Asks all Kustomizations what they want, one that deletes among them.
+    fn hearing(&self, index: &Index, ks: &Declared) -> Hearing {
+        let mut hearing = Hearing::default();
+        for object in self.kustomizations.all() {
+            let key = Key::of(&object.metadata);
+            if object.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            if self.is_unheard(index, &key, &object) {
+                hearing.unheard.insert(key);
+                continue;
+            }
+            let Some(stand) = index.standing(&key).filter(|_| !object.spec.suspend) else {
+                continue;
+            };
+            if index::source(&object) != (ks.source_kind, ks.source.clone()) {
+                // it was asked, but its answer is not waited for: no commit is both theirs and ours
+                continue;
+            }
+            match &stand.wants {
+                Wants::Unknown(why) => hearing.bar(key, *why),
+                Wants::Known(objects) => {
+                    for (id, digest) in &objects.kustomizations {
+                        self.hear_of(&mut hearing, &key, stand, id, digest);
+                    }
+                }
+            }
+        }
+        hearing
+    }
+
+    /// One that another declares may want something only once it is as it is declared.
+    fn hear_of(&self, hearing: &mut Hearing, by: &Key, stand: &Stand, id: &ObjectId, digest: &Digest) {
+        let key = Key::new(&*id.namespace, &*id.name);
+        let known = self.kustomizations.get(&key);
+        match self.hub.get(id) {
+            Presence::Present(observed) if stand.applied || observed.owned == *digest => {
+                let generation = known.and_then(|object| object.metadata.generation);
+                if generation.is_none_or(|generation| generation < observed.generation) {
+                    // applied, and the mirror is about to tell
+                    hearing.unheard.insert(key);
+                }
+            }
+            _ if stand.applied && known.is_some() => {}
+            _ => {
+                hearing.words.insert(by.clone());
+                hearing.bar(
+                    key,
+                    format!("is not applied yet as Kustomization/{by} declares it"),
+                );
+            }
+        }
+    }
+
+    /// What becomes of objects that a Kustomization does not declare any more, as things stand now;
+    /// what may change that wakes it. Those who took too long are not waited for any more.
+    pub(super) fn rest(&self, ks: &Declared, gone: &Inventory, late: bool) -> Rest {
+        let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+        let mut rest = Rest::default();
+        {
+            let mut index = self.index();
+            let prunes = ks.prune || ks.deleting;
+            if prunes && !gone.is_empty() {
+                rest.hearing = self.hearing(&index, ks);
+                rest.takers = takers(&index, &ks.key, gone.ids());
+            }
+            if late {
+                let near: BTreeSet<Key> = index.readers(ks.source_kind, &ks.source).into_iter().collect();
+                for key in std::mem::take(&mut rest.hearing.unheard) {
+                    if near.contains(&key) {
+                        rest.hearing.bar(key, LATE);
+                    }
+                }
+            }
+            let mut each = rest.hearing.words.clone();
+            each.extend(
+                rest.takers
+                    .values()
+                    .map(|taker| Key::new(&*taker.namespace, &*taker.name)),
+            );
+            let all = rest.hearing.unheard.clone();
+            index.watch(&ks.key, Watched { each, all });
+        }
+        let awaited = rest.hearing.awaited();
+        let options = Options {
+            prune: ks.prune || ks.deleting,
+            // whether the revision is empty is asked of all of it
+            allow_empty: Some(""),
+            contenders: &rest.takers,
+            awaited: awaited.as_ref(),
+            ..Options::new(&owner, "")
+        };
+        let live: Live = gone.ids().map(|id| (id.clone(), self.hub.get(id))).collect();
+        rest.plan = plan::plan(&[], gone, &live, &plan::Memory::default(), &options);
+        rest
+    }
+}
+
+/// Who takes which of the objects.
+pub(super) fn takers<'a>(
+    index: &Index,
+    key: &Key,
+    ids: impl Iterator<Item = &'a ObjectId>,
+) -> BTreeMap<ObjectId, Owner> {
+    owners(ids, |id| index.taker(id, key))
+}
+
+/// Who holds which of the objects and does not let go of it.
+pub(super) fn claimants<'a>(
+    index: &Index,
+    key: &Key,
+    ids: impl Iterator<Item = &'a ObjectId>,
+) -> BTreeMap<ObjectId, Owner> {
+    owners(ids, |id| index.claimant(id, key))
+}
+
+fn owners<'a, 'i>(
+    ids: impl Iterator<Item = &'a ObjectId>,
+    of: impl Fn(&ObjectId) -> Option<&'i Key>,
+) -> BTreeMap<ObjectId, Owner> {
+    ids.filter_map(|id| of(id).map(|key| (id.clone(), Owner::new(&key.namespace, &key.name))))
+        .collect()
+}
+
+impl Run<'_> {
+    /// Lets the others know what it wants, whatever becomes of it now; builds it if need be.
+    pub(super) async fn declare(
+        &mut self,
+        ks: &Declared,
+        seen: &Seen,
+        artifact: Option<&Artifact>,
+        decision: &Decision,
+    ) {
+        match decision {
+            Decision::Gone | Decision::Finalize(_) | Decision::Adopt | Decision::Build(_) => return,
+            Decision::Rest
+            | Decision::Stall(_)
+            | Decision::Wait(_)
+            | Decision::Resume
+            | Decision::Health
+            | Decision::LetGo
+            | Decision::Carry
+            | Decision::Settled => {}
+        }
+        let Some(artifact) = artifact else {
+            return self.declare_without(seen);
+        };
+        let holds = seen
+            .last
+            .as_ref()
+            .is_some_and(|last| last.inputs_hold && last.generation == ks.generation);
+        let (wants, applied) = if self.object.spec.kube_config.is_some() {
+            // it applies nothing here
+            (Some(Wants::nothing()), true)
+        } else if let Some(record) = self.memory.record.as_ref().filter(|_| holds) {
+            (record.wants.clone(), record.applied)
+        } else {
+            let keep = matches!(decision, Decision::Wait(_));
+            (self.prepare(ks, artifact, keep).await, false)
+        };
+        if let Some(wants) = wants {
+            self.stand(ks, &artifact.digest, wants, applied);
+        }
+    }
+
+    fn declare_without(&self, seen: &Seen) {
+        match (&seen.source, self.cx.artifact(&self.object)) {
+            (SourceSeen::NotStored, Some(artifact)) => {
+                let ks = Declared::from(&*self.object);
+                self.stand(&ks, &artifact, Wants::Unknown(NOT_STORED), false);
+            }
+            _ => {
+                let wakes = self.cx.index().heard(&self.key);
+                self.cx.wake(wakes);
+            }
+        }
+    }
+
+    /// Says what it wants.
+    pub(super) fn stand(&self, ks: &Declared, artifact: &str, wants: Wants, applied: bool) {
+        let stand = Stand {
+            generation: ks.generation,
+            artifact: artifact.to_owned(),
+            wants,
+            applied,
+        };
+        let wakes = self.cx.index().stand(&self.key, stand);
+        self.cx.wake(wakes);
+    }
+
+    /// Builds what cannot be carried out yet; once for the same inputs.
+    async fn prepare(&mut self, ks: &Declared, artifact: &Artifact, keep: bool) -> Option<Wants> {
+        if let Some(prepared) = &self.memory.prepared
+            && prepared.is_of(ks.generation, &artifact.tree)
+        {
+            return prepared.wants.clone();
+        }
+        let outcome = self.render(&knowable(ks, &self.object), artifact).await;
+        let wants = wants(&self.object, &outcome);
+        self.memory.prepared = wants.is_some().then(|| Prepared {
+            generation: ks.generation,
+            tree: artifact.tree.id(),
+            inputs: outcome.as_ref().ok().map(|rendered| rendered.inputs.clone()),
+            wants: wants.clone(),
+            outcome: keep.then_some(outcome),
+        });
+        wants
+    }
+
+    /// Whether those who had one of these objects last still have to look at what is new.
+    pub(super) fn holders_are_unheard(&self, desired: &[Desired]) -> bool {
+        let mut index = self.cx.index();
+        let holders: BTreeSet<Key> = desired
+            .iter()
+            .flat_map(|desired| index.holders(&desired.id, &self.key))
+            .cloned()
+            .collect();
+        let unheard = |key: &Key| {
+            let object = self.cx.kustomizations.get(key);
+            object.is_some_and(|object| self.cx.is_unheard(&index, key, &object))
+        };
+        let all: BTreeSet<Key> = holders.into_iter().filter(unheard).collect();
+        let waits = !all.is_empty();
+        if waits {
+            let each = BTreeSet::new();
+            index.watch(&self.key, Watched { each, all });
+        }
+        waits
+    }
+
+    /// Deletes what may be deleted by now, and forgets what others have taken. An outcome if that failed.
+    pub(super) async fn let_go(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
+        let held = self.held();
+        let (lingering, late) = (std::mem::take(&mut self.memory.lingering), self.memory.late);
+        let rest = self.cx.rest(ks, &lingering, late);
+        let owner = Owner::new(&self.key.namespace, &self.key.name);
+        let options = Options::new(&owner, "");
+        let execution = equate_apply::cluster::Execution::new(&options);
+        if let Err((failure, _)) = self.prune(&rest.plan.prune, &lingering, &execution).await {
+            return self.fail(ks, failure, Some(held)).await.map(Some);
+        }
+        let remains = rest.plan.lingering(&lingering);
+        let inventory = held.difference(&lingering.difference(&remains));
+        self.memory.linger(remains, late);
+        self.speak(ks, |report| report.steady(&inventory)).await?;
+        Ok(None)
+    }
+
+    /// Whether the objects of a Kustomization that is deleted may go; an outcome if not yet.
+    pub(super) async fn hear_out(
+        &mut self,
+        ks: &Declared,
+        finalize: Finalize,
+    ) -> Result<Option<Outcome>, Stop> {
+        if finalize == Finalize::Release {
+            return Ok(None);
+        }
+        let now = Instant::now();
+        let until = deadline(*self.memory.hearing.get_or_insert(now), ks.timeout);
+        let rest = self.cx.rest(ks, &ks.inventory, until <= now);
+        if rest.awaiting().next().is_none() {
+            return Ok(None);
+        }
+        if !rest.hearing.unheard.is_empty() {
+            return Ok(Some(Outcome::after(until - now, Reason::Deadline)));
+        }
+        self.memory.linger(ks.inventory.clone(), until <= now);
+        self.speak(ks, |report| report).await?;
+        Ok(Some(Outcome::after(ks.interval, Reason::Interval)))
+    }
+}

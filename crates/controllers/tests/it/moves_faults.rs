@@ -1,0 +1,210 @@
+//! The fault table's story of a move: whatever the API server answers and whenever the process
+//! dies, the object that moves stays the one it was.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use equate_testkit::faults::{Death, Fault, Rule, Verb};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use crate::faults::{comes, deleted_only, mortal};
+use crate::session::{Options, Session, config_map, inventory, ready};
+
+const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
+/// The Kustomization that gives it up, and the one that takes it and waits for the first.
+const FROM: &str = "a";
+const TO: &str = "b";
+
+async fn start() -> Session {
+    let (x, gone, own) = (
+        config_map("x", "one"),
+        config_map("gone", "one"),
+        config_map("own", "one"),
+    );
+    Session::start(&[
+        ("a/x.yaml", &*x),
+        ("a/gone.yaml", &*gone),
+        ("a/keep.yaml", &*config_map("keep", "one")),
+        ("b/own.yaml", &*own),
+    ])
+    .await
+}
+
+async fn kustomize(session: &Session) {
+    let spec = json!({ "retryInterval": "10s" });
+    session.kustomize(FROM, FROM, spec).await;
+    let spec = json!({ "retryInterval": "10s", "dependsOn": [{ "name": FROM }] });
+    session.kustomize(TO, TO, spec).await;
+}
+
+fn moves(session: &Session) -> String {
+    let x = config_map("x", "moved");
+    session.commit(&[("a/x.yaml", None), ("a/gone.yaml", None), ("b/x.yaml", Some(&x))])
+}
+
+/// The uid of `x`, its owner and its value.
+async fn x(session: &Session) -> Option<(String, String, String)> {
+    let map: ConfigMap = session.get("default", "x").await?;
+    let owner = map.metadata.labels.unwrap_or_default().remove(OWNER);
+    let value = map.data.unwrap_or_default().remove("value");
+    Some((
+        map.metadata.uid.unwrap_or_default(),
+        owner.unwrap_or_default(),
+        value.unwrap_or_default(),
+    ))
+}
+
+/// Waits until both are ready at a revision, and hold these ConfigMaps.
+async fn equals(session: &Session, what: &str, revision: &str, holds: [(&str, &[&str]); 2]) {
+    for (name, maps) in holds {
+        let expected: BTreeSet<String> = maps
+            .iter()
+            .map(|map| format!("default_{map}__ConfigMap"))
+            .collect();
+        comes(&format!("{what}: {name} at {revision}"), async || {
+            let status = session
+                .kustomizations()
+                .get(name)
+                .await
+                .unwrap()
+                .status
+                .unwrap_or_default();
+            let applied = ("True".to_owned(), format!("Applied revision: {revision}"));
+            let held: BTreeSet<String> = inventory(&status).into_iter().collect();
+            if held == expected && ready(&status) == applied {
+                return Ok(());
+            }
+            Err(format!("{held:?}, {:?}", status.conditions))
+        })
+        .await;
+    }
+}
+
+const BEFORE: [(&str, &[&str]); 2] = [(FROM, &["gone", "keep", "x"]), (TO, &["own"])];
+const AFTER: [(&str, &[&str]); 2] = [(FROM, &["keep"]), (TO, &["own", "x"])];
+
+async fn has_moved(session: &Session, what: &str, uid: &str) {
+    let expected = Some((uid.to_owned(), TO.to_owned(), "moved".to_owned()));
+    assert_eq!(x(session).await, expected, "{what}");
+    let gone: Option<ConfigMap> = session.get("default", "gone").await;
+    assert!(
+        gone.is_none_or(|map| map.metadata.deletion_timestamp.is_some()),
+        "{what}"
+    );
+    deleted_only(what, &session.faults.log(), &["gone"]);
+}
+
+async fn check(what: &str, rules: &[Rule]) {
+    let session = start().await;
+    let first = session.commit(&[]);
+    kustomize(&session).await;
+    equals(&session, what, &first, BEFORE).await;
+    let (uid, ..) = x(&session).await.unwrap();
+    for rule in rules {
+        session.faults.add(rule.clone());
+    }
+    let second = moves(&session);
+    equals(&session, what, &second, AFTER).await;
+    has_moved(&session, what, &uid).await;
+    session.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_in_trouble() {
+    let status = |code| Fault::Status {
+        code,
+        retry_after_seconds: None,
+    };
+    for code in [409, 500] {
+        let on = |verb, path: &str| Rule::new(verb, path, status(code));
+        check(
+            &format!("{code} to each kind of request"),
+            &[
+                on(Verb::Patch, "/configmaps/").times(3),
+                on(Verb::Patch, "/status").times(4),
+                on(Verb::Delete, "/configmaps/").times(2),
+                on(Verb::Watch, "").times(6),
+            ],
+        )
+        .await;
+        check(
+            &format!("{code} to a third of all"),
+            &[on(Verb::Any, "").percent(33).times(60)],
+        )
+        .await;
+    }
+    let lost = Rule::new(Verb::Write, "", Fault::LostAnswer)
+        .percent(50)
+        .times(30);
+    check("answers lost after the write", &[lost]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_fail() {
+    let on = |fault| [Rule::new(Verb::Watch, "", fault)];
+    check("watches that end after each event", &on(Fault::EndAfterLines(1))).await;
+    check("watches that are cut in a line", &on(Fault::CutAfterLines(1))).await;
+    check("watches that fall silent", &on(Fault::SilentAfterLines(1))).await;
+    let slow = Fault::Slow(Duration::from_secs(20));
+    check("slow answers", &[Rule::new(Verb::Any, "", slow).percent(50)]).await;
+}
+
+/// Tells the story to an engine that dies at its n-th write after the commit; whether it came so far.
+async fn live(n: usize, death: Death) -> bool {
+    let what = format!("dies at write {n}, {death:?}");
+    let mut session = start().await;
+    let first = session.commit(&[]);
+    kustomize(&session).await;
+    equals(&session, &what, &first, BEFORE).await;
+    let (uid, ..) = x(&session).await.unwrap();
+    session.stop().await;
+    let (faults, writes) = mortal(n, death);
+    session.faults = faults.clone();
+    let second = moves(&session);
+    session.engine(Options::default()).await;
+    let died = {
+        let reached = equals(&session, &what, &second, AFTER);
+        tokio::select! {
+            biased;
+            () = faults.died() => true,
+            () = reached => false,
+        }
+    };
+    if died {
+        session.kill();
+        // somebody remembers it
+        let mut held = BTreeSet::new();
+        for name in [FROM, TO] {
+            let status = session.kustomizations().get(name).await.unwrap().status;
+            held.extend(inventory(&status.unwrap_or_default()));
+        }
+        assert!(held.contains("default_x__ConfigMap"), "{what}: {held:?}");
+        deleted_only(&what, &faults.log(), &["gone"]);
+        session.faults = equate_testkit::faults::Faults::seeded(2);
+        session.engine(Options::default()).await;
+        equals(&session, &what, &second, AFTER).await;
+    }
+    has_moved(&session, &what, &uid).await;
+    session.end().await;
+    if !died {
+        eprintln!(
+            "{death:?}: an engine made {} writes",
+            writes.load(Ordering::SeqCst)
+        );
+    }
+    died
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_at_each_write() {
+    for death in [Death::Before, Death::After] {
+        let mut n = 1;
+        while live(n, death).await {
+            n += 1;
+            assert!(n < 100, "the story never ends");
+        }
+        assert!(n > 4, "the story has more writes than {n}");
+    }
+}

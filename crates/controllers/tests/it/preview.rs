@@ -1,0 +1,130 @@
+//! What a commit would do, before it is one: also what would move, and what two would declare.
+
+use equate_api::kustomize::Kustomization;
+use equate_apply::cluster::Cluster;
+use equate_controllers::kustomization::preview::{Fleet, Settings};
+use equate_git::LocalRepository;
+use equate_source::{Ignore, Limits, Tree};
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::session::{Session, config_map, document, kustomization};
+
+/// What each Kustomization would do if the repository's files were committed, but what stays as it is.
+async fn foreseen(session: &Session) -> Vec<String> {
+    let local = LocalRepository::discover(session.repository.path()).unwrap();
+    let files = local.files().unwrap();
+    let tree = Tree::from_files(&local.root, &files, &Ignore::new(None), &Limits::default()).unwrap();
+    let all = session
+        .kustomizations()
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items;
+    let cluster = Cluster::new(session.client.clone());
+    let settings = |_: &Kustomization| Settings {
+        root: None,
+        default_namespace: None,
+    };
+    let fleet = Fleet::build(&cluster, all, |_| Some(&tree), settings).await;
+    let mut lines = Vec::new();
+    for kustomization in fleet.kustomizations() {
+        let name = kustomization.metadata.name.clone().unwrap();
+        match fleet.preview(&cluster, kustomization).await {
+            Ok(preview) => {
+                assert!(preview.failures.is_empty(), "{name}: {:?}", preview.failures);
+                let steps = preview.plan.steps().map(ToString::to_string);
+                let steps = steps.filter(|step| !step.ends_with("(unchanged)"));
+                lines.extend(steps.map(|step| format!("{name}: {}", step.lines().next().unwrap())));
+            }
+            Err(error) => lines.push(format!(
+                "{name}: error {}",
+                error.to_string().lines().next().unwrap()
+            )),
+        }
+    }
+    lines
+}
+
+fn write(session: &Session, path: &str, text: Option<&str>) {
+    let path = session.repository.path().join(path);
+    match text {
+        Some(text) => {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        None => std::fs::remove_file(path).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn what_moves_is_not_deleted_and_created() {
+    let (x, keep, own) = (
+        config_map("x", "one"),
+        config_map("keep", "one"),
+        config_map("own", "one"),
+    );
+    let files = [("a/x.yaml", &*x), ("a/keep.yaml", &*keep), ("b/own.yaml", &*own)];
+    let session = Session::start(&files).await;
+    let revision = session.commit(&[]);
+    for name in ["a", "b"] {
+        session.kustomize(name, name, json!({})).await;
+        session.ready(name, &revision).await;
+    }
+    let check = async |what: &str, expected: &[&str]| {
+        assert_eq!(foreseen(&session).await, expected, "{what}");
+    };
+    check("nothing is different", &[]).await;
+
+    write(&session, "b/x.yaml", Some(&config_map("x", "two")));
+    check(
+        "declared twice",
+        &["b: keep ConfigMap/default/x (held by Kustomization flux-system/a)"],
+    )
+    .await;
+
+    write(&session, "a/x.yaml", None);
+    check(
+        "moved",
+        &[
+            "a: keep ConfigMap/default/x (handed over to Kustomization flux-system/b)",
+            "b: patch ConfigMap/default/x (changed)",
+        ],
+    )
+    .await;
+
+    write(
+        &session,
+        "b/kustomization.yaml",
+        Some("resources: [missing.yaml]\n"),
+    );
+    let lines = foreseen(&session).await;
+    assert_eq!(
+        lines[0],
+        "a: keep ConfigMap/default/x (not pruned before it is known what Kustomization flux-system/b declares)"
+    );
+    assert!(
+        lines[1].starts_with("b: error kustomize build failed"),
+        "{lines:?}"
+    );
+    assert_eq!(lines.len(), 2);
+
+    write(&session, "b/kustomization.yaml", None);
+    write(&session, "b/x.yaml", None);
+    check("removed", &["a: prune ConfigMap/default/x"]).await;
+
+    // to one that the same commit declares
+    let declared = document(&serde_json::to_value(kustomization("c", "c", json!({}))).unwrap());
+    write(&session, "b/c.yaml", Some(&declared));
+    write(&session, "c/x.yaml", Some(&config_map("x", "two")));
+    check(
+        "moved to a new one",
+        &[
+            "a: keep ConfigMap/default/x (handed over to Kustomization flux-system/c)",
+            "b: create Kustomization/flux-system/c",
+            "c: patch ConfigMap/default/x (changed)",
+        ],
+    )
+    .await;
+    session.end().await;
+}
