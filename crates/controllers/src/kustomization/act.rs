@@ -27,13 +27,13 @@ use super::write::{Stop, chain};
 use super::{Run, count};
 use crate::Key;
 use crate::runtime::events::Severity;
-use crate::runtime::hub::{Interest, Standing};
+use crate::runtime::hub::{Interest, Kind, Standing};
 use crate::runtime::queue::Outcome;
 
 /// What is followed on behalf of a revision.
 pub(super) struct Followed {
-    /// Kinds are not listed yet: the hub wakes us when they are.
-    pub(super) starting: bool,
+    /// Kinds that are not listed yet, and why, if any: the hub wakes us when they are.
+    pub(super) starting: Option<String>,
     /// Groups of kinds that the cluster does not serve, yet.
     unserved: BTreeSet<String>,
 }
@@ -58,11 +58,11 @@ impl Run<'_> {
                 Ok(followed) => followed,
                 Err(failure) => return self.fail(ks, failure, None).await,
             };
-            if followed.starting {
+            if let Some(kinds) = followed.starting {
                 return match self.until(ks) {
                     until if until > Instant::now() => Ok(self.next(ks)),
                     _ => {
-                        let why = "the API server does not list the kinds of the objects".to_owned();
+                        let why = format!("the API server has not listed {kinds}");
                         self.fail(ks, Failure::Unreachable(why), None).await
                     }
                 };
@@ -203,10 +203,7 @@ impl Run<'_> {
         };
         let waiting = self.cx.hub.follow(&self.key, &interest);
         Ok(Followed {
-            // a kind that cannot be listed may still be written: then each object is looked at
-            starting: waiting
-                .iter()
-                .any(|(_, standing)| matches!(standing, Standing::Starting)),
+            starting: starting(&waiting),
             unserved,
         })
     }
@@ -607,4 +604,17 @@ fn version(desired: &Desired) -> &str {
     api_version
         .rsplit_once('/')
         .map_or(api_version, |(_, version)| version)
+}
+
+/// Names the kinds that are waited for. One that may not be listed is not: its objects are asked
+/// for one by one.
+fn starting(waiting: &[(Kind, Standing)]) -> Option<String> {
+    let kinds = waiting.iter().filter_map(|(kind, standing)| match standing {
+        Standing::Starting(None) => Some(kind.to_string()),
+        Standing::Starting(Some(trouble)) => Some(format!("{kind} ({})", chain(&**trouble))),
+        Standing::Following | Standing::Unserved | Standing::Refused(_) | Standing::Troubled(_) => None,
+    });
+    let kinds: BTreeSet<String> = kinds.collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+    (!kinds.is_empty()).then_some(kinds)
 }

@@ -176,9 +176,6 @@ pub enum Finalize {
 
 /// Decides what a Kustomization needs, before anything is built.
 pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
-    if let Some(unreadable) = ks.unreadable.as_ref().filter(|_| ks.finalizer) {
-        return Decision::Stall(Stall::Inventory(unreadable.to_string()));
-    }
     if ks.deleting {
         return deletion(ks);
     }
@@ -187,6 +184,9 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     }
     if ks.suspend {
         return Decision::Rest;
+    }
+    if let Some(unreadable) = &ks.unreadable {
+        return Decision::Stall(Stall::Inventory(unreadable.to_string()));
     }
     if let Some(field) = ks.unsupported {
         return Decision::Stall(Stall::Unsupported(field));
@@ -237,13 +237,16 @@ fn deletion(ks: &Declared) -> Decision {
         return Decision::Gone;
     }
     let finalize = match ks.deletion {
-        _ if ks.suspend || ks.inventory.is_empty() => Finalize::Release,
+        _ if ks.suspend || (ks.inventory.is_empty() && ks.unreadable.is_none()) => Finalize::Release,
         DeletionPolicy::Orphan => Finalize::Release,
         DeletionPolicy::MirrorPrune if ks.prune => Finalize::Delete,
         DeletionPolicy::MirrorPrune => Finalize::Release,
         DeletionPolicy::Delete => Finalize::Delete,
         DeletionPolicy::WaitForTermination => Finalize::DeleteAndWait,
     };
+    if let Some(unreadable) = ks.unreadable.as_ref().filter(|_| finalize != Finalize::Release) {
+        return Decision::Stall(Stall::Inventory(unreadable.to_string()));
+    }
     match ks.unsupported {
         // what it holds may be in another cluster, or another's to delete: here nothing is guessed
         Some(field @ ("spec.kubeConfig" | "spec.serviceAccountName")) if finalize != Finalize::Release => {

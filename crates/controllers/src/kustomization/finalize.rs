@@ -1,10 +1,12 @@
 //! What becomes of the objects of a Kustomization that is deleted.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use equate_api::meta::Reason as Why;
 use equate_apply::cluster::Execution;
 use equate_apply::id::ObjectId;
+use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
 use equate_apply::plan::{self, Options, Presence};
 use tokio::time::Instant;
@@ -16,6 +18,20 @@ use super::write::Stop;
 use crate::runtime::events::Severity;
 use crate::runtime::queue::Outcome;
 use crate::runtime::wake::Reason;
+
+/// How often objects are looked for that cannot be watched.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long an answer about one of them may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How it is known of an object that it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// Its going wakes us.
+    Watched,
+    /// It has to be asked for again.
+    Asked,
+}
 
 impl Run<'_> {
     /// Deletes the objects as the policy says, then lets the Kustomization go.
@@ -37,7 +53,7 @@ impl Run<'_> {
             && self
                 .follow(ks, &[], &ks.inventory)
                 .await
-                .is_ok_and(|followed| followed.starting)
+                .is_ok_and(|followed| followed.starting.is_some())
         {
             return Ok(Some(Outcome::after(ks.timeout, Reason::Deadline)));
         }
@@ -66,27 +82,41 @@ impl Run<'_> {
             .memory
             .terminating
             .get_or_insert_with(|| deadline(now, ks.timeout));
-        let remaining: Vec<&ObjectId> = ks.inventory.ids().filter(|id| self.remains(id, &owner)).collect();
+        let remaining = self.remaining(ks, &owner).await;
         if remaining.is_empty() {
             return Ok(None);
         }
         if until <= now {
-            let names: Vec<String> = remaining.into_iter().map(ToString::to_string).collect();
+            let names: Vec<String> = remaining.iter().map(|(id, _)| id.to_string()).collect();
             let message = format!("failed to wait for resources termination: [{}]", names.join(", "));
             self.tell(Severity::Warning, Why::PruneFailed, message);
             return Ok(None);
         }
-        Ok(Some(Outcome::after(until - now, Reason::Deadline)))
+        let blind = remaining.iter().any(|(_, seen)| *seen == Sight::Asked);
+        let wait = if blind { LOOK.min(until - now) } else { until - now };
+        Ok(Some(Outcome::after(wait, Reason::Deadline)))
     }
 
-    /// Whether an object of ours is still on its way out.
-    fn remains(&self, id: &ObjectId, owner: &Owner) -> bool {
-        match self.cx.hub.get(id) {
-            Presence::Present(observed) => {
-                let kept = observed.policy.ignored() || !observed.policy.prune;
-                observed.owner.as_ref() == Some(owner) && !kept
+    /// The objects of ours that are still on their way out. Those of a kind that nobody may list
+    /// are asked for; one that cannot be asked for either counts as there, for to say that it is
+    /// gone would be a guess.
+    async fn remaining<'k>(&self, ks: &'k Declared, owner: &Owner) -> Vec<(&'k ObjectId, Sight)> {
+        let remains = |observed: &Observed| {
+            let kept = observed.policy.ignored() || !observed.policy.prune;
+            observed.owner.as_ref() == Some(owner) && !kept
+        };
+        let mut remaining = Vec::new();
+        for (id, version) in ks.inventory.iter() {
+            match self.cx.hub.get(id) {
+                Presence::Present(observed) if remains(&observed) => remaining.push((id, Sight::Watched)),
+                Presence::Present(_) | Presence::Absent => {}
+                Presence::Unknown => match self.cx.cluster.get(id, version, ANSWER).await {
+                    Ok(None) => {}
+                    Ok(Some(object)) if !remains(&Observed::of(&object)) => {}
+                    Ok(Some(_)) | Err(_) => remaining.push((id, Sight::Asked)),
+                },
             }
-            Presence::Absent | Presence::Unknown => false,
         }
+        remaining
     }
 }

@@ -179,6 +179,29 @@ fn deletion_follows_the_policy() {
 }
 
 #[test]
+fn an_inventory_that_cannot_be_read_holds_up_only_who_needs_it() {
+    let check = |metadata: Value, spec: Value, stalls: bool| {
+        let status = json!({ "inventory": { "entries": [{ "id": "nonsense", "v": "v1" }] } });
+        let declared = Declared::from(&kustomization(&metadata, &spec, &status));
+        let decision = admit(&declared, &seen(Instant::now()));
+        let stalled = matches!(decision, Decision::Stall(Stall::Inventory(_)));
+        assert_eq!(stalled, stalls, "{metadata} {spec}: {decision:?}");
+    };
+    let deleted = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    check(json!({}), json!({}), true);
+    check(json!({}), json!({ "suspend": true }), false);
+    check(deleted.clone(), json!({}), true);
+    check(
+        deleted.clone(),
+        json!({ "deletionPolicy": "WaitForTermination" }),
+        true,
+    );
+    check(deleted.clone(), json!({ "deletionPolicy": "Orphan" }), false);
+    check(deleted.clone(), json!({ "prune": false }), false);
+    check(deleted, json!({ "suspend": true }), false);
+}
+
+#[test]
 fn nothing_is_built_twice() {
     let now = Instant::now();
     let (past, future) = (now, now + Duration::from_secs(1));

@@ -168,6 +168,11 @@ impl Trouble {
         }
     }
 
+    /// Whether the server will not let us read it: until somebody grants it, asking again is no help.
+    pub fn is_refusal(&self) -> bool {
+        self.has_code(401) || self.has_code(403) || self.has_code(405)
+    }
+
     fn has_code(&self, code: u16) -> bool {
         self.status().is_some_and(|status| status.code == code)
     }

@@ -11,7 +11,8 @@
 //!
 //! Knowledge is never guessed. A kind that was not listed yet, or is not served, is
 //! [`Presence::Unknown`]; one that cannot be read just now stays as it was last seen, and the
-//! list that follows tells what was missed. What a write of ours was answered goes in by
+//! list that follows tells what was missed. One that may not be listed is told, so that nobody
+//! waits for it. What a write of ours was answered goes in by
 //! [`Hub::note`], and neither an older event nor an older list takes it back.
 
 mod state;
@@ -115,6 +116,8 @@ pub enum KindChange {
     Listed,
     /// It is not served (any more): its definition is missing.
     Unserved,
+    /// It may not be listed: nothing will be known of its objects unless they are asked for.
+    Refused,
 }
 
 /// Why somebody has to look.
@@ -138,14 +141,23 @@ pub struct Wake {
 /// How a followed kind or object stands with the API server.
 #[derive(Debug, Clone)]
 pub enum Standing {
-    /// Not listed yet.
-    Starting,
+    /// Not listed yet, and what has kept it from that so far.
+    Starting(Option<Arc<Trouble>>),
     /// Listed; changes arrive.
     Following,
     /// The kind is not served.
     Unserved,
+    /// It was never listed, and may not be.
+    Refused(Arc<Trouble>),
     /// It cannot be read; what is known is as it was.
     Troubled(Arc<Trouble>),
+}
+
+impl Standing {
+    /// Whether something may become known of its objects that is not known yet.
+    pub fn is_starting(&self) -> bool {
+        matches!(self, Self::Starting(_))
+    }
 }
 
 /// What a key follows: all of it, each time.
@@ -308,8 +320,8 @@ impl Hub {
             None | Some(Standing::Following) => return,
             Some(standing) => standing.clone(),
         };
-        if let (Standing::Unserved | Standing::Troubled(_), Some(feed)) = (&standing, inner.feeds.get(place))
-        {
+        let hurries = !standing.is_starting();
+        if let Some(feed) = inner.feeds.get(place).filter(|_| hurries) {
             feed.hurry.notify_one();
         }
         waiting.push((place.kind(), standing));

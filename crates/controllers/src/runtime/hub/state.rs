@@ -10,7 +10,7 @@ use equate_apply::plan::Presence;
 
 use super::{Cause, Counts, Kind, KindChange, Local, Seen, Standing, Wake, What};
 use crate::Key;
-use crate::runtime::feed::{self, Item};
+use crate::runtime::feed::{self, Item, Trouble};
 use crate::runtime::shelf::{Difference, Shelf};
 
 /// One collection that is followed.
@@ -63,7 +63,7 @@ impl State {
                 epoch: self.epochs,
                 shelf: Shelf::new(),
                 followers: BTreeSet::from([key.clone()]),
-                standing: Standing::Starting,
+                standing: Standing::Starting(None),
                 announced: None,
             };
             self.places.insert(place.clone(), followed);
@@ -116,7 +116,8 @@ impl State {
             return Presence::Unknown;
         };
         match followed.shelf.get(&local(id)) {
-            _ if matches!(followed.standing, Standing::Unserved) => Presence::Unknown,
+            // what a write was answered once says nothing about now
+            _ if matches!(followed.standing, Standing::Unserved | Standing::Refused(_)) => Presence::Unknown,
             Some(observed) => Presence::Present(Arc::clone(observed)),
             None if followed.shelf.listed() => Presence::Absent,
             None => Presence::Unknown,
@@ -187,7 +188,7 @@ impl State {
                 (Standing::Following, Vec::new())
             }
             feed::Change::Unserved => (Standing::Unserved, Vec::new()),
-            feed::Change::Trouble(trouble) => (Standing::Troubled(Arc::new(trouble)), Vec::new()),
+            feed::Change::Trouble(trouble) => (followed.trouble(trouble), Vec::new()),
         };
         followed.stand(place, standing, &mut wakes);
         for (local, difference) in differences {
@@ -219,13 +220,26 @@ impl State {
 }
 
 impl Followed {
-    /// Takes the new standing; tells the followers when the kind can be looked at, or when
-    /// it is not served (any more). Trouble is told nobody: what is known stays.
+    fn trouble(&self, trouble: Trouble) -> Standing {
+        let listed = self.shelf.listed();
+        let refused = trouble.is_refusal();
+        let trouble = Arc::new(trouble);
+        match (listed, refused) {
+            (true, _) => Standing::Troubled(trouble),
+            (false, true) => Standing::Refused(trouble),
+            (false, false) => Standing::Starting(Some(trouble)),
+        }
+    }
+
+    /// Takes the new standing; tells the followers when the kind can be looked at, when it is
+    /// not served (any more), and when it may not be looked at. Other trouble is told nobody:
+    /// what is known stays.
     fn stand(&mut self, place: &Place, standing: Standing, wakes: &mut Vec<Wake>) {
         let news = match &standing {
             Standing::Following => Some(KindChange::Listed),
             Standing::Unserved => Some(KindChange::Unserved),
-            Standing::Starting | Standing::Troubled(_) => None,
+            Standing::Refused(_) => Some(KindChange::Refused),
+            Standing::Starting(_) | Standing::Troubled(_) => None,
         };
         self.standing = standing;
         let Some(news) = news.filter(|_| self.announced != news) else {

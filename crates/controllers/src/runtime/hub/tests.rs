@@ -162,7 +162,7 @@ async fn owners_are_told_what_concerns_them() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     assert_eq!(world.sight("a"), "unknown");
-    assert_eq!(world.follow("app"), ["ConfigMap Starting"]);
+    assert_eq!(world.follow("app"), ["ConfigMap Starting(None)"]);
     world.tells("the list", &["app ConfigMap Listed"]).await;
     assert!(world.follow("app").is_empty());
     assert_eq!(
@@ -426,6 +426,34 @@ fn table() -> Vec<(&'static str, Vec<Rule>)> {
         table.push(("a status", vec![on(Verb::Any, Fault::status(code)).times(4)]));
     }
     table
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_is_told() {
+    let world = World::new().await;
+    world.apply("a", "app", "1").await;
+    world
+        .faults
+        .add(Rule::new(Verb::Read, "configmaps", Fault::status(403)).times(3));
+    assert_eq!(world.follow("app"), ["ConfigMap Starting(None)"]);
+    world.tells("refused", &["app ConfigMap Refused"]).await;
+    assert_eq!(world.sight("a"), "unknown");
+    let standing = &world.follow("app")[..];
+    assert!(standing[0].starts_with("ConfigMap Refused("), "{standing:?}");
+    // somebody grants it
+    world.tells("listed", &["app ConfigMap Listed"]).await;
+    assert_eq!(world.sight("a"), "app's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_slow_to_list_is_waited_for() {
+    let world = World::new().await;
+    world
+        .faults
+        .add(Rule::new(Verb::Read, "configmaps", Fault::status(503)).times(3));
+    world.follow("app");
+    world.tells("listed", &["app ConfigMap Listed"]).await;
+    assert!(!world.told().iter().any(|told| told.contains("Refused")));
 }
 
 #[tokio::test(start_paused = true)]
