@@ -80,10 +80,7 @@ impl Mirror {
         state.busy = true;
         drop(state);
         match self.file_lock(deadline) {
-            Ok(Some(lock)) => Ok(Some(Held {
-                mirror: self,
-                lock,
-            })),
+            Ok(Some(lock)) => Ok(Some(Held { mirror: self, lock })),
             other => {
                 self.free();
                 other.map(|_| None)

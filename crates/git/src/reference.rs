@@ -19,7 +19,7 @@ pub struct Reference {
     pub tag: Option<String>,
     /// A range of versions; the highest tag inside it is meant.
     pub semver: Option<String>,
-    /// A full ref name, `refs/pull/1/head`.
+    /// A full ref name, `refs/pull/1/head`, or `HEAD`: what the repository itself is on.
     pub name: Option<String>,
     /// An exact commit, 40 hexadecimal digits; `branch`, where set, says where to look for it.
     pub commit: Option<String>,
@@ -80,7 +80,7 @@ impl Reference {
             return Ok(Target::Commit { id, branch });
         }
         if let Some(name) = set(self.name.as_ref()) {
-            if !name.starts_with("refs/") {
+            if !is_full(name) {
                 return Err(InvalidReference::Name {
                     name: name.to_owned(),
                 });
@@ -139,8 +139,8 @@ pub enum InvalidReference {
         /// What was written.
         commit: String,
     },
-    /// Not below `refs/`.
-    #[error("name {name:?} is not a full ref name: it begins with refs/, as in refs/heads/main")]
+    /// Neither below `refs/` nor `HEAD`.
+    #[error("name {name:?} is not a full ref name: it is HEAD or begins with refs/, as in refs/heads/main")]
     Name {
         /// What was written.
         name: String,
@@ -159,6 +159,10 @@ pub enum InvalidReference {
         /// Which part is not understood.
         problem: String,
     },
+}
+
+fn is_full(name: &str) -> bool {
+    name == "HEAD" || name.starts_with("refs/")
 }
 
 /// The full name, held to git's rules: what passes here cannot smuggle a line, an option or a
@@ -230,7 +234,7 @@ impl FromStr for Revision {
         };
         let hex = digest.strip_prefix("sha1:").ok_or_else(error)?;
         let id = ObjectId::from_hex(hex.as_bytes()).map_err(|_| error())?;
-        let absolute = name.is_some_and(|name| name.starts_with("refs/"));
+        let absolute = name.is_some_and(is_full);
         let prefix = if absolute { "" } else { "refs/heads/" };
         let reference = name
             .map(|name| full(prefix, name))

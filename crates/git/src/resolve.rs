@@ -158,7 +158,7 @@ fn exact(
     };
     let all = refs.list(space)?;
     let names = all.iter().filter_map(|listed| listed.name.strip_prefix(space));
-    let near = near(&name[space.len()..], names);
+    let near = near(name.strip_prefix(space).unwrap_or(name), names);
     Err(ResolveError::Missing {
         wanted: format!("{noun} {:?}", short(name)),
         place: refs.place(),

@@ -1,6 +1,7 @@
-//! `cargo xtask test-peers`: the tests that hold the embedded API against the real tools.
+//! `cargo xtask test-peers`: the tests that hold what is ours against the real tools.
 
 use std::error::Error;
+use std::path::Path;
 use std::process::Command;
 
 use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
@@ -37,10 +38,51 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     cargo
         .args(["--", "--test-threads=1", "--nocapture"])
         .args(&args.arguments);
-    let status = cargo.env(RUN_VARIABLE, "1").status()?;
+    succeeds(cargo.env(RUN_VARIABLE, "1"), "the real-peer tests")?;
+    ssh()
+}
+
+/// Fetching over ssh, from a real server.
+fn ssh() -> Result<(), Box<dyn Error>> {
+    /// Where its package puts it: it is on nobody's PATH but root's.
+    const SERVER: &str = "/usr/sbin/sshd";
+    // nothing is installed on a person's machine unasked
+    if !Path::new(SERVER).exists() && std::env::var("CI").is_ok_and(|value| value == "true") {
+        install();
+    }
+    if !Path::new(SERVER).exists() {
+        println!("skipped: ssh, for no server is installed (openssh-server)");
+        return Ok(());
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--package", "equate-git", "--test", "it", "ssh::"]);
+    succeeds(&mut cargo, "the tests against a real ssh server")
+}
+
+/// Installs the server where that is a matter of one command.
+fn install() {
+    for arguments in [
+        &["update", "--quiet"][..],
+        &["install", "--yes", "--no-install-recommends", "openssh-server"],
+    ] {
+        let mut step = Command::new("apt-get");
+        step.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        match step.output() {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => eprintln!(
+                "peers: apt-get: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            ),
+            Err(error) => eprintln!("peers: apt-get: {error}"),
+        }
+    }
+}
+
+fn succeeds(command: &mut Command, what: &str) -> Result<(), Box<dyn Error>> {
+    let status = command.status()?;
     if status.success() {
         Ok(())
     } else {
-        Err(format!("the real-peer tests failed ({status})").into())
+        Err(format!("{what} failed ({status})").into())
     }
 }

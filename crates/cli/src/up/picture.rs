@@ -173,11 +173,19 @@ fn kustomization_row(kustomization: &Kustomization, now: Timestamp) -> Row {
     }
 }
 
+/// What an object is called here: as in its own group, where its kind has one.
+fn called(id: &ObjectId) -> String {
+    if has_its_own_group(id) && &*id.namespace == equate_api::meta::DEFAULT_NAMESPACE {
+        return format!("{}/{}", id.kind, id.name);
+    }
+    id.to_string()
+}
+
 fn object_row(id: &ObjectId, observed: Option<&Observed>, now: Timestamp) -> Row {
     let Some(observed) = observed else {
         return Row {
             state: State::Waiting,
-            name: id.to_string(),
+            name: called(id),
             detail: "not there".into(),
             age: String::new(),
             message: String::new(),
@@ -205,7 +213,7 @@ fn object_row(id: &ObjectId, observed: Option<&Observed>, now: Timestamp) -> Row
     };
     Row {
         state,
-        name: id.to_string(),
+        name: called(id),
         detail: observed.health.status.to_string(),
         age: age(observed.created, now),
         message,
@@ -332,10 +340,7 @@ mod tests {
             assert_eq!(objects, expected);
         };
         let root = ready("root", &["apps"]);
-        check(
-            &[Arc::clone(&root)],
-            &["Kustomization/flux-system/apps not there"],
-        );
+        check(&[Arc::clone(&root)], &["Kustomization/apps not there"]);
         check(&[root, ready("apps", &[])], &[]);
     }
 

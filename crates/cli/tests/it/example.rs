@@ -22,6 +22,21 @@ fn once_waits_until_all_is_ready_and_leaves_nothing_to_connect_to() {
     assert!(text.contains("no cluster is chosen"), "{text}");
 }
 
+/// As CI checks out a commit: no branch is checked out.
+#[test]
+fn a_detached_head_is_followed() {
+    let fleet = Fleet::example();
+    let head = fleet.path().join(".git/HEAD");
+    let branch = std::fs::read_to_string(&head).unwrap();
+    let branch = branch.trim().strip_prefix("ref: ").unwrap();
+    let commit = std::fs::read_to_string(fleet.path().join(".git").join(branch)).unwrap();
+    std::fs::write(head, commit).unwrap();
+    let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("ready    Kustomization/apps"), "{text}");
+}
+
 #[test]
 fn once_says_what_is_not_ready_and_why() {
     let fleet = Fleet::example();

@@ -8,3 +8,4 @@
 
 mod example;
 mod session;
+mod webhook;

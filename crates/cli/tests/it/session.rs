@@ -1,6 +1,6 @@
 //! A copy of the example in a git repository, and the binary in its directory.
 
-use equate_testkit::git::Repository;
+use equate_testkit::git::{HttpServer, Repository};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -32,12 +32,25 @@ impl Fleet {
         fleet
     }
 
+    /// A repository without a commit: only a place to run in.
+    pub(crate) fn empty() -> Self {
+        Self {
+            repository: Repository::init().unwrap(),
+        }
+    }
+
+    /// The repository over HTTP, where git itself is installed; else a line says so.
+    pub(crate) fn serve(&self) -> Option<HttpServer> {
+        self.repository.serve_http().unwrap()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.repository.path()
     }
 
-    pub(crate) fn commit(&self, path: &str, text: Option<&str>) {
-        self.repository.commit(&[(path, text)]).unwrap();
+    /// Commits one file, or its removal; the commit's id.
+    pub(crate) fn commit(&self, path: &str, text: Option<&str>) -> String {
+        self.repository.commit(&[(path, text)]).unwrap()
     }
 
     pub(crate) fn read(&self, path: &str) -> String {
@@ -55,8 +68,14 @@ impl Fleet {
 
     /// Starts `equate up` here, and waits until it says a line with this text.
     pub(crate) fn up(&self, until: &str) -> Up {
+        self.up_with(&[], until)
+    }
+
+    /// The same with these arguments as well.
+    pub(crate) fn up_with(&self, arguments: &[&str], until: &str) -> Up {
         let mut process = self
             .command(&["up", "--path", "clusters/dev"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

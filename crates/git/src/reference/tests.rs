@@ -21,6 +21,7 @@ fn precedence_and_names() {
     check(&all, "Commit { id: Sha1(HEX), branch: Some(\"refs/heads/b\") }");
     let name = Reference { commit: None, ..all };
     check(&name, "Name(\"refs/pull/1/head\")");
+    check(&Reference::name("HEAD"), "Name(\"HEAD\")");
     let semver = Reference { name: None, ..name };
     check(&semver, "Semver(\"1.x\")");
     let tag = Reference {
@@ -38,7 +39,7 @@ fn precedence_and_names() {
     );
     check(
         &Reference::name("main"),
-        "name \"main\" is not a full ref name: it begins with refs/, as in refs/heads/main",
+        "name \"main\" is not a full ref name: it is HEAD or begins with refs/, as in refs/heads/main",
     );
     for bad in [
         "a b", "a..b", "a\nb", "-\0", "x.lock", "a~1", "@{u}", "a//b", "end/",
@@ -74,6 +75,7 @@ fn revisions_are_read_back() {
         "main@sha1:HEX",
         "feature/x@sha1:HEX",
         "refs/pull/1/head@sha1:HEX",
+        "HEAD@sha1:HEX",
         "sha1:HEX",
     ] {
         let text = text.replace("HEX", HEX);

@@ -50,6 +50,7 @@ fn resolves_by_listing_only_what_it_needs() {
     check(Reference::semver("1.x"), "v1.1.0@sha1:#2");
     check(Reference::semver("~1.0"), "v1.0.0@sha1:#1");
     check(Reference::name("refs/pull/7/head"), "refs/pull/7/head@sha1:#2");
+    check(Reference::name("HEAD"), "HEAD@sha1:#3");
     check(Reference::commit(&commits[0]), "sha1:#1");
     check(
         Reference::default(),
@@ -63,6 +64,12 @@ fn resolves_by_listing_only_what_it_needs() {
         Reference::semver("^2"),
         "ReferenceNotFound: no tag in URL matches semver \"^2\": the highest of its 2 tags is v1.1.0",
     );
+    let head = fixture
+        .mirrors
+        .resolve(&remote(&server), &Reference::name("HEAD"))
+        .unwrap();
+    let fetched = fixture.mirrors.fetch(&remote(&server), &head).unwrap();
+    assert_eq!(fetched.tree().entries().unwrap().len(), 4);
     server.take();
     fixture
         .mirrors
