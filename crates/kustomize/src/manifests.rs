@@ -4,7 +4,7 @@ use crate::Origin;
 use crate::error::{BuildError, Fault, Place};
 use crate::loader::at;
 use crate::resource::{Former, Resource};
-use crate::spelling;
+use crate::spelling::{self, Spelling};
 use equate_manifest::json::type_name;
 use equate_manifest::yaml::{Dialect, Folded, Options};
 use serde_json::{Map, Value};
@@ -35,11 +35,11 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
             column: document.place.column,
         };
         if let Some(object) = manifest(document.value, &place)? {
-            queue.push_back((object, place, spelling.blanks));
+            queue.push_back((object, place, spelling));
         }
     }
     let mut resources = Vec::with_capacity(queue.len());
-    while let Some((mut object, place, blanks)) = queue.pop_front() {
+    while let Some((mut object, place, spelling)) = queue.pop_front() {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         if !kind.ends_with("List") || !object.contains_key("items") {
             let line = place.line;
@@ -51,7 +51,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
                 },
             );
             resource.history = history(&resource);
-            resource.blanks = blanks;
+            resource.spelling = spelling;
             resources.push(resource);
             continue;
         }
@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
             Some(Value::Array(items)) => {
                 for item in items {
                     if let Some(item) = manifest(item, &place)? {
-                        queue.push_back((item, place.clone(), Vec::new()));
+                        queue.push_back((item, place.clone(), Spelling::default()));
                     }
                 }
             }

@@ -163,6 +163,8 @@ fn is_local(resource: &Resource) -> bool {
 
 /// Annotations upstream uses for its own ends go; all others come out as texts; an empty map goes.
 fn settle_annotations(resource: &mut Resource) {
+    let mut spelling = std::mem::take(&mut resource.spelling);
+    spelling.settle_blanks(&mut resource.object.0);
     if !resource
         .object
         .metadata()
@@ -170,22 +172,12 @@ fn settle_annotations(resource: &mut Resource) {
     {
         return;
     }
-    let blanks = std::mem::take(&mut resource.blanks);
     let metadata = resource.metadata_mut();
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.retain(|name, _| !is_internal(name));
-        for blank in &blanks {
-            if let [metadata, field, name] = &blank[..]
-                && metadata == "metadata"
-                && field == "annotations"
-                && let Some(value @ Value::Null) = annotations.get_mut(name)
-            {
-                *value = "".into();
-            }
-        }
-        for value in annotations.values_mut() {
+        for (key, value) in annotations.iter_mut() {
             match value {
-                Value::Null => *value = "null".into(),
+                Value::Null => *value = spelling.null("annotations", key).into(),
                 Value::String(_) => {}
                 value => *value = scalar_text(value).unwrap_or_default().into(),
             }

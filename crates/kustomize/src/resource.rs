@@ -3,6 +3,7 @@
 use crate::Origin;
 use crate::notes::Note;
 use crate::schema::Schema;
+use crate::spelling::Spelling;
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -30,8 +31,8 @@ pub(crate) struct Resource {
     /// Of a patch: whether it may rename or retype what it patches.
     pub(crate) may_rename: bool,
     pub(crate) may_retype: bool,
-    /// Pointers to nulls that were left blank: they go where a strategic merge passes by.
-    pub(crate) blanks: Vec<Vec<String>>,
+    /// What its spelling adds to its value.
+    pub(crate) spelling: Spelling,
     /// The variables read from it.
     pub(crate) variables: Vec<String>,
     /// Where it was made and by what it was changed, when that is to be told.

@@ -3,18 +3,127 @@
 //! Upstream keeps the text of scalars to the end. Values do here, but for three
 //! things: annotations come out as the texts they were written as (`1.50`), a
 //! plain date becomes a time, and a null that was left blank goes where a patch
-//! passes by, while one that was written stays. A text that has none of these,
+//! passes by or is an empty text in braces, while one that was written stays. A text that has none of these,
 //! as most, costs one look.
 
 use crate::error::BuildError;
 use equate_manifest::yaml::{self, Document, Options};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What a document's spelling adds to its value.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Spelling {
-    /// Pointers to the nulls that were left blank.
-    pub(crate) blanks: Vec<Vec<String>>,
+    /// The nulls that were left blank.
+    pub(crate) blanks: Vec<Blank>,
+    /// The annotations that were written as something else than texts.
+    pub(crate) annotations: Vec<Bare>,
+}
+
+/// A null that was left blank.
+#[derive(Debug, Clone)]
+pub(crate) struct Blank {
+    /// The names and indexes that lead to it.
+    pub(crate) path: Vec<String>,
+    /// Whether it stands in braces: unless something passes by, an empty text comes out.
+    in_flow: bool,
+}
+
+/// An annotation that was written as something else than a text.
+#[derive(Debug, Clone)]
+pub(crate) struct Bare {
+    key: String,
+    written: String,
+    /// What a JSON patch makes of it: the value, not its spelling.
+    canonical: String,
+}
+
+impl Spelling {
+    /// How a null among the labels or annotations was written.
+    pub(crate) fn null(&self, field: &str, key: &str) -> &str {
+        if self
+            .blanks
+            .iter()
+            .any(|blank| blank.path[..] == ["metadata", field, key])
+        {
+            return "";
+        }
+        let mut annotations = self.annotations.iter();
+        let found = annotations.find(|bare| field == "annotations" && bare.key == key);
+        found.map_or("null", |bare| &bare.written)
+    }
+
+    /// Puts in place of blank nulls what comes out for them.
+    pub(crate) fn settle_blanks(&mut self, object: &mut Map<String, Value>) {
+        for blank in std::mem::take(&mut self.blanks) {
+            let annotation = blank.path.len() == 3 && blank.path[..2] == ["metadata", "annotations"];
+            if let Some(value @ Value::Null) = at(object, &blank.path)
+                && (blank.in_flow || annotation)
+            {
+                *value = "".into();
+            }
+        }
+    }
+
+    /// What a JSON patch does to an object on the way: upstream passes through JSON, where
+    /// annotations have their values' spelling and numbers are floats.
+    pub(crate) fn pass_through_json(&mut self, object: &mut Map<String, Value>) {
+        for blank in std::mem::take(&mut self.blanks) {
+            if let Some(value @ Value::Null) = at(object, &blank.path)
+                && blank.in_flow
+            {
+                *value = "".into();
+            }
+        }
+        for bare in std::mem::take(&mut self.annotations) {
+            if let Some(value) = object
+                .get_mut("metadata")
+                .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(&bare.key))
+                && *value == bare.written
+            {
+                *value = bare.canonical.into();
+            }
+        }
+        object.values_mut().for_each(round);
+    }
+}
+
+/// The largest integer up to which all are floats.
+const EXACT_MAX: u64 = 1 << 53;
+
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let exact = number
+                .as_i64()
+                .is_some_and(|whole| whole.unsigned_abs() <= EXACT_MAX);
+            if !exact && let Some(float) = number.as_f64() {
+                *value = float_value(float);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(round),
+        Value::Object(map) => map.values_mut().for_each(round),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A float as Go writes it to JSON and reads it back.
+fn float_value(float: f64) -> Value {
+    let text = equate_manifest::json::to_go_string(&Value::from(float));
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.into();
+    }
+    text.parse::<u64>().map_or_else(|_| float.into(), Value::from)
+}
+
+/// The value at a path.
+fn at<'v>(object: &'v mut Map<String, Value>, path: &[String]) -> Option<&'v mut Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter()
+        .try_fold(object.get_mut(first)?, |value, segment| match value {
+            Value::Object(map) => map.get_mut(segment),
+            Value::Array(items) => items.get_mut(segment.parse::<usize>().ok()?),
+            _ => None,
+        })
 }
 
 /// Reads documents with their spelling.
@@ -74,15 +183,35 @@ fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
             continue;
         };
         let raw = text.get(place.bytes.clone()).unwrap_or_default();
-        let annotation = pointer.starts_with("/metadata/annotations/");
+        let annotation = pointer.strip_prefix(ANNOTATIONS).map(segments);
+        let written = |canonical: String| match &annotation.as_deref() {
+            Some([key]) => Some(Bare {
+                key: key.clone(),
+                written: raw.to_owned(),
+                canonical,
+            }),
+            _ => None,
+        };
         match value {
-            Value::Null if raw.is_empty() => spelling.blanks.push(segments(pointer)),
-            Value::String(text) if !annotation && raw == text => {
-                if let Some(time) = time(text) {
+            Value::Null if raw.is_empty() => spelling.blanks.push(Blank {
+                path: segments(pointer),
+                in_flow: document.spans.is_in_flow(pointer),
+            }),
+            Value::Null => spelling.annotations.extend(written("null".to_owned())),
+            Value::String(text) if raw == text => match (time(text), annotation.is_some()) {
+                (Some(time), true) => spelling.annotations.extend(written(time)),
+                // a colon in brackets gets a time quoted on the way
+                (Some(time), false) if !(text.contains(':') && document.spans.is_in_flow(pointer)) => {
                     changes.push((pointer.to_owned(), time));
                 }
-            }
-            Value::Bool(_) | Value::Number(_) if annotation => {
+                _ => {}
+            },
+            Value::Bool(_) | Value::Number(_) if annotation.is_some() => {
+                let canonical = match value.as_f64() {
+                    Some(number) => equate_manifest::json::go_float(number),
+                    None => value.to_string(),
+                };
+                spelling.annotations.extend(written(canonical));
                 changes.push((pointer.to_owned(), raw.to_owned()));
             }
             _ => {}
@@ -96,6 +225,9 @@ fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
     (document, spelling)
 }
 
+/// Where annotations stand.
+const ANNOTATIONS: &str = "/metadata/annotations";
+
 fn segments(pointer: &str) -> Vec<String> {
     pointer
         .split('/')
@@ -106,9 +238,10 @@ fn segments(pointer: &str) -> Vec<String> {
 
 /// A plain date as Go writes the time it reads it as; `None` for what is no date.
 fn time(text: &str) -> Option<String> {
-    let (date, clock) = match text.split_once(['T', 't']) {
-        Some((date, clock)) => (date, Some(clock)),
-        None => (text, None),
+    let (date, clock, has_zone) = match (text.split_once(['T', 't']), text.split_once(' ')) {
+        (Some((date, clock)), _) => (date, Some(clock), true),
+        (None, Some((date, clock))) => (date, Some(clock), false),
+        (None, None) => (text, None, false),
     };
     let mut parts = date.split('-');
     let (year, month, day) = (
@@ -131,7 +264,14 @@ fn time(text: &str) -> Option<String> {
     let Some(clock) = clock else {
         return Some(format!("{date}T00:00:00Z"));
     };
-    let (clock, zone) = clock.split_at(clock.find(['Z', '+', '-'])?);
+    let (clock, zone) = match has_zone {
+        true => clock.split_at(clock.find(['Z', '+', '-'])?),
+        false => (clock, "Z"),
+    };
+    let zone = match zone {
+        "+00:00" | "-00:00" => "Z",
+        zone => zone,
+    };
     let zone_is_sound = zone == "Z" || zone.len() == 6 && zone.as_bytes()[3] == b':';
     let (seconds, fraction) = clock.split_once('.').unwrap_or((clock, ""));
     let mut parts = seconds.split(':');
@@ -168,7 +308,9 @@ mod tests {
             ("2020-02-30", None),
             ("2020-01-01T10:00:00Z", Some("2020-01-01T10:00:00Z")),
             ("2020-01-01T1:02:03.50+02:00", Some("2020-01-01T01:02:03.5+02:00")),
-            ("2001-12-14 21:59:43.10", None),
+            ("2001-12-14 21:59:43.10", Some("2001-12-14T21:59:43.1Z")),
+            ("2001-12-14 21:59:43Z", None),
+            ("2020-01-01T10:00:00+00:00", Some("2020-01-01T10:00:00Z")),
             ("2020-01-01-x", None),
             ("2020-01", None),
         ] {

@@ -8,6 +8,7 @@ mod baseline;
 mod bench;
 mod r#gen;
 mod peers;
+mod property;
 mod test_peers;
 mod tidy;
 
@@ -34,6 +35,8 @@ enum Command {
     Gen(r#gen::Args),
     /// Builds or starts the real Kubernetes control plane the tests are held against.
     Peers(peers::Args),
+    /// Holds random kustomizations against the real engine.
+    Property(property::Args),
     /// Runs the tests that hold the embedded API against the real tools.
     TestPeers(test_peers::Args),
     /// Checks what the compiler does not: headers, names, sizes, links, edges.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::Peers(args) => peers::run(&args),
+        Command::Property(args) => property::run(&args),
         Command::TestPeers(args) => test_peers::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };

@@ -264,7 +264,7 @@ pub(crate) fn strategic_by_selector(
 /// mentioned.
 fn with_texts(patch: &Resource) -> Resource {
     let mut patch = patch.clone();
-    let blanks = std::mem::take(&mut patch.blanks);
+    let spelling = std::mem::take(&mut patch.spelling);
     for field in ["labels", "annotations"] {
         let metadata = patch.metadata_mut();
         let Some(Value::Object(texts)) = metadata.get_mut(field).filter(|value| !is_empty(value)) else {
@@ -272,10 +272,8 @@ fn with_texts(patch: &Resource) -> Resource {
             continue;
         };
         for (key, value) in texts {
-            let blank = || blanks.iter().any(|blank| blank[..] == ["metadata", field, key]);
             *value = match &*value {
-                Value::Null if blank() => String::new().into(),
-                Value::Null => "null".into(),
+                Value::Null => spelling.null(field, key).into(),
                 value => scalar_text(value).unwrap_or_default().into(),
             };
         }
@@ -307,8 +305,8 @@ fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> R
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
     let mut target = std::mem::take(&mut resource.object.0);
-    for blank in std::mem::take(&mut resource.blanks) {
-        merge::drop_blank(&mut target, &blank, schema);
+    for blank in std::mem::take(&mut resource.spelling.blanks) {
+        merge::drop_blank(&mut target, &blank.path, schema);
     }
     let merged = merge::merge(target, patch.object.0.clone(), schema).map_err(|fault| fault.of(&name))?;
     let Some(Value::Object(merged)) =
@@ -357,9 +355,8 @@ fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
         let metadata = resource.metadata_mut();
         metadata.insert("annotations".to_owned(), Value::Object(Map::new()));
     }
+    resource.spelling.pass_through_json(&mut resource.object.0);
     let document = Value::Object(std::mem::take(&mut resource.object.0));
-    // upstream's objects go through JSON here, in which no null is left blank
-    resource.blanks.clear();
     match patch.apply(document) {
         Ok(Value::Object(map)) => resource.object.0 = map,
         Ok(_) => return Err(Fault::JsonResult { id }),

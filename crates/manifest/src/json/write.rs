@@ -59,7 +59,7 @@ fn write_number(out: &mut String, number: &Number) {
 fn write_float(out: &mut String, float: f64) {
     let size = float.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{float:e}");
+        let text = half_to_even(format!("{float:e}"), float);
         match text.split_once('e') {
             Some((mantissa, exponent)) if !exponent.starts_with('-') => {
                 let _ = write!(out, "{mantissa}e+{exponent}");
@@ -67,8 +67,34 @@ fn write_float(out: &mut String, float: f64) {
             _ => out.push_str(&text),
         }
     } else {
-        let _ = write!(out, "{float}");
+        out.push_str(&half_to_even(float.to_string(), float));
     }
+}
+
+/// Of two shortest texts that are equally near Go takes the one with the even digit.
+fn half_to_even(text: String, float: f64) -> String {
+    /// The fewest digits that can lie in the middle of two others.
+    const DIGITS: usize = 16;
+    let mantissa = text.split('e').next().unwrap_or_default();
+    let digits = mantissa.trim_start_matches(['-', '0', '.']).replace('.', "");
+    let digits = digits.trim_end_matches('0').len();
+    let last = mantissa.rfind(|character: char| ('1'..='9').contains(&character));
+    let (Some(last), true) = (last, digits >= DIGITS) else {
+        return text;
+    };
+    let digit = text.as_bytes()[last];
+    let exact = format!("{float:.60e}");
+    let beyond = exact
+        .split('e')
+        .next()
+        .unwrap_or_default()
+        .replace(['-', '.'], "");
+    let beyond = beyond.get(digits..).and_then(|beyond| beyond.strip_prefix('5'));
+    let is_tie = beyond.is_some_and(|rest| rest.bytes().all(|digit| digit == b'0'));
+    if is_tie && digit % 2 == 1 {
+        return format!("{}{}{}", &text[..last], char::from(digit - 1), &text[last + 1..]);
+    }
+    text
 }
 
 fn write_string(out: &mut String, text: &str) {
@@ -93,7 +119,8 @@ fn write_string(out: &mut String, text: &str) {
 
 /// A float as Go's `%v` and go-yaml print it: `FormatFloat(f, 'g', -1, 64)`.
 pub fn go_float(float: f64) -> String {
-    shortest(&format!("{float:e}"), || float.to_string())
+    let text = |text| half_to_even(text, float);
+    shortest(&text(format!("{float:e}")), || text(float.to_string()))
 }
 
 /// The same for float32.

@@ -114,12 +114,19 @@ pub struct Place {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spans {
     places: BTreeMap<String, Place>,
+    /// The scalars in brackets or braces.
+    in_flow: BTreeSet<String>,
 }
 
 impl Spans {
     /// The place of the value a JSON pointer names.
     pub fn get(&self, pointer: &str) -> Option<&Place> {
         self.places.get(pointer)
+    }
+
+    /// Whether the value a JSON pointer names stands in brackets or braces, as in `{a: 1}`.
+    pub fn is_in_flow(&self, pointer: &str) -> bool {
+        self.in_flow.contains(pointer)
     }
 
     /// All pointers and places, in byte order of the pointers.
@@ -473,6 +480,7 @@ impl Loader<'_> {
             document.value = scalar.value;
             return Ok(());
         };
+        let flow = frame.flow;
         match &mut frame.content {
             Content::List(items) => items.push(scalar.value),
             Content::Map { map, merged, key } => match std::mem::replace(key, Key::Wanted) {
@@ -510,10 +518,11 @@ impl Loader<'_> {
         }
         if let Some(pointer) = pointer {
             let place = place();
-            self.current_document(&start, span)
-                .spans
-                .places
-                .insert(pointer, place);
+            let spans = &mut self.current_document(&start, span).spans;
+            if flow {
+                spans.in_flow.insert(pointer.clone());
+            }
+            spans.places.insert(pointer, place);
         }
         Ok(())
     }

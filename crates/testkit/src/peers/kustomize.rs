@@ -85,6 +85,11 @@ pub fn kustomize(progress: Progress<'_>) -> Result<Kustomize, Error> {
 }
 
 impl Kustomize {
+    /// The engine's shared library, for a process of one's own.
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
+
     /// Builds a directory. A build that crashes the engine is an answer too: an error's text.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Random inputs, built here and by the real tool, which must agree byte for byte.
 //!
 //! `cargo xtask property` runs this and says where the real tool is; without it nothing is
-//! compared. A case is a number: the seed, the family and the number make its input, so a
+//! compared. What is asked for comes in variables, as `EQUATE_PROPERTY_CASES`. A case is a number: the seed, the family and the number make its input, so a
 //! failing case is run again by `--family F --seed S --case N`. Inputs shrink before they are shown.
 //! What is known to differ is listed in [`known`], and in `docs/compatibility.d/kustomize.md` with
 //! its reason; nothing else is let pass.

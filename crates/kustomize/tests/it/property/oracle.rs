@@ -1,4 +1,6 @@
 //! The real tool, behind a pipe: see `crates/xtask/peers/kustomize_oracle.py`.
+//!
+//! The crate's tests do without `equate-testkit`, which has a client too but brings a cluster along.
 
 use super::{Files, Outcome};
 use serde_json::{Value, json};
@@ -7,13 +9,15 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Names the driver and the library, as `cargo xtask property` does.
+/// Names the real tool's library, as `cargo xtask property` does.
 const VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
+
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../xtask/peers/kustomize_oracle.py");
 
 /// The process, and where cases are written for it.
 #[derive(Debug)]
 pub(super) struct Oracle {
-    command: Vec<String>,
+    library: String,
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -23,15 +27,15 @@ pub(super) struct Oracle {
 impl Oracle {
     /// `None` where there is no real tool.
     pub(super) fn from_environment() -> Option<Self> {
-        let command = std::env::var(VARIABLE).ok()?;
-        let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        let library = std::env::var(VARIABLE).ok()?;
         let folder = std::env::temp_dir().join(format!("equate-property-{}", std::process::id()));
-        Some(Self::start(command, folder))
+        Some(Self::start(library, folder))
     }
 
-    fn start(command: Vec<String>, folder: PathBuf) -> Self {
-        let mut child = Command::new(&command[0])
-            .args(&command[1..])
+    fn start(library: String, folder: PathBuf) -> Self {
+        let mut child = Command::new("python3")
+            .arg(DRIVER)
+            .arg(&library)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -40,7 +44,7 @@ impl Oracle {
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self {
-            command,
+            library,
             child,
             stdin,
             stdout,
@@ -66,7 +70,7 @@ impl Oracle {
         let mut line = String::new();
         if self.stdout.read_line(&mut line).unwrap() == 0 {
             self.child.wait().unwrap();
-            *self = Self::start(self.command.clone(), self.folder.clone());
+            *self = Self::start(self.library.clone(), self.folder.clone());
             return None;
         }
         let answer: Value = serde_json::from_str(&line).unwrap();

@@ -512,7 +512,7 @@ fn operation(kind: Kind) -> BoxedStrategy<Value> {
             "/spec/ports/0/port",
             "/spec/selector/a",
             "/metadata/labels/a",
-            "/metadata/annotations",
+            "/metadata/annotations/b",
         ],
         Kind::Thing => &[
             "/spec",

