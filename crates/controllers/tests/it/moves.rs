@@ -366,13 +366,60 @@ async fn from_one_that_the_same_commit_removes() {
         let revision = moves(&session, from, to, &[(&path, None), (&keep, None)]);
         session.ready("root", &revision).await;
         session.ready(to, &revision).await;
-        let gone = async || match session.get::<Kustomization>(HOME, from).await {
-            None => Ok(()),
-            Some(object) => Err(format!("{:?}", object.status)),
-        };
-        eventually("the Kustomization is gone", DEADLINE, gone).await;
+        goes(&session, from).await;
         taken(&session, &what, "x", to, &x).await;
         session.value("default", "keep", None).await;
+        session.end().await;
+    }
+}
+
+/// Waits until a Kustomization is gone.
+async fn goes(session: &Session, name: &str) {
+    let gone = async || match session.get::<Kustomization>(HOME, name).await {
+        None => Ok(()),
+        Some(object) => Err(format!("{:?}", object.status)),
+    };
+    eventually(&format!("Kustomization {name} is gone"), DEADLINE, gone).await;
+}
+
+#[tokio::test]
+async fn from_one_that_is_deleted_by_hand() {
+    for (from, to) in [("a", "b"), ("b", "a")] {
+        let what = format!("{from} to {to}");
+        let (mut session, x) = started(from, to).await;
+        // whoever is first after the start, nobody has been built
+        session.stop().await;
+        let revision = moves(&session, from, to, &[]);
+        session.delete::<Kustomization>(HOME, from).await;
+        session.engine(Options::default()).await;
+        goes(&session, from).await;
+        session.ready(to, &revision).await;
+        taken(&session, &what, "x", to, &x).await;
+        session.value("default", "keep", None).await;
+
+        // and one that cannot be built holds up also that
+        let file = format!("{to}/kustomization.yaml");
+        let more = config_map("more", "one");
+        let revision = session.commit(&[("more/more.yaml", Some(&more))]);
+        session.kustomize("more", "more", json!({})).await;
+        session.ready("more", &revision).await;
+        session.commit(&[(&file, Some(BROKEN))]);
+        session.fails(to, "BuildFailed").await;
+        session.delete::<Kustomization>(HOME, "more").await;
+        let status = session
+            .until("more", "is held up", |status| {
+                !said(status, ConditionType::PruneHeld).is_empty()
+            })
+            .await;
+        let said = said(&status, ConditionType::PruneHeld);
+        assert!(
+            said.starts_with("not deleted yet: ConfigMap/default/more; may"),
+            "{said}"
+        );
+        session.value("default", "more", Some("one")).await;
+        session.commit(&[(&file, None)]);
+        goes(&session, "more").await;
+        session.value("default", "more", None).await;
         session.end().await;
     }
 }
