@@ -191,8 +191,6 @@ pub enum Fault {
     IsComponent { path: String },
     #[error("component path '{path}' must be local and relative")]
     ComponentPath { path: String },
-    #[error("unknown option {option:?} in buildMetadata")]
-    BuildMetadata { option: String },
     #[error("unknown sort order {order:?}: must be one of \"\", \"legacy\" or \"fifo\"")]
     SortOrder { order: String },
     #[error("legacySortOptions cannot be set if order is not \"legacy\"")]
@@ -331,13 +329,7 @@ pub enum Fault {
     NoGeneratorName,
     #[error("configmap {name} illegally repeats the key `{key}`")]
     RepeatedKey { name: String, key: String },
-    #[error(
-        "{key:?} is not a valid key name for a ConfigMap or Secret: it may have letters, digits, '-', '_' and '.'"
-    )]
-    Key { key: String },
-    // these two do not quote what was written: it may be a secret
-    #[error("'{path}': line {line} does not begin with a valid name of an environment variable")]
-    EnvKey { path: String, line: usize },
+    // neither quotes what was written: it may be a secret
     #[error("'{path}': line {line} has invalid utf8 bytes")]
     EnvText { path: String, line: usize },
     #[error("invalid literal source, expected key=value: the {number}. of generator {name:?}")]

@@ -87,18 +87,7 @@ pub(crate) fn run(
 ) -> Result<Vec<Resource>, BuildError> {
     let fields = &kustomization.fields;
     let place = Place::file(&kustomization.path);
-    let options = ["originAnnotations", "transformerAnnotations", "managedByLabel"];
-    if let Some(at_index) = fields
-        .build_metadata
-        .iter()
-        .position(|option| !options.contains(&option.as_str()))
-    {
-        return Err(at(kustomization.item("buildMetadata", at_index))(
-            Fault::BuildMetadata {
-                option: fields.build_metadata[at_index].clone(),
-            },
-        ));
-    }
+    // an option nobody knows has no effect, as upstream
     let asks = |option: &str| fields.build_metadata.iter().any(|asked| asked == option);
     let mut build = Build {
         loader,

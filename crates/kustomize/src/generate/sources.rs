@@ -5,7 +5,8 @@ use crate::kustomization::GeneratorFields;
 use crate::loader::Loader;
 use std::collections::{BTreeMap, HashSet};
 
-/// All keys and values of an entry. A key twice is an error.
+/// All keys and values of an entry. A key twice is an error; keys are not checked otherwise, as
+/// upstream's checks of them are empty, and what it builds is to come out.
 pub(super) fn collect(
     fields: &GeneratorFields,
     root: &str,
@@ -31,9 +32,6 @@ pub(super) fn collect(
     let mut data = BTreeMap::new();
     let mut seen = HashSet::new();
     for (key, value) in pairs {
-        if !valid_key(&key) {
-            return Err(Fault::Key { key });
-        }
         if !seen.insert(key.clone()) {
             return Err(Fault::RepeatedKey {
                 name: fields.name.clone(),
@@ -43,18 +41,6 @@ pub(super) fn collect(
         data.insert(key, value);
     }
     Ok(data)
-}
-
-/// Whether a ConfigMap or Secret may have this key.
-fn valid_key(key: &str) -> bool {
-    !key.is_empty()
-        && key.len() <= 253
-        && key != "."
-        && key != ".."
-        && !key.starts_with("..")
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 /// `key=value`; one pair of quotes round the value goes.
@@ -93,7 +79,8 @@ fn parse_file(source: &str) -> Result<(&str, &str), Fault> {
     }
 }
 
-/// Lines of `KEY=value`; blank ones and comments do not count, a key alone has an empty value.
+/// Lines of `KEY=value`; blank ones, comments and lines without a key do not count, a key alone
+/// has an empty value.
 fn env_file(content: &[u8], path: &str, pairs: &mut Vec<(String, Vec<u8>)>) -> Result<(), Fault> {
     for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -113,24 +100,9 @@ fn env_file(content: &[u8], path: &str, pairs: &mut Vec<(String, Vec<u8>)>) -> R
             continue;
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
-        if !valid_env_key(key) {
-            return Err(Fault::EnvKey {
-                path: path.to_owned(),
-                line: index + 1,
-            });
+        if !key.is_empty() {
+            pairs.push((key.to_owned(), value.as_bytes().to_vec()));
         }
-        pairs.push((key.to_owned(), value.as_bytes().to_vec()));
     }
     Ok(())
-}
-
-/// The names Kubernetes allows environment variables: letters, digits, `_`, `-`, `.`, no digit first.
-fn valid_env_key(key: &str) -> bool {
-    !key.is_empty()
-        && key != "."
-        && key != ".."
-        && !key.starts_with(|c: char| c.is_ascii_digit())
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+mod cases;
 mod errors;
 mod fields;
 mod flux;

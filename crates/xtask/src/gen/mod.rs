@@ -1,4 +1,5 @@
-//! `cargo xtask gen`: the built-in schema table, and the definitions of our own kinds.
+//! `cargo xtask gen`: the built-in schema table, the definitions of our own kinds, the index of
+//! the kustomize cases.
 //!
 //! The definitions are written from the types of `equate-api`. For the table it
 //! reads the pinned Kubernetes Go modules and writes
@@ -8,6 +9,7 @@
 //! the sources do not state; a type whose published properties and Go fields
 //! differ is an error, not a guess.
 
+mod cases;
 mod crds;
 mod definitions;
 mod go;
@@ -54,7 +56,7 @@ enum Error {
 /// What `gen` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the definitions of our own kinds, which need no Go modules.
+    /// Only what needs no Go modules: the definitions of our own kinds, the index of cases.
     #[arg(long)]
     crds: bool,
     /// Compare with what is committed and change nothing.
@@ -65,6 +67,7 @@ pub(crate) struct Args {
 /// Generates the files, or with `--check` compares them with the ones in the repository.
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     crds::generate(args.check)?;
+    cases::generate(args.check)?;
     if !args.crds {
         generate(args.check)?;
     }

@@ -1,5 +1,10 @@
 //! `cargo xtask baseline`: what the real tools answer, recorded.
 
+// the format of the cases, which the tests of the other crate read too: nothing else is shared
+#[path = "../../../kustomize/tests/it/cases/format.rs"]
+pub(crate) mod format;
+pub(crate) mod kustomize;
+
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -21,10 +26,18 @@ enum Tool {
         #[arg(required = true)]
         scripts: Vec<PathBuf>,
     },
+    /// Builds the cases of `crates/kustomize/tests/cases` with the real engine.
+    Kustomize(kustomize::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    let Tool::KubeApiserver { scripts } = &args.tool;
+    match &args.tool {
+        Tool::KubeApiserver { scripts } => kube_apiserver(scripts),
+        Tool::Kustomize(args) => kustomize::run(args),
+    }
+}
+
+fn kube_apiserver(scripts: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut progress = |line: &str| eprintln!("peers: {line}");

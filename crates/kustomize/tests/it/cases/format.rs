@@ -1,0 +1,188 @@
+//! A case is a text file: a rule, the files that show it, what comes of building them.
+//!
+//! ```text
+//! What the rule is, in a sentence or two.
+//!
+//! build: overlay             (the directory that is built; the root without this line)
+//! order: legacy              (input order without this line)
+//! files: anywhere            (files in or below each kustomization's root without this line)
+//! judge: none                (the real engine has no say: the rule is not kustomize's)
+//!
+//! -- kustomization.yaml
+//! resources: [web.yaml]
+//! -- web.yaml
+//! ...
+//! -- data.bin (hex)
+//! ff fe 00
+//! -- text.txt (json)
+//! "\ttext that an editor would change\r\n"
+//! -- link.yaml -> web.yaml
+//! ~~ kustomization.yaml      (what the real engine gets instead)
+//! >> output                  (recorded from the real engine)
+//! >> error                   (recorded from the real engine)
+//! >> our error               (ours: its place, its words)
+//! >> warnings                (what is written beside the objects)
+//! >> difference              (why ours is another: `our output` or `our error` follows)
+//! ```
+//!
+//! A file named `Kustomization.spec` makes it a build of a Flux Kustomization with those fields.
+//! The format is read by the tests and by `cargo xtask baseline kustomize`, which includes this
+//! file: the crates share no code for tests otherwise.
+
+use std::fmt::Write as _;
+
+/// What makes a case one of Flux's.
+pub(crate) const SPEC: &str = "Kustomization.spec";
+
+/// One case.
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// What it shows.
+    pub(crate) rule: String,
+    /// The directory to build.
+    pub(crate) build: String,
+    pub(crate) legacy_order: bool,
+    pub(crate) any_file: bool,
+    /// Whether the real engine has a say.
+    pub(crate) judged: bool,
+    pub(crate) files: Vec<File>,
+    /// The recorded and written answers by name, in the order of the file.
+    answers: Vec<(String, String)>,
+    /// The text before the answers.
+    given: String,
+}
+
+/// A file of a case.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) content: Content,
+    /// Whether only the real engine gets it.
+    pub(crate) for_the_judge: bool,
+}
+
+/// What a path of a case holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(Vec<u8>),
+    /// A symbolic link.
+    Link(String),
+}
+
+impl Case {
+    /// Reads a case's text; the error tells what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut case = Self {
+            rule: String::new(),
+            build: String::new(),
+            legacy_order: false,
+            any_file: false,
+            judged: true,
+            files: Vec::new(),
+            answers: Vec::new(),
+            given: String::new(),
+        };
+        let mut sections: Vec<(&str, &str, String)> = Vec::new();
+        for line in text.split_inclusive('\n') {
+            let marker = ["-- ", "~~ ", ">> "]
+                .iter()
+                .find_map(|marker| Some((*marker, line.strip_prefix(marker)?.trim_end())));
+            match (marker, sections.last_mut()) {
+                (Some((marker, name)), _) => sections.push((marker, name, String::new())),
+                (None, Some((_, _, content))) => content.push_str(line),
+                (None, None) => case.header(line.trim_end())?,
+            }
+            if !matches!(sections.last(), Some((">> ", _, _))) {
+                case.given.push_str(line);
+            }
+        }
+        case.rule = case.rule.trim().to_owned();
+        if case.rule.is_empty() {
+            return Err("no rule is told".into());
+        }
+        for (marker, name, content) in sections {
+            match marker {
+                ">> " => case.answers.push((name.to_owned(), content)),
+                marker => case.files.push(file(name, content, marker == "~~ ")?),
+            }
+        }
+        Ok(case)
+    }
+
+    fn header(&mut self, line: &str) -> Result<(), String> {
+        let option = line
+            .split_once(": ")
+            .filter(|(key, _)| ["build", "order", "files", "judge"].contains(key));
+        match option {
+            Some(("build", directory)) => directory.clone_into(&mut self.build),
+            Some(("order", "legacy")) => self.legacy_order = true,
+            Some(("files", "anywhere")) => self.any_file = true,
+            Some(("judge", "none")) => self.judged = false,
+            Some(_) => return Err(format!("{line:?} is no option")),
+            None if line.is_empty() => self.rule.push('\n'),
+            None => {
+                let blank = self.rule.is_empty() || self.rule.ends_with('\n');
+                self.rule.push_str(if blank { "" } else { " " });
+                self.rule.push_str(line);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is recorded or written under a name.
+    pub(crate) fn answer(&self, name: &str) -> Option<&str> {
+        let found = self.answers.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.as_str())
+    }
+
+    /// The names of all answers, as they stand.
+    pub(crate) fn answer_names(&self) -> impl Iterator<Item = &str> {
+        self.answers.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The case's text with the answers given in place of those recorded; what is written about
+    /// ours stays.
+    pub(crate) fn with_answers(&self, recorded: &[(&str, String)]) -> String {
+        let written = ["difference", "our output", "our error"];
+        let kept = self
+            .answers
+            .iter()
+            .filter(|(name, _)| written.contains(&name.as_str()));
+        let all = recorded
+            .iter()
+            .map(|(name, text)| (*name, text.as_str()))
+            .chain(kept.map(|(name, text)| (name.as_str(), text.as_str())));
+        let mut text = self.given.clone();
+        for (name, answer) in all {
+            // writing to a String cannot fail
+            let _ = write!(text, ">> {name}\n{answer}");
+            if !answer.is_empty() && !answer.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+fn file(name: &str, content: String, for_the_judge: bool) -> Result<File, String> {
+    let (path, content) = if let Some((path, target)) = name.split_once(" -> ") {
+        (path, Content::Link(target.to_owned()))
+    } else if let Some(path) = name.strip_suffix(" (hex)") {
+        let bytes: Result<Vec<u8>, _> = content
+            .split_whitespace()
+            .map(|byte| u8::from_str_radix(byte, 16))
+            .collect();
+        let bytes = bytes.map_err(|error| format!("{path}: {error}"))?;
+        (path, Content::Bytes(bytes))
+    } else if let Some(path) = name.strip_suffix(" (json)") {
+        let text: String = serde_json::from_str(&content).map_err(|error| format!("{path}: {error}"))?;
+        (path, Content::Bytes(text.into_bytes()))
+    } else {
+        (name, Content::Bytes(content.into_bytes()))
+    };
+    Ok(File {
+        path: path.to_owned(),
+        content,
+        for_the_judge,
+    })
+}

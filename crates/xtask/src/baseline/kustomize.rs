@@ -1,0 +1,145 @@
+//! `cargo xtask baseline kustomize`: the answers in our cases, from the real engine.
+//!
+//! Each case's files are written into a fresh folder and built; its path is told as `<ROOT>`,
+//! addresses in Go's messages as `0x`. A case with a schema of its own has a process of its own, as
+//! the engine keeps the schema of an earlier build. Only the recorded answers of a case are rewritten, never its files or what it says of ours.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use equate_testkit::peers::{self, Kustomize, KustomizeOptions};
+
+use super::format::{Case, Content, SPEC};
+
+/// Where the cases are, from this crate.
+const CASES: &str = "../kustomize/tests/cases";
+
+/// Which cases, and what to do with the answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only cases whose path contains one of these.
+    names: Vec<String>,
+    /// Compare with what is recorded and change nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    let mut engine = match peers::available(peers::kustomize(&mut progress))? {
+        Ok(engine) => engine,
+        Err(skip) => {
+            println!("{}", skip.0);
+            return Ok(());
+        }
+    };
+    let mut used_for_a_schema = false;
+    let (mut asked, mut stale) = (0, Vec::new());
+    for path in cases()? {
+        let name = path.to_string_lossy().replace('\\', "/");
+        if !args.names.is_empty() && !args.names.iter().any(|wanted| name.contains(wanted)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path)?;
+        let case = Case::parse(&text).map_err(|problem| format!("{name}: {problem}"))?;
+        if !case.judged {
+            continue;
+        }
+        asked += 1;
+        let has_a_schema = text.contains("openapi:");
+        if has_a_schema || used_for_a_schema {
+            engine = peers::kustomize(&mut progress)?;
+        }
+        used_for_a_schema = has_a_schema;
+        let answered = case.with_answers(&answers(&mut engine, &case)?);
+        if answered != text {
+            stale.push(path.clone());
+            if !args.check {
+                std::fs::write(&path, answered)?;
+            }
+        }
+    }
+    for path in &stale {
+        println!("{}", path.display());
+    }
+    let what = if args.check { "differ" } else { "rewritten" };
+    println!("{asked} cases asked, {} {what}", stale.len());
+    if args.check && !stale.is_empty() {
+        return Err("the real engine answers otherwise: run `cargo xtask baseline kustomize`".into());
+    }
+    Ok(())
+}
+
+/// All case files, in order.
+pub(crate) fn cases() -> Result<Vec<PathBuf>, std::io::Error> {
+    let mut found = Vec::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CASES);
+    for topic in std::fs::read_dir(folder)? {
+        let topic = topic?.path();
+        if topic.is_dir() {
+            for case in std::fs::read_dir(topic)? {
+                found.push(case?.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What the real engine says of a case, by the names a case has for it.
+fn answers(engine: &mut Kustomize, case: &Case) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let root = folder.path().canonicalize()?;
+    write(case, &root)?;
+    let options = KustomizeOptions {
+        legacy_order: case.legacy_order,
+        any_file: case.any_file,
+    };
+    let answer = engine.build(&root.join(&case.build), options)?;
+    let hide = |text: &str| without_addresses(&text.replace(&*root.to_string_lossy(), "<ROOT>"));
+    let mut answers = match answer.result {
+        Ok(output) => vec![("output", output)],
+        Err(error) => {
+            let error = hide(&error);
+            let error = error.strip_prefix("kustomize build failed: ").unwrap_or(&error);
+            return Ok(vec![("error", format!("{}\n", error.trim_end()))]);
+        }
+    };
+    // other lines are a log's, with the time
+    let told = answer.warnings.lines().filter(|line| line.starts_with("# "));
+    let warnings: String = told.flat_map(|line| [line, "\n"]).collect();
+    if !warnings.is_empty() {
+        answers.push(("warnings", hide(&warnings)));
+    }
+    Ok(answers)
+}
+
+/// The text without the digits of addresses, which differ from run to run.
+fn without_addresses(text: &str) -> String {
+    let mut pieces = text.split("0x");
+    let mut hidden = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+        let address = piece.len() - rest.len() >= 8;
+        hidden.push_str("0x");
+        hidden.push_str(if address { rest } else { piece });
+    }
+    hidden
+}
+
+fn write(case: &Case, root: &Path) -> Result<(), Box<dyn Error>> {
+    // what only the judge gets comes last, over what ours gets
+    let mut files: Vec<_> = case.files.iter().filter(|file| file.path != SPEC).collect();
+    files.sort_by_key(|file| file.for_the_judge);
+    for file in files {
+        let path = root.join(&file.path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        match &file.content {
+            Content::Bytes(bytes) => std::fs::write(path, bytes)?,
+            Content::Link(target) => std::os::unix::fs::symlink(target, path)?,
+        }
+    }
+    Ok(())
+}

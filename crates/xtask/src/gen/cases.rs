@@ -1,0 +1,67 @@
+//! The index of the kustomize cases: each rule in its words, with its file.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::Error;
+use crate::baseline::format::Case;
+use crate::baseline::kustomize::cases;
+
+const INDEX: &str = "../kustomize/tests/cases/README.md";
+
+const HEADER: &str = "\
+# What a build does, rule by rule
+
+Each file shows one rule: the files of a small tree, then what comes of building it. The outputs and errors are
+recorded from the real engine (kustomize api 0.21.3) by `cargo xtask baseline kustomize`; `--check` there tells when it
+answers otherwise. `our error` is ours, with its place; where ours is to differ at all, `difference` says why. The format
+is told in [format.rs](../it/cases/format.rs); the tests replay every case. This page is written by `cargo xtask gen`.
+";
+
+/// Writes the index, or with `check` compares it.
+pub(super) fn generate(check: bool) -> Result<(), Error> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(INDEX);
+    let text = index()?;
+    if !check {
+        return super::write(&path, text.as_bytes());
+    }
+    let read = |source| Error::Read {
+        path: path.clone(),
+        source,
+    };
+    match std::fs::read_to_string(&path).map_err(read)? == text {
+        true => Ok(()),
+        false => Err(Error::Stale { path }),
+    }
+}
+
+fn index() -> Result<String, Error> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(INDEX);
+    let read = |source| Error::Read {
+        path: folder.clone(),
+        source,
+    };
+    let mut text = HEADER.to_owned();
+    let mut last = String::new();
+    for path in cases().map_err(read)? {
+        let case = std::fs::read_to_string(&path).map_err(|source| Error::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let case =
+            Case::parse(&case).map_err(|problem| Error::Source(format!("{}: {problem}", path.display())))?;
+        let name = |path: Option<&Path>| {
+            let name = path.and_then(Path::file_name).unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        };
+        let (topic, file) = (name(path.parent()), name(Some(&path)));
+        if topic != last {
+            // writing to a String cannot fail
+            let _ = write!(text, "\n## {}\n\n", topic.replace('_', " "));
+            last.clone_from(&topic);
+        }
+        let rule = case.rule.split('\n').next().unwrap_or_default();
+        let _ = writeln!(text, "- [{rule}]({topic}/{file})");
+    }
+    Ok(text)
+}
