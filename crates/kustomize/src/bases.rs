@@ -73,7 +73,9 @@ impl Build<'_, '_> {
             Err(Fault::NoFile { .. } | Fault::OutsideTree { .. } | Fault::NotDirectory { .. }) => {
                 return Err(at(place)(file));
             }
-            Err(fault @ Fault::OutsideRepository { .. }) => return Err(at(place)(fault)),
+            Err(fault @ (Fault::OutsideRepository { .. } | Fault::AbsolutePath { .. })) => {
+                return Err(at(place)(fault));
+            }
             Err(fault) => {
                 return Err(at(place)(Fault::Accumulate {
                     file: Box::new(file),

@@ -33,7 +33,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.path.is_empty() { "." } else { &self.path })?;
+        f.write_str(shown(&self.path))?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
             if self.column > 0 {
@@ -116,10 +116,11 @@ pub enum Fault {
 
     // finding and reading
     #[error(
-        "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{root}'"
+        "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{}'",
+        shown(root)
     )]
     NoKustomization { root: String },
-    #[error("Found multiple kustomization files under: {root}")]
+    #[error("Found multiple kustomization files under: {}", shown(root))]
     SeveralKustomizations { root: String },
     #[error("evalsymlink failure on '{path}': no such file or directory")]
     NoFile { path: String },
@@ -131,7 +132,7 @@ pub enum Fault {
     AbsolutePath { path: String },
     #[error("security; '{path}' leads out of the source")]
     OutsideTree { path: String },
-    #[error("security; file '{file}' is not in or below '{root}'")]
+    #[error("security; file '{file}' is not in or below '{}'", shown(root))]
     LoadRestriction { file: String, root: String },
     #[error("file '{path}' cannot be read")]
     Read {
@@ -169,7 +170,11 @@ pub enum Fault {
     OutsideRepository { path: String, repository: String },
     #[error("cycle detected: URI '{url}' referenced by previous URI '{previous}'")]
     RepositoryCycle { url: String, previous: String },
-    #[error("cycle detected: candidate root '{candidate}' contains visited root '{visited}'")]
+    #[error(
+        "cycle detected: candidate root '{}' contains visited root '{}'",
+        shown(candidate),
+        shown(visited)
+    )]
     Cycle { candidate: String, visited: String },
     #[error("accumulating resources: accumulation err='{file}': {directory}")]
     Accumulate { file: Box<Fault>, directory: Box<Fault> },
@@ -179,6 +184,8 @@ pub enum Fault {
     EmptyKustomization,
     #[error("invalid Kustomization: json: unknown field {field:?}")]
     UnknownField { field: String },
+    #[error("error unmarshaling JSON: while decoding JSON: json: unknown field {field:?}")]
+    UnknownConfiguration { field: String },
     #[error("invalid Kustomization: {0}")]
     Decode(String),
     #[error("kind should be Kustomization or Component")]
@@ -191,12 +198,14 @@ pub enum Fault {
     IsComponent { path: String },
     #[error("component path '{path}' must be local and relative")]
     ComponentPath { path: String },
-    #[error("unknown sort order {order:?}: must be one of \"\", \"legacy\" or \"fifo\"")]
+    #[error("the field 'sortOptions.order' must be one of [fifo, legacy], not '{order}'")]
     SortOrder { order: String },
-    #[error("legacySortOptions cannot be set if order is not \"legacy\"")]
-    SortOptions,
+    #[error(
+        "the field 'sortOptions.legacySortOptions' is set but the selected sort order is '{order}', not 'legacy'"
+    )]
+    SortOptions { order: String },
 
-    #[error("the built-in schema version should be v1.21.2, not {version:?}")]
+    #[error("the specified OpenAPI version is not built in: {version}; v1.21.2 is")]
     OpenApiVersion { version: String },
     #[error("builtin version and custom schema provided, cannot use both")]
     OpenApiBoth,
@@ -208,9 +217,9 @@ pub enum Fault {
     NoName { api_version: String, kind: String },
     #[error("missing Resource metadata: missing kind in object")]
     NoMetadata,
-    #[error("a manifest must be a map, not a {found}")]
+    #[error("missing Resource metadata: a manifest must be a map, and this is of type {found}")]
     NotMap { found: &'static str },
-    #[error("{field} must be a {wanted}, not a {found}")]
+    #[error("{field} must be a {wanted}, and is of type {found}")]
     FieldType {
         field: &'static str,
         wanted: &'static str,
@@ -238,11 +247,8 @@ pub enum Fault {
     NoPatch,
     #[error("patch and path can't be set at the same time")]
     PatchAndPath,
-    #[error("unable to parse SM or JSON patch from {source_text}: {strategic}")]
-    NeitherPatch {
-        source_text: String,
-        strategic: Box<Fault>,
-    },
+    #[error("unable to parse SM or JSON patch from {source_text}: {why}")]
+    NeitherPatch { source_text: String, why: Box<Fault> },
     #[error("illegally qualifies as both an SM and JSON patch: {source_text}")]
     BothPatches { source_text: String },
     #[error("must specify a target for JSON patch {source_text}")]
@@ -259,7 +265,9 @@ pub enum Fault {
         "no resource matches strategic merge patch {id:?}: no matches for Id {id}; failed to find unique target for patch {id}"
     )]
     NoPatchTarget { id: String },
-    #[error("multiple matches for Id {id}; failed to find unique target for patch {id}")]
+    #[error(
+        "no resource matches strategic merge patch {id:?}: multiple matches for Id {id}; failed to find unique target for patch {id}"
+    )]
     SeveralPatchTargets { id: String },
     #[error("unknown patch strategy '{directive}'")]
     Directive { directive: String },
@@ -270,6 +278,8 @@ pub enum Fault {
         expected: &'static str,
         found: &'static str,
     },
+    #[error("a patch that begins with '[' is read as JSON, and this is none: {0}")]
+    PatchJson(#[source] serde_json::Error),
     #[error("JSON patch: {0}")]
     JsonPatch(#[source] PatchError),
     #[error("JSON patch of {id}: {source}")]
@@ -361,6 +371,11 @@ pub enum Fault {
     },
     #[error("{id} is no object after substitution")]
     SubstitutedKind { id: String },
+}
+
+/// A directory in a message: the root has a name too.
+fn shown(directory: &str) -> &str {
+    if directory.is_empty() { "." } else { directory }
 }
 
 /// What is wrong at a field.

@@ -44,7 +44,7 @@ pub(crate) fn sort(
         None => (default, None),
         Some(options) => {
             let order = match options.order.as_str() {
-                "" | "fifo" => Order::Input,
+                "fifo" => Order::Input,
                 "legacy" => Order::Legacy,
                 other => {
                     return Err(Fault::SortOrder {
@@ -53,7 +53,9 @@ pub(crate) fn sort(
                 }
             };
             if order == Order::Input && options.legacy_sort_options.is_some() {
-                return Err(Fault::SortOptions);
+                return Err(Fault::SortOptions {
+                    order: "fifo".to_owned(),
+                });
             }
             (order, options.legacy_sort_options.as_ref())
         }

@@ -533,14 +533,19 @@ fn refuse(kustomization: &Kustomization) -> Result<(), BuildError> {
 fn read_configuration(text: &str, path: &str) -> Result<Configuration, BuildError> {
     let options = yaml::Options {
         duplicates: yaml::Duplicates::Collect,
+        spans: true,
         ..yaml::Options::default()
     };
     let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
-    let value = documents
-        .into_iter()
-        .next()
-        .map_or(Value::Null, |document| document.value);
+    let document = documents.into_iter().next();
+    let (value, spans) = document.map_or_else(Default::default, |document| (document.value, document.spans));
     let shape = &kustomization::shapes::CONFIGURATION;
-    kustomization::decode(value, shape, Unknown::Refused, &mut HashMap::new())
-        .map_err(|(_, fault)| at(Place::file(path))(fault))
+    kustomization::decode(value, shape, Unknown::Refused, &mut HashMap::new()).map_err(|(segments, fault)| {
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let fault = match fault {
+            Fault::UnknownField { field } => Fault::UnknownConfiguration { field },
+            fault => fault,
+        };
+        at(kustomization::place_of(path, &spans, &segments))(fault)
+    })
 }

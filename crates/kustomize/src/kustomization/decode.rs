@@ -60,6 +60,10 @@ pub(crate) fn decode<T: DeserializeOwned + Default>(
 ) -> Result<T, Misfit> {
     let mut decoder = Decoder {
         unknown,
+        root: match shape {
+            Shape::Struct { name, .. } => name,
+            _ => "",
+        },
         pointer: Vec::new(),
         spellings,
     };
@@ -74,6 +78,8 @@ pub(crate) fn decode<T: DeserializeOwned + Default>(
 
 struct Decoder<'s> {
     unknown: Unknown,
+    /// The Go type of the whole.
+    root: &'static str,
     /// Where the value at hand stands.
     pointer: Vec<String>,
     spellings: &'s mut HashMap<String, String>,
@@ -130,7 +136,8 @@ impl Decoder<'_> {
         let text = if field.is_empty() {
             format!("json: cannot unmarshal {found} into Go value of type {wanted}")
         } else {
-            format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
+            let (root, path) = (self.root, self.pointer.join(".").replace("~1", "/"));
+            format!("json: cannot unmarshal {found} into Go struct field {root}.{path} of type {wanted}")
         };
         (self.pointer.clone(), Fault::Decode(text))
     }

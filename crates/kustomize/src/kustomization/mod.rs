@@ -89,24 +89,31 @@ impl Kustomization {
         {
             *first = spelling;
         }
-        while !segments.is_empty() {
-            let pointer: String = segments.iter().flat_map(|segment| ["/", segment]).collect();
-            if let Some(place) = self.spans.get(&pointer) {
-                return Place {
-                    path: self.path.clone(),
-                    line: place.line,
-                    column: place.column,
-                };
-            }
-            segments.pop();
-        }
-        Place::file(&self.path)
+        place_of(&self.path, &self.spans, &segments)
     }
 
     /// The place of item `index` of a list field.
     pub(crate) fn item(&self, field: &str, index: usize) -> Place {
         self.place(&[field, &index.to_string()])
     }
+}
+
+/// Where a value of a file stands, or the nearest above it that has a place.
+pub(crate) fn place_of(path: &str, spans: &Spans, segments: &[&str]) -> Place {
+    for count in (1..=segments.len()).rev() {
+        let pointer: String = segments[..count]
+            .iter()
+            .flat_map(|segment| ["/", segment])
+            .collect();
+        if let Some(place) = spans.get(&pointer) {
+            return Place {
+                path: path.to_owned(),
+                line: place.line,
+                column: place.column,
+            };
+        }
+    }
+    Place::file(path)
 }
 
 /// The kustomization file of a directory, if it has one. Several are an error.

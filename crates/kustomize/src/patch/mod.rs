@@ -89,9 +89,13 @@ fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
         (Ok(strategic), _) if !strategic.is_empty() => Ok(Content::Strategic(strategic)),
         (Ok(_), _) => Ok(Content::Nothing),
         (Err(_), Ok(json)) => Ok(Content::Json(json.patch)),
-        (Err(strategic), Err(_)) => Err(Fault::NeitherPatch {
+        (Err(strategic), Err(json)) => Err(Fault::NeitherPatch {
             source_text: source.to_owned(),
-            strategic: strategic.fault,
+            why: match *strategic.fault {
+                // a list is meant as operations: what they lack helps more
+                Fault::NotMap { .. } => Box::new(json),
+                fault => Box::new(fault),
+            },
         }),
     }
 }
@@ -107,20 +111,27 @@ impl JsonPatch {
     }
 }
 
-/// Reads a JSON patch, written in JSON or YAML.
+/// Reads a JSON patch, written in JSON or YAML. One that begins with a bracket is JSON, and YAML's
+/// flow style without quotes is none, as upstream has it.
 fn json_patch(text: &str) -> Result<JsonPatch, Fault> {
+    let value = if text.starts_with('[') {
+        serde_json::from_str(text).map_err(Fault::PatchJson)?
+    } else {
+        first_document(text)?
+    };
+    let operations = value.as_array().map_or(0, Vec::len);
+    let patch = json::Patch::parse(&value).map_err(Fault::JsonPatch)?;
+    Ok(JsonPatch { patch, operations })
+}
+
+fn first_document(text: &str) -> Result<Value, Fault> {
     let options = Options {
         duplicates: Duplicates::Collect,
         ..Options::default()
     };
     let documents = yaml::load(text, &options).map_err(|error| Fault::Yaml(error.fault))?;
-    let value = documents
-        .into_iter()
-        .next()
-        .map_or(Value::Null, |document| document.value);
-    let operations = value.as_array().map_or(0, Vec::len);
-    let patch = json::Patch::parse(&value).map_err(Fault::JsonPatch)?;
-    Ok(JsonPatch { patch, operations })
+    let first = documents.into_iter().next();
+    Ok(first.map_or(Value::Null, |document| document.value))
 }
 
 impl Prepared {

@@ -54,12 +54,12 @@ fn errors_say_where() {
     check(
         "resources: [c.yaml]\nNamePrefix: [a]\n",
         &[],
-        "k/kustomization.yaml:2:13: invalid Kustomization: json: cannot unmarshal array into Go struct field Kustomization.namePrefix of type string",
+        "k/kustomization.yaml:2:13: invalid Kustomization: json: cannot unmarshal array into Go struct field Kustomization.NamePrefix of type string",
     );
     check(
         "resources: [c.yaml]\ncommonLabels: {a: 1}\n",
         &[],
-        "k/kustomization.yaml:2:19: invalid Kustomization: json: cannot unmarshal number into Go struct field Kustomization.commonLabels of type string",
+        "k/kustomization.yaml:2:19: invalid Kustomization: json: cannot unmarshal number into Go struct field Kustomization.commonLabels.a of type string",
     );
     check(
         "kind: Other\nresources: [c.yaml]\n",
@@ -190,7 +190,7 @@ fn cycles_are_told() {
     ];
     assert_eq!(
         failure(&files, &Options::default()),
-        "k/kustomization.yaml:1:13: cycle detected: candidate root '' contains visited root 'k'"
+        "k/kustomization.yaml:1:13: cycle detected: candidate root '.' contains visited root 'k'"
     );
 }
 

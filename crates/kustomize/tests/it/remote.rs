@@ -161,7 +161,7 @@ fn what_lies_elsewhere_is_built() {
         ),
         (
             "resources: ['https://h.example/page']\n",
-            "https://h.example/page:1:1: a manifest must be a map, not a string",
+            "https://h.example/page:1:1: missing Resource metadata: a manifest must be a map, and this is of type string",
         ),
         (
             "resources: ['https://h.example/o/base//absent?ref=v1']\n",

@@ -73,6 +73,16 @@ pub enum ApplyError {
         /// The path.
         path: String,
     },
+    /// A field to be removed is not there.
+    #[error("error in {op} for path: '{path}': Unable to remove nonexistent key: {key}: missing value")]
+    Key {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+        /// Its last segment, unescaped.
+        key: String,
+    },
     /// A list index out of range, or none at all.
     #[error("error in {op} for path: '{path}': invalid index referenced")]
     Index {
@@ -341,7 +351,11 @@ fn remove(document: &mut Value, op: &'static str, path: &str) -> Result<Value, A
                 op,
                 path: path.to_owned(),
             }),
-        Value::Object(map) => map.remove(&key).ok_or_else(|| missing(op, path)),
+        Value::Object(map) => map.remove(&key).ok_or_else(|| ApplyError::Key {
+            op,
+            path: path.to_owned(),
+            key,
+        }),
         _ => Err(missing(op, path)),
     }
 }
