@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// Files in memory.
 #[derive(Debug, Default)]
-pub struct Files(pub BTreeMap<String, Bytes>);
+pub(crate) struct Files(pub(crate) BTreeMap<String, Bytes>);
 
 impl Files {
     fn add(&mut self, path: impl Into<String>, text: impl Into<String>) {
@@ -40,15 +40,16 @@ impl Tree for Files {
 }
 
 /// A shape: its name, how large it is measured small and large, and how it is made.
-pub struct Shape {
-    pub name: &'static str,
-    pub small: usize,
-    pub large: usize,
-    pub make: fn(usize) -> Files,
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    pub(crate) small: usize,
+    #[allow(dead_code, reason = "not used by both benches")]
+    pub(crate) large: usize,
+    pub(crate) make: fn(usize) -> Files,
 }
 
 /// All shapes but the plain one.
-pub const SHAPES: &[Shape] = &[
+pub(crate) const SHAPES: &[Shape] = &[
     shape("list", 1_000, 4_000, list),
     shape("one line of JSON", 1_000, 4_000, one_line),
     shape("a file each", 1_000, 4_000, file_each),
@@ -128,7 +129,7 @@ images:
 ";
 
 /// `objects` of four kinds in equal parts, with namespace, prefix, labels and images.
-pub fn plain(objects: usize) -> Files {
+pub(crate) fn plain(objects: usize) -> Files {
     let mut text = String::new();
     for i in 0..objects / 4 {
         let name = format!("app-{i}");

@@ -1,9 +1,11 @@
-//! Times the whole: the release binary as a user runs it, a repository on disk, a client outside.
+//! Times the whole: the release binary as a user runs it, a repository on disk, a client outside;
+//! and kustomize builds, beside the real engine.
 //!
 //! Nothing here asserts a time; the table goes to `docs/performance.md` by hand,
 //! with the machine it was taken on.
 
 mod fleet;
+mod kustomize;
 mod session;
 mod steps;
 
@@ -23,6 +25,15 @@ pub(crate) struct Args {
 enum What {
     /// From git to cluster: start, commit to applied, drift to corrected, many Kustomizations.
     Loop(LoopArgs),
+    /// Kustomize builds to text: this engine and the real one, on the same trees.
+    Kustomize(KustomizeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct KustomizeArgs {
+    /// How often the real engine builds each tree; the fastest build counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,15 +61,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             };
             steps::run(&binary, args)
         }
+        What::Kustomize(args) => kustomize::run(args),
     }
+}
+
+fn workspace() -> Result<&'static Path, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    root.ok_or_else(|| "the workspace root is not where it was".into())
 }
 
 /// Builds the binary as users have it.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .ok_or("the workspace root is not where it was")?;
+    let root = workspace()?;
     let status = Command::new(env!("CARGO"))
         .args(["build", "--release", "--locked", "-p", "equate-cli"])
         .current_dir(root)

@@ -5,11 +5,14 @@
 //! is ever a candidate. Candidates are found by their former names, not by
 //! scanning.
 
+mod crowd;
+
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem};
 use crate::field_spec::{Creates, FieldSpec, Reference};
 use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text, split_api_version};
 use crate::schema::Schema;
+use crowd::{Crowd, Group};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
@@ -62,8 +65,8 @@ fn by_referrer(references: &[Reference]) -> Specs<'_> {
 struct Renamed {
     candidates: Vec<Candidate>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Names that many have or had: by where they are.
-    crowded: HashMap<String, HashMap<String, Vec<usize>>>,
+    /// Names that many have or had.
+    crowds: HashMap<String, Crowd>,
     by_original_namespace: HashMap<String, Moved>,
 }
 
@@ -95,7 +98,7 @@ impl Renamed {
         let mut renamed = Self {
             candidates: Vec::new(),
             by_name: HashMap::new(),
-            crowded: HashMap::new(),
+            crowds: HashMap::new(),
             by_original_namespace: HashMap::new(),
         };
         for resource in resources {
@@ -142,33 +145,19 @@ impl Renamed {
             if places.len() <= CROWD_MIN {
                 continue;
             }
-            let mut by_namespace: HashMap<String, Vec<usize>> = HashMap::new();
+            let crowd = renamed.crowds.entry(name.clone()).or_default();
             for at in places {
-                let namespace = renamed.candidates[*at].effective_namespace.clone();
-                by_namespace.entry(namespace).or_default().push(*at);
+                let candidate = &renamed.candidates[*at];
+                crowd.add(
+                    *at,
+                    &candidate.effective_namespace,
+                    &candidate.former_kinds,
+                    &candidate.prefixes,
+                    &candidate.suffixes,
+                );
             }
-            renamed.crowded.insert(name.clone(), by_namespace);
         }
         renamed
-    }
-
-    /// Those that have or had a name and may be named by the referrer, in order.
-    fn named(&self, name: &str, referrer: &Referrer) -> Vec<&Candidate> {
-        let all = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
-        let crowd = self
-            .crowded
-            .get(name)
-            .filter(|_| referrer.effective_namespace != CLUSTER);
-        let near: Vec<usize>;
-        let places = match crowd {
-            None => all,
-            Some(crowd) => {
-                near = referrer.near(crowd);
-                &near
-            }
-        };
-        let candidates = places.iter().map(|at| &self.candidates[*at]);
-        candidates.filter(|candidate| referrer.sees(candidate)).collect()
     }
 }
 
@@ -244,24 +233,23 @@ impl Referrer {
         })
     }
 
-    /// The places of what is where it can see.
-    fn near(&self, by_namespace: &HashMap<String, Vec<usize>>) -> Vec<usize> {
+    /// The groups of what is where it can see.
+    fn near<'c>(&self, crowd: &'c Crowd, kind: &str) -> Vec<&'c Group> {
         let mut namespaces: Vec<&str> = vec![&self.effective_namespace, CLUSTER];
-        namespaces.extend(
-            self.account_namespaces
-                .iter()
-                .map(|namespace| match namespace.as_str() {
-                    "" => DEFAULT_NAMESPACE,
-                    namespace => namespace,
-                }),
-        );
-        let there = namespaces
+        for namespace in &self.account_namespaces {
+            let namespace = if namespace.is_empty() {
+                DEFAULT_NAMESPACE
+            } else {
+                namespace
+            };
+            if !namespaces.contains(&namespace) {
+                namespaces.push(namespace);
+            }
+        }
+        let groups = namespaces
             .iter()
-            .filter_map(|namespace| by_namespace.get(*namespace));
-        let mut places: Vec<usize> = there.flatten().copied().collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+            .filter_map(|namespace| crowd.group(namespace, kind));
+        groups.collect()
     }
 
     /// Whether it may name any of what was in one namespace first.
@@ -365,14 +353,48 @@ impl Fixer<'_> {
         namespace: Option<&str>,
         whole: bool,
     ) -> Result<Option<&Candidate>, Problem> {
-        let mut candidates = self.renamed.named(name, self.referrer);
-        if let Some(namespace) = namespace {
-            in_namespace(&mut candidates, namespace, self.renamed, self.referrer);
+        let place = namespace.map(|namespace| Wanted::new(namespace, self.renamed, self.referrer));
+        let fits = |candidate: &&Candidate| {
+            self.referrer.sees(candidate)
+                && place.as_ref().is_none_or(|place| place.has(candidate))
+                && self.is_meant(candidate)
+        };
+        let candidate = |at: &usize| &self.renamed.candidates[*at];
+        let crowd = self.renamed.crowds.get(name);
+        let candidates: Vec<&Candidate> = match crowd.filter(|_| self.referrer.effective_namespace != CLUSTER)
+        {
+            None => {
+                let named = self.renamed.by_name.get(name).into_iter().flatten();
+                named.map(candidate).filter(fits).collect()
+            }
+            Some(crowd) => {
+                let groups = self.referrer.near(crowd, &self.target.kind);
+                let all = groups.iter().flat_map(|group| &group.all);
+                let some: Vec<&Candidate> = all.map(candidate).filter(fits).take(2).collect();
+                if some.len() < 2 {
+                    some
+                } else {
+                    let akin = |group: &&Group| group.akin(&self.referrer.prefixes, &self.referrer.suffixes);
+                    let mut akin: Vec<usize> = groups.iter().flat_map(akin).collect();
+                    akin.sort_unstable();
+                    akin.dedup();
+                    let akin: Vec<&Candidate> = akin.iter().map(candidate).filter(fits).collect();
+                    return self.choose(akin, whole);
+                }
+            }
+        };
+        match candidates[..] {
+            [only] => Ok(Some(only)),
+            _ => self.choose(candidates, whole),
         }
-        candidates.retain(|candidate| self.is_meant(candidate));
-        if let [only] = candidates[..] {
-            return Ok(Some(only));
-        }
+    }
+
+    /// The one of several that has the referrer's affixes.
+    fn choose<'c>(
+        &self,
+        mut candidates: Vec<&'c Candidate>,
+        whole: bool,
+    ) -> Result<Option<&'c Candidate>, Problem> {
         candidates.retain(|candidate| self.same_affixes(candidate, true));
         if candidates.len() > 1 {
             candidates.retain(|candidate| self.same_affixes(candidate, false));
@@ -419,14 +441,27 @@ impl Fixer<'_> {
     }
 }
 
-/// Keeps the candidates that lived in a namespace first, or, if nothing did, those that live there now.
-fn in_namespace(candidates: &mut Vec<&Candidate>, namespace: &str, renamed: &Renamed, referrer: &Referrer) {
-    let moved = renamed.by_original_namespace.get(namespace);
-    let originally = namespace != CLUSTER && moved.is_some_and(|moved| referrer.sees_any(moved));
-    if originally {
-        candidates.retain(|candidate| candidate.original_namespace == namespace);
-    } else {
-        candidates.retain(|candidate| candidate.effective_namespace == namespace && namespace != CLUSTER);
+/// The namespace a reference names: what lived there first, or, if nothing did, what lives there now.
+enum Wanted<'n> {
+    First(&'n str),
+    Now(&'n str),
+}
+
+impl<'n> Wanted<'n> {
+    fn new(namespace: &'n str, renamed: &Renamed, referrer: &Referrer) -> Self {
+        let moved = renamed.by_original_namespace.get(namespace);
+        if namespace != CLUSTER && moved.is_some_and(|moved| referrer.sees_any(moved)) {
+            Self::First(namespace)
+        } else {
+            Self::Now(namespace)
+        }
+    }
+
+    fn has(&self, candidate: &Candidate) -> bool {
+        match *self {
+            Self::First(namespace) => candidate.original_namespace == namespace,
+            Self::Now(namespace) => candidate.effective_namespace == namespace && namespace != CLUSTER,
+        }
     }
 }
 

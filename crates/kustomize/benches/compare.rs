@@ -1,0 +1,113 @@
+//! What `cargo xtask bench kustomize` runs to time this engine on what the real one is timed on.
+//!
+//! `compare DIRECTORY` writes trees of the shapes below DIRECTORY, builds each from disk several
+//! times, and prints a line of JSON for each. Without a directory, as `cargo bench` starts it, it
+//! does nothing.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench may fail; what it prints is its result"
+)]
+
+mod shapes;
+
+use bytes::Bytes;
+use equate_kustomize::{EntryKind, Options, ReadError, Stat, Tree, kustomize};
+use equate_manifest::yaml;
+use serde_json::json;
+use shapes::{Files, SHAPES, plain};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often each tree is built, and for how long at most.
+const ROUNDS: usize = 20;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A folder on disk.
+struct Folder(PathBuf);
+
+impl Tree for Folder {
+    fn stat(&self, path: &str) -> Option<Stat> {
+        let kind = match fs::symlink_metadata(self.0.join(path)).ok()?.is_dir() {
+            true => EntryKind::Directory,
+            false => EntryKind::File,
+        };
+        Some(Stat { kind, id: [0; 32] })
+    }
+
+    fn list(&self, _dir: &str) -> Option<Vec<(String, Stat)>> {
+        None
+    }
+
+    fn read(&self, path: &str) -> Result<Bytes, ReadError> {
+        fs::read(self.0.join(path))
+            .map(Bytes::from)
+            .map_err(|error| ReadError::Store(Box::new(error)))
+    }
+}
+
+/// Builds to the text `kustomize build` prints.
+fn text(tree: &dyn Tree) -> String {
+    let built = kustomize(tree, "", &Options::default()).unwrap();
+    let mut text = String::new();
+    for (at, resource) in built.objects.into_iter().enumerate() {
+        if at > 0 {
+            text.push_str("---\n");
+        }
+        text.push_str(&yaml::to_string(&resource.object.into_value()));
+    }
+    text
+}
+
+fn measure(name: &str, n: usize, files: &Files, folder: &Path) {
+    for (path, content) in &files.0 {
+        let file = folder.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    let tree = Folder(folder.to_owned());
+    let begun = Instant::now();
+    let mut best = Duration::MAX;
+    for _ in 0..ROUNDS {
+        let round = Instant::now();
+        std::hint::black_box(text(&tree));
+        best = best.min(round.elapsed());
+        if begun.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    let output = folder.with_extension("yaml");
+    fs::write(&output, text(&tree)).unwrap();
+    let line = json!({
+        "name": name,
+        "n": n,
+        "milliseconds": best.as_secs_f64() * 1000.0,
+        "folder": folder,
+        "output": output,
+    });
+    println!("{line}");
+}
+
+fn main() {
+    let Some(folder) = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'))
+    else {
+        return;
+    };
+    let folder = PathBuf::from(folder);
+    for n in [100, 1_000, 4_000] {
+        measure("four kinds", n, &plain(n), &folder.join(format!("plain-{n}")));
+    }
+    for (at, shape) in SHAPES.iter().enumerate() {
+        let files = (shape.make)(shape.small);
+        measure(
+            shape.name,
+            shape.small,
+            &files,
+            &folder.join(format!("shape-{at}")),
+        );
+    }
+}

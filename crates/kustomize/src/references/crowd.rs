@@ -1,0 +1,117 @@
+//! Candidates of one name, when there are many: a name that every base or namespace has.
+//!
+//! They are found by namespace, former kind and affixes, so that a thousand
+//! bases that all have an `app` are not looked through for each of them.
+
+use std::collections::HashMap;
+
+/// The candidates of one name, by place in the list of all.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    /// By effective namespace, then by former kind; under the empty kind stand all.
+    groups: HashMap<String, HashMap<String, Group>>,
+}
+
+/// What the places of one namespace and former kind have before and after their names.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) all: Vec<usize>,
+    prefixes: Affixes,
+    suffixes: Affixes,
+}
+
+#[derive(Debug, Default)]
+struct Affixes {
+    none: Vec<usize>,
+    /// By all that was put there.
+    whole: HashMap<Vec<String>, Vec<usize>>,
+    /// By what was put there last, however much of it.
+    ends: HashMap<Vec<String>, Vec<usize>>,
+}
+
+impl Crowd {
+    pub(super) fn add(
+        &mut self,
+        at: usize,
+        namespace: &str,
+        kinds: &[String],
+        prefixes: &[String],
+        suffixes: &[String],
+    ) {
+        let by_kind = self.groups.entry(namespace.to_owned()).or_default();
+        for kind in kinds.iter().map(String::as_str).chain([""]) {
+            let group = by_kind.entry(kind.to_owned()).or_default();
+            if group.all.last() == Some(&at) {
+                continue;
+            }
+            group.all.push(at);
+            group.prefixes.add(prefixes, at);
+            group.suffixes.add(suffixes, at);
+        }
+    }
+
+    /// Those of a namespace that were of a kind; of any, if it is empty.
+    pub(super) fn group(&self, namespace: &str, kind: &str) -> Option<&Group> {
+        self.groups.get(namespace)?.get(kind)
+    }
+}
+
+impl Group {
+    /// All whose affixes could agree with these: at least those where one list is how the other ends.
+    pub(super) fn akin(&self, prefixes: &[String], suffixes: &[String]) -> Vec<usize> {
+        if !prefixes.is_empty() {
+            self.prefixes.akin(prefixes)
+        } else if !suffixes.is_empty() {
+            self.suffixes.akin(suffixes)
+        } else {
+            self.all.clone()
+        }
+    }
+}
+
+impl Affixes {
+    fn add(&mut self, affixes: &[String], at: usize) {
+        if affixes.is_empty() {
+            self.none.push(at);
+            return;
+        }
+        self.whole.entry(affixes.to_vec()).or_default().push(at);
+        for from in 0..affixes.len() {
+            self.ends.entry(affixes[from..].to_vec()).or_default().push(at);
+        }
+    }
+
+    fn akin(&self, affixes: &[String]) -> Vec<usize> {
+        let longer = self.ends.get(affixes);
+        let shorter = (1..affixes.len()).filter_map(|from| self.whole.get(&affixes[from..]));
+        let lists = longer.into_iter().chain(shorter).chain([&self.none]);
+        lists.flatten().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_found_by_how_their_affixes_end() {
+        let list = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let mut crowd = Crowd::default();
+        for (at, prefixes) in ["", "p", "a p", "b p", "x a p", "a"].into_iter().enumerate() {
+            crowd.add(at, "ns", &list("Secret Secret"), &list(prefixes), &[]);
+        }
+        let group = crowd.group("ns", "Secret").unwrap();
+        for (prefixes, expected) in [
+            ("a p", vec![0, 1, 2, 4]),
+            ("p", vec![0, 1, 2, 3, 4]),
+            ("a", vec![0, 5]),
+            ("", vec![0, 1, 2, 3, 4, 5]),
+        ] {
+            let mut found = group.akin(&list(prefixes), &[]);
+            found.sort_unstable();
+            assert_eq!(found, expected, "{prefixes}");
+        }
+        assert_eq!(crowd.group("ns", "").unwrap().all.len(), 6);
+        assert!(crowd.group("other", "Secret").is_none());
+    }
+}
