@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How often each tree is built, and for how long at most.
-const ROUNDS: usize = 20;
+const ROUNDS: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A folder on disk.
@@ -69,24 +69,22 @@ fn measure(name: &str, n: usize, files: &Files, folder: &Path) {
     }
     let tree = Folder(folder.to_owned());
     let begun = Instant::now();
-    let (mut best, mut cpu) = (Duration::MAX, None);
-    for _ in 0..ROUNDS {
-        let (round, before) = (Instant::now(), cpu_time());
+    let (mut best, mut rounds) = (Duration::MAX, 0);
+    let before = cpu_time();
+    while rounds < ROUNDS && begun.elapsed() < PATIENCE {
+        let round = Instant::now();
         std::hint::black_box(text(&tree));
         best = best.min(round.elapsed());
-        let spent = cpu_time().zip(before).map(|(after, before)| after - before);
-        cpu = spent.map(|spent| spent.min(cpu.unwrap_or(spent)));
-        if begun.elapsed() > PATIENCE {
-            break;
-        }
+        rounds += 1;
     }
+    let spent = cpu_time().zip(before).map(|(after, before)| after - before);
     let output = folder.with_extension("yaml");
     fs::write(&output, text(&tree)).unwrap();
     let line = json!({
         "name": name,
         "n": n,
         "milliseconds": milliseconds(best),
-        "cpu": cpu.map(milliseconds),
+        "cpu": spent.map(|spent| milliseconds(spent) / f64::from(rounds)),
         "folder": folder,
         "output": output,
     });
