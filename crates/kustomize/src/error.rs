@@ -64,8 +64,6 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.fault {
             Fault::Accumulate { directory, .. } => directory.source(),
-            // these say it in their text
-            Fault::JsonPatch(_) | Fault::JsonApply { .. } => None,
             fault => fault.source(),
         }
     }
@@ -247,6 +245,10 @@ pub enum Fault {
     NoPatch,
     #[error("patch and path can't be set at the same time")]
     PatchAndPath,
+    #[error("empty file path and empty jsonOp: must specify one of patch and path")]
+    NoJsonPatch,
+    #[error("must specify a file path or jsonOp, not both")]
+    JsonPatchAndPath,
     #[error("unable to parse SM or JSON patch from {source_text}: {why}")]
     NeitherPatch { source_text: String, why: Box<Fault> },
     #[error("illegally qualifies as both an SM and JSON patch: {source_text}")]
@@ -279,25 +281,17 @@ pub enum Fault {
         found: &'static str,
     },
     #[error("a patch that begins with '[' is read as JSON, and this is none: {0}")]
-    PatchJson(#[source] serde_json::Error),
-    #[error("JSON patch: {0}")]
-    JsonPatch(#[source] PatchError),
-    #[error("JSON patch of {id}: {source}")]
-    JsonApply {
-        id: String,
-        #[source]
-        source: ApplyError,
-    },
+    PatchJson(serde_json::Error),
+    #[error("a JSON patch is a list of operations: {}", not_operations(.0))]
+    JsonPatch(PatchError),
+    #[error("JSON patch of {id}: {problem}")]
+    JsonApply { id: String, problem: ApplyError },
     #[error("JSON patch of {id} leaves no object")]
     JsonResult { id: String },
 
     // selectors
-    #[error("{pattern:?} is no regular expression")]
-    Pattern {
-        pattern: String,
-        #[source]
-        source: regex::Error,
-    },
+    #[error("{pattern:?} is no regular expression: {}", last_line(problem))]
+    Pattern { pattern: String, problem: regex::Error },
     #[error("unable to parse selector {selector:?}: {problem}")]
     Selector { selector: String, problem: String },
 
@@ -371,6 +365,23 @@ pub enum Fault {
     },
     #[error("{id} is no object after substitution")]
     SubstitutedKind { id: String },
+}
+
+/// What is wrong with a JSON patch, in the words of the library that upstream reads it with.
+fn not_operations(problem: &PatchError) -> String {
+    match problem {
+        PatchError::Type { found, wanted } if wanted.starts_with("[]") => {
+            format!("json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")
+        }
+        problem => problem.to_string(),
+    }
+}
+
+/// What a regular expression lacks, without the drawing of where.
+fn last_line(problem: &regex::Error) -> String {
+    let text = problem.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.trim_start_matches("error: ").to_owned()
 }
 
 /// A directory in a message: the root has a name too.

@@ -86,7 +86,6 @@ pub(crate) fn run(
     default_order: Order,
 ) -> Result<Vec<Resource>, BuildError> {
     let fields = &kustomization.fields;
-    let place = Place::file(&kustomization.path);
     // an option nobody knows has no effect, as upstream
     let asks = |option: &str| fields.build_metadata.iter().any(|asked| asked == option);
     let mut build = Build {
@@ -107,8 +106,8 @@ pub(crate) fn run(
         variables,
     } = accumulated;
     add_hashes(&mut resources, schema);
-    references::fix(&mut resources, &tables.references, schema).map_err(at(place.clone()))?;
-    variables::resolve(&mut resources, &variables, &tables.variables).map_err(at(place.clone()))?;
+    references::fix(&mut resources, &tables.references, schema)?;
+    variables::resolve(&mut resources, &variables, &tables.variables)?;
     resources.items_mut().retain(|resource| !is_local(resource));
     let mut resources = resources.into_items();
     order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
@@ -437,7 +436,7 @@ impl Build<'_, '_> {
     ) -> Result<(), BuildError> {
         for (index, variable) in kustomization.fields.vars.iter().enumerate() {
             let place = kustomization.item("vars", index);
-            let bound = variables::bind(variable, &mut so_far.resources, self.schema.get());
+            let bound = variables::bind(variable, place.clone(), &mut so_far.resources, self.schema.get());
             let bound = bound.map_err(at(place.clone()))?;
             so_far.variables.add(bound).map_err(at(place))?;
         }

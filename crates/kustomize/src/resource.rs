@@ -1,6 +1,7 @@
 //! A resource in the making: the object, where it comes from, what it used to be called.
 
 use crate::Origin;
+use crate::error::Place;
 use crate::notes::Note;
 use crate::schema::Schema;
 use crate::spelling::Spelling;
@@ -135,6 +136,15 @@ impl Resource {
             object: Object(object),
             origin,
             ..Self::default()
+        }
+    }
+
+    /// Where it comes from, for messages.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            path: self.origin.path.clone(),
+            line: self.origin.line,
+            column: 0,
         }
     }
 

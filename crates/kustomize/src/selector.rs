@@ -104,9 +104,9 @@ impl Pattern {
         }
         match Regex::new(&format!("^(?:{pattern})$")) {
             Ok(regex) => Ok(Self::Expression(regex)),
-            Err(source) => Err(Fault::Pattern {
+            Err(problem) => Err(Fault::Pattern {
                 pattern: pattern.to_owned(),
-                source,
+                problem,
             }),
         }
     }

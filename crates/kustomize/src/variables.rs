@@ -1,10 +1,11 @@
 //! `vars`: values of fields, put in place of `$(NAME)` in others. Deprecated upstream, done all the same.
 
 use crate::collection::Collection;
-use crate::error::{Fault, FieldProblem};
+use crate::error::{BuildError, Fault, FieldProblem, Place};
 use crate::field_path;
 use crate::field_spec::{Creates, FieldSpec, Selection};
 use crate::kustomization::Variable;
+use crate::loader::at;
 use crate::resource::{Resource, split_api_version};
 use crate::schema::Schema;
 use serde_json::Value;
@@ -12,10 +13,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A variable that was declared; the resource it means knows its name.
 #[derive(Debug, Clone)]
-pub(crate) struct Bound(pub(crate) Variable);
+pub(crate) struct Bound {
+    variable: Variable,
+    /// Where it is declared.
+    place: Place,
+}
 
 /// Finds the resource a variable means. That there is none yet is no error.
-pub(crate) fn bind(variable: &Variable, resources: &mut Collection, schema: &Schema) -> Result<Bound, Fault> {
+pub(crate) fn bind(
+    variable: &Variable,
+    place: Place,
+    resources: &mut Collection,
+    schema: &Schema,
+) -> Result<Bound, Fault> {
     let target = &variable.objref;
     let (group, version) = if target.api_version.is_empty() {
         (target.group.as_str(), target.version.as_str())
@@ -67,7 +77,10 @@ pub(crate) fn bind(variable: &Variable, resources: &mut Collection, schema: &Sch
             )));
         }
     }
-    Ok(Bound(variable.clone()))
+    Ok(Bound {
+        variable: variable.clone(),
+        place,
+    })
 }
 
 /// The variables that were declared so far, each name once.
@@ -85,10 +98,10 @@ impl Variables {
 
     /// Adds one.
     pub(crate) fn add(&mut self, bound: Bound) -> Result<(), Fault> {
-        if !self.names.insert(bound.0.name.clone()) {
+        if !self.names.insert(bound.variable.name.clone()) {
             return Err(Fault::Variable(format!(
                 "var '{}' already encountered",
-                bound.0.name
+                bound.variable.name
             )));
         }
         self.list.push(bound);
@@ -101,7 +114,7 @@ pub(crate) fn resolve(
     resources: &mut Collection,
     variables: &Variables,
     specs: &[FieldSpec],
-) -> Result<(), Fault> {
+) -> Result<(), BuildError> {
     if variables.list.is_empty() {
         return Ok(());
     }
@@ -113,14 +126,16 @@ pub(crate) fn resolve(
         }
     }
     let mut values = BTreeMap::new();
-    for Bound(variable) in &variables.list {
+    for Bound { variable, place } in &variables.list {
         let holder = holders.get(variable.name.as_str()).copied();
-        values.insert(variable.name.as_str(), value_of(variable, holder)?);
+        let value = value_of(variable, holder).map_err(at(place.clone()))?;
+        values.insert(variable.name.as_str(), value);
     }
     let selection = Selection::new(specs);
     for resource in resources.items_mut() {
         for spec in selection.of(resource) {
-            spec.visit_any(resource, Creates::Nothing, &mut |value| expand(value, &values))?;
+            let visited = spec.visit_any(resource, Creates::Nothing, &mut |value| expand(value, &values));
+            visited.map_err(at(resource.place()))?;
         }
     }
     Ok(())

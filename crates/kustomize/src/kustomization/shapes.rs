@@ -188,13 +188,71 @@ const VARIABLE: Shape = Shape::Struct {
     ],
 };
 
+const METADATA: Shape = Shape::Struct {
+    name: "ObjectMeta",
+    fields: &[
+        ("name", Shape::Text),
+        ("namespace", Shape::Text),
+        ("labels", Shape::Texts),
+        ("annotations", Shape::Texts),
+    ],
+};
+
+const HELM_GLOBALS: Shape = Shape::Struct {
+    name: "HelmGlobals",
+    fields: &[("chartHome", Shape::Text), ("configHome", Shape::Text)],
+};
+
+const HELM_CHART: Shape = Shape::Struct {
+    name: "HelmChart",
+    fields: &[
+        ("name", Shape::Text),
+        ("version", Shape::Text),
+        ("repo", Shape::Text),
+        ("releaseName", Shape::Text),
+        ("namespace", Shape::Text),
+        ("additionalValuesFiles", TEXTS),
+        ("valuesFile", Shape::Text),
+        ("valuesInline", Shape::Any),
+        ("valuesMerge", Shape::Text),
+        ("includeCRDs", Shape::Flag),
+        ("skipHooks", Shape::Flag),
+        ("apiVersions", TEXTS),
+        ("kubeVersion", Shape::Text),
+        ("nameTemplate", Shape::Text),
+        ("skipTests", Shape::Flag),
+        ("debug", Shape::Flag),
+        ("devel", Shape::Flag),
+    ],
+};
+
+/// What charts were written as before `helmCharts`.
+const OLD_HELM_CHART: Shape = Shape::Struct {
+    name: "HelmChartArgs",
+    fields: &[
+        ("chartName", Shape::Text),
+        ("chartVersion", Shape::Text),
+        ("chartRepoUrl", Shape::Text),
+        ("chartHome", Shape::Text),
+        ("chartRepoName", Shape::Text),
+        ("helmBin", Shape::Text),
+        ("helmHome", Shape::Text),
+        ("values", Shape::Text),
+        ("valuesLocal", Shape::Any),
+        ("valuesMerge", Shape::Text),
+        ("releaseName", Shape::Text),
+        ("releaseNamespace", Shape::Text),
+        ("extraArgs", TEXTS),
+    ],
+};
+
 /// The whole file.
 pub(crate) static KUSTOMIZATION: Shape = Shape::Struct {
     name: "Kustomization",
     fields: &[
         ("apiVersion", Shape::Text),
         ("kind", Shape::Text),
-        ("metadata", Shape::Any),
+        ("metadata", METADATA),
         ("openapi", Shape::Texts),
         ("namePrefix", Shape::Text),
         ("nameSuffix", Shape::Text),
@@ -229,9 +287,9 @@ pub(crate) static KUSTOMIZATION: Shape = Shape::Struct {
         ("bases", TEXTS),
         ("configMapGenerator", Shape::List(&CONFIG_MAP)),
         ("secretGenerator", Shape::List(&SECRET)),
-        ("helmGlobals", Shape::Any),
-        ("helmCharts", Shape::List(&Shape::Any)),
-        ("helmChartInflationGenerator", Shape::List(&Shape::Any)),
+        ("helmGlobals", HELM_GLOBALS),
+        ("helmCharts", Shape::List(&HELM_CHART)),
+        ("helmChartInflationGenerator", Shape::List(&OLD_HELM_CHART)),
         ("generatorOptions", GENERATOR_OPTIONS),
         ("configurations", TEXTS),
         ("generators", TEXTS),
@@ -270,3 +328,42 @@ pub(crate) static CONFIGURATION: Shape = Shape::Struct {
         ("replicas", FIELD_SPECS),
     ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paths of all fields below a shape.
+    fn paths(shape: &Shape, path: &str, into: &mut Vec<String>) {
+        match shape {
+            Shape::Struct { fields, .. } => {
+                for (name, shape) in *fields {
+                    let path = if path.is_empty() {
+                        (*name).to_owned()
+                    } else {
+                        format!("{path}.{name}")
+                    };
+                    paths(shape, &path, into);
+                }
+            }
+            Shape::List(item) if matches!(item, Shape::Struct { .. }) => {
+                paths(item, &format!("{path}[]"), into);
+            }
+            Shape::Text | Shape::Flag | Shape::Integer | Shape::Texts | Shape::List(_) | Shape::Any => {
+                into.push(path.to_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn the_effect_of_every_field_is_tested() {
+        let mut known = Vec::new();
+        paths(&KUSTOMIZATION, "", &mut known);
+        let tested: Vec<&str> = include_str!("../../tests/it/fields.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| Some(line.split_once(" | ")?.0))
+            .collect();
+        assert_eq!(tested, known);
+    }
+}

@@ -207,8 +207,8 @@ pub(crate) fn apply_json_entry(
         return Err(at(place.clone())(Fault::NoTargetName));
     }
     let (text, source) = match (entry.patch.is_empty(), entry.path.is_empty()) {
-        (true, true) => return Err(at(place.clone())(Fault::NoPatch)),
-        (false, false) => return Err(at(place.clone())(Fault::PatchAndPath)),
+        (true, true) => return Err(at(place.clone())(Fault::NoJsonPatch)),
+        (false, false) => return Err(at(place.clone())(Fault::JsonPatchAndPath)),
         (false, true) => (entry.patch.clone(), "[patch]".to_owned()),
         (true, false) => {
             let (path, text) = loader.read_text(root, &entry.path).map_err(at(place.clone()))?;
@@ -371,7 +371,7 @@ fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
     match patch.apply(document) {
         Ok(Value::Object(map)) => resource.object.0 = map,
         Ok(_) => return Err(Fault::JsonResult { id }),
-        Err(source) => return Err(Fault::JsonApply { id, source }),
+        Err(problem) => return Err(Fault::JsonApply { id, problem }),
     }
     if lends && resource.texts("annotations").is_some_and(Map::is_empty) {
         resource.metadata_mut().remove("annotations");

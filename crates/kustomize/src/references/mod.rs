@@ -8,8 +8,9 @@
 mod crowd;
 
 use crate::collection::Collection;
-use crate::error::{Fault, FieldProblem};
+use crate::error::{BuildError, Fault, FieldProblem};
 use crate::field_spec::{Creates, FieldSpec, Reference};
+use crate::loader::at;
 use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text, split_api_version};
 use crate::schema::Schema;
 use crowd::{Crowd, Group};
@@ -24,11 +25,11 @@ pub(crate) fn fix(
     resources: &mut Collection,
     references: &[Reference],
     schema: &Schema,
-) -> Result<(), Fault> {
+) -> Result<(), BuildError> {
     let renamed = Renamed::new(resources.items(), schema);
     let by_kind = by_referrer(references);
     for resource in resources.contents_mut() {
-        let referrer = Referrer::new(resource, schema)?;
+        let referrer = Referrer::new(resource, schema).map_err(at(resource.place()))?;
         let (group, version) = split_api_version(&referrer.api_version);
         for kind in [referrer.original_kind.as_str(), ""] {
             for (target, spec) in by_kind.get(kind).into_iter().flatten() {
@@ -41,7 +42,7 @@ pub(crate) fn fix(
                     target,
                     spec,
                 };
-                fixer.fix(resource)?;
+                fixer.fix(resource).map_err(at(resource.place()))?;
             }
         }
     }

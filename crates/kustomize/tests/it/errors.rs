@@ -129,7 +129,7 @@ fn errors_say_where() {
     check(
         "resources: [d.yaml]\npatches: [{path: p.yaml, target: {name: '('}}]\n",
         &[("k/p.yaml", DEPLOYMENT)],
-        "k/kustomization.yaml:2:11: \"(\" is no regular expression",
+        "k/kustomization.yaml:2:11: \"(\" is no regular expression: unclosed group",
     );
     check(
         "resources: [d.yaml]\nreplicas: [{name: nope, count: 2}]\n",

@@ -8,6 +8,7 @@ mod fields;
 mod flux;
 mod inputs;
 mod memory;
-mod remote;
 mod property;
+mod refusals;
+mod remote;
 mod vectors;

@@ -6,10 +6,13 @@
 
 use crate::memory::Memory;
 use base64::Engine as _;
-use equate_kustomize::{LoadRestriction, Options, Order, kustomize};
+use equate_kustomize::{BuildError, Built, LoadRestriction, Options, Order, kustomize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+
+/// The files of upstream's builds.
+pub(crate) const FILES: [&str; 3] = ["krusty.jsonl", "plugin.jsonl", "filters.jsonl"];
 
 const RATCHET: &str = include_str!("ratchet.txt");
 
@@ -21,7 +24,7 @@ fn conformance() -> PathBuf {
 }
 
 /// The cases of one file; `None` where the files are not.
-fn cases(file: &str) -> Option<Vec<Value>> {
+pub(crate) fn cases(file: &str) -> Option<Vec<Value>> {
     let path = conformance().join(file);
     if !path.exists() {
         return None;
@@ -51,8 +54,8 @@ fn tree(case: &Value) -> Memory {
     tree
 }
 
-/// What a case comes to: the output or the error's text.
-fn run(case: &Value) -> Result<String, String> {
+/// What a case comes to.
+pub(crate) fn built(case: &Value) -> Result<Built, BuildError> {
     let options = Options {
         restriction: match case["options"]["loadRestrictions"].as_str() {
             Some("none") => LoadRestriction::Tree,
@@ -65,7 +68,12 @@ fn run(case: &Value) -> Result<String, String> {
         ..Options::default()
     };
     let path = case["path"].as_str().unwrap_or(".").trim_start_matches('/');
-    match kustomize(&tree(case), path, &options) {
+    kustomize(&tree(case), path, &options)
+}
+
+/// What a case comes to: the output or the error's text.
+fn run(case: &Value) -> Result<String, String> {
+    match built(case) {
         Ok(built) => Ok(built
             .objects
             .into_iter()
@@ -148,7 +156,7 @@ fn differences() {
     if std::env::var("VECTORS").is_err() {
         return;
     }
-    for file in ["krusty.jsonl", "plugin.jsonl", "filters.jsonl"] {
+    for file in FILES {
         for case in cases(file)
             .unwrap_or_default()
             .iter()
