@@ -346,8 +346,14 @@ pub enum Fault {
     // replacements and variables
     #[error("{0}")]
     Replacement(String),
-    #[error("{0}")]
-    Variable(String),
+    #[error("var '{name}' already encountered")]
+    VariableTwice { name: String },
+    #[error("found {count} resId matches for var {name} (unable to disambiguate)")]
+    SeveralVariableTargets { name: String, count: usize },
+    #[error("var '{name}' cannot be mapped to a field in the set of known resources")]
+    NoVariableTarget { name: String },
+    #[error("field specified in var '{name}' not found in corresponding resource: {field} of {id}")]
+    NoVariableField { name: String, field: String, id: String },
 
     // substitution
     #[error("'{name}' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'")]

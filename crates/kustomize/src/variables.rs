@@ -70,11 +70,10 @@ pub(crate) fn bind(
         [] => {}
         [at] => resources.content_mut(at).variables.push(variable.name.clone()),
         _ => {
-            return Err(Fault::Variable(format!(
-                "found {} resId matches for var {} (unable to disambiguate)",
-                found.len(),
-                variable.name
-            )));
+            return Err(Fault::SeveralVariableTargets {
+                name: variable.name.clone(),
+                count: found.len(),
+            });
         }
     }
     Ok(Bound {
@@ -99,10 +98,8 @@ impl Variables {
     /// Adds one.
     pub(crate) fn add(&mut self, bound: Bound) -> Result<(), Fault> {
         if !self.names.insert(bound.variable.name.clone()) {
-            return Err(Fault::Variable(format!(
-                "var '{}' already encountered",
-                bound.variable.name
-            )));
+            let name = bound.variable.name;
+            return Err(Fault::VariableTwice { name });
         }
         self.list.push(bound);
         Ok(())
@@ -144,10 +141,8 @@ pub(crate) fn resolve(
 /// The value of a variable, from the resource that holds it.
 fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fault> {
     let Some(holder) = holder else {
-        return Err(Fault::Variable(format!(
-            "var '{}' cannot be mapped to a field in the set of known resources",
-            variable.name
-        )));
+        let name = variable.name.clone();
+        return Err(Fault::NoVariableTarget { name });
     };
     let path = match variable.fieldref.field_path.as_str() {
         "" => "metadata.name",
@@ -165,13 +160,10 @@ fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fau
         )
         .collect();
     let value = field_path::get_in(&holder.object.0, &segments);
-    value.cloned().ok_or_else(|| {
-        Fault::Variable(format!(
-            "field specified in var '{}' not found in corresponding resource: {} of {}",
-            variable.name,
-            segments.join("."),
-            holder.id()
-        ))
+    value.cloned().ok_or_else(|| Fault::NoVariableField {
+        name: variable.name.clone(),
+        field: segments.join("."),
+        id: holder.id().to_string(),
     })
 }
 

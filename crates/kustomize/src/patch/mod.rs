@@ -14,6 +14,9 @@ use equate_manifest::patch::json;
 use equate_manifest::yaml::{self, Duplicates, Options};
 use serde_json::{Map, Value};
 
+/// How much of a patch a message quotes: it may be long, and the message ends in a status.
+const QUOTED_CHARS_MAX: usize = 300;
+
 /// A patch that was read.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -46,7 +49,7 @@ pub(crate) fn prepare(
         (false, true) => (
             inline.to_owned(),
             place.path.clone(),
-            format!("[patch: {inline:?}]"),
+            format!("[patch: {:?}]", beginning(inline)),
         ),
         (true, false) => {
             let (path, text) = loader.read_text(root, &patch.path).map_err(at(place.clone()))?;
@@ -76,6 +79,14 @@ pub(crate) fn prepare(
         place,
         source,
     })
+}
+
+/// As much of a patch as a message quotes.
+fn beginning(text: &str) -> &str {
+    match text.char_indices().nth(QUOTED_CHARS_MAX) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
 }
 
 /// What a text is: strategic merge patches or a JSON patch.
