@@ -371,8 +371,7 @@ impl Reader<'_> {
         let close = if self.bytes[at] == b'{' { b'}' } else { b']' };
         let (mut map, mut items) = (Map::new(), Vec::new());
         let mut at = self.skip_spaces(at + 1, end);
-        let empty = self.bytes[..end].get(at) == Some(&close);
-        while !empty {
+        while self.bytes[..end].get(at) != Some(&close) {
             if close == b'}' {
                 let (key, after) = self.flow_key(at, end)?;
                 self.count()?;
@@ -389,8 +388,14 @@ impl Reader<'_> {
             }
             at = self.skip_spaces(at, end);
             match self.bytes[..end].get(at)? {
-                b',' => at = self.skip_spaces(at + 1, end),
-                byte if *byte == close => break,
+                b',' => {
+                    at = self.skip_spaces(at + 1, end);
+                    // a comma that nothing follows
+                    if self.bytes[..end].get(at) == Some(&close) {
+                        return None;
+                    }
+                }
+                byte if *byte == close => {}
                 _ => return None,
             }
         }
