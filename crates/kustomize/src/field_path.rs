@@ -129,6 +129,9 @@ pub(crate) fn visit(
     let Some((segment, rest)) = path.split_first() else {
         return set(value).map(|()| 1).map_err(Astray);
     };
+    if value.is_null() {
+        return Ok(0);
+    }
     if let Some(at) = index_of(segment) {
         return visit_index(value, at, rest, makes, set);
     }
@@ -142,9 +145,6 @@ pub(crate) fn visit(
         return items
             .iter_mut()
             .try_fold(0, |count, item| Ok(count + visit(item, rest, makes, set)?));
-    }
-    if value.is_null() {
-        return Ok(0);
     }
     let Value::Object(map) = value else {
         return Err(wrong_kind("MappingNode", value));

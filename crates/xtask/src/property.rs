@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// What all cases follow from [default: 1].
     #[arg(long)]
     seed: Option<u64>,
-    /// Only this family: scalars, patches or stacks.
+    /// Only this family: scalars, patches, stacks or texts.
     #[arg(long)]
     family: Option<String>,
     /// Only the case of this number; needs a family.

@@ -125,6 +125,9 @@ impl<'s> Merger<'s> {
                 FieldType::MergingList(items, keys) => self.lists(dest, patch, items, keys),
                 _ => Ok(Some(Value::Array(patch))),
             },
+            (Value::String(text), patch @ (Value::Bool(_) | Value::Number(_))) if is_quoted(&text) => {
+                Ok(scalar_text(&patch).map(Value::String))
+            }
             (dest, patch) => {
                 let (expected, found) = (node_kind(&dest), node_kind(&patch));
                 if expected == found {
@@ -352,6 +355,13 @@ impl<'s> Merger<'s> {
             }
             set(&mut merged, Some(value), &keys, &values);
         }
+        if let Some(other) = dest.iter().find(|item| !item.is_object() && !item.is_null()) {
+            return Err(MergeFault::Kind {
+                path: self.path.join("."),
+                expected: node_kind(&Value::Object(Map::new())),
+                found: node_kind(other),
+            });
+        }
         append(&mut merged, dest, &keys);
         Ok(Value::Array(merged))
     }
@@ -374,6 +384,12 @@ fn name(item: &mut Value, keys: &[&str], values: &[&str]) {
             map.insert((*key).to_owned(), plain(text));
         }
     }
+}
+
+/// Whether a text was in quotes: a number put in its place is in quotes, too. Those that need
+/// none are taken to have had none.
+fn is_quoted(text: &str) -> bool {
+    equate_manifest::yaml::to_string(&text.into()).starts_with(['"', '\'', '|'])
 }
 
 /// The type of a map's field.

@@ -333,12 +333,8 @@ fn put(field: &mut Value, value: &Value, options: Option<&FieldOptions>) -> Resu
 
 /// A text as YAML reads it when nothing says what it is.
 fn plain(text: &str) -> Value {
-    let options = Options {
-        dialect: Dialect::Yaml12,
-        ..Options::default()
-    };
-    match yaml::load(text, &options).map(|documents| documents.into_iter().next()) {
-        Ok(Some(document)) if !document.value.is_object() && !document.value.is_array() => document.value,
+    match yaml::scalar(Dialect::Yaml12, text) {
+        Some(value) if !text.is_empty() => value,
         _ => text.into(),
     }
 }
@@ -347,7 +343,12 @@ fn plain(text: &str) -> Value {
 fn into_text(object: &mut Value, segments: &[String], value: &Value, options: Option<&FieldOptions>) -> bool {
     for at in 1..segments.len() {
         let (outer, inner) = segments.split_at(at);
-        let Some(text) = field_path::get(object, outer).and_then(Value::as_str) else {
+        let found = field_path::get(object, outer);
+        if found.is_some_and(Value::is_null) && options.is_some_and(|options| options.create) {
+            // upstream reads `null` as YAML, in which nothing can be made
+            return true;
+        }
+        let Some(text) = found.and_then(Value::as_str) else {
             continue;
         };
         let read = Options {
@@ -366,7 +367,8 @@ fn into_text(object: &mut Value, segments: &[String], value: &Value, options: Op
         let set = field_path::visit(&mut content.value, inner, makes, &mut |field| {
             put(field, value, options)
         });
-        if !set.is_ok_and(|count| count > 0) {
+        // what is to be made in a null is not, and upstream does not mind
+        if !set.is_ok_and(|count| count > 0 || makes.is_some()) {
             return false;
         }
         let written = write_like(text, &content.value);
@@ -379,10 +381,11 @@ fn into_text(object: &mut Value, segments: &[String], value: &Value, options: Op
     false
 }
 
-/// JSON stays JSON, indented if it was; anything else is YAML.
+/// JSON stays JSON, indented if it was; anything else is YAML, and keeps its form.
 fn write_like(before: &str, value: &Value) -> String {
     if !before.trim_start().starts_with(['{', '[']) {
-        return yaml::to_string(value).trim().to_owned();
+        let text = yaml::rewrite(before, value).unwrap_or_else(|| yaml::to_string(value));
+        return text.trim().to_owned();
     }
     if before.contains('\n')
         && before.contains("  ")

@@ -318,15 +318,15 @@ impl Emitter {
 }
 
 /// What a text's characters allow.
-struct Shape {
+pub(super) struct Shape {
     multiline: bool,
-    plain: bool,
-    single: bool,
-    block: bool,
+    pub(super) plain: bool,
+    pub(super) single: bool,
+    pub(super) block: bool,
 }
 
 impl Shape {
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         if text.is_empty() {
             return Self {
                 multiline: false,

@@ -16,10 +16,12 @@ mod fold;
 mod load;
 mod plain;
 mod resolve;
+mod rewrite;
 
 #[cfg(test)]
 mod tests;
 
 pub use emit::to_string;
 pub use load::{Document, Duplicate, Duplicates, Fault, Folded, Options, Place, Spans, YamlError, load};
-pub use resolve::Dialect;
+pub use resolve::{Dialect, scalar};
+pub use rewrite::rewrite;

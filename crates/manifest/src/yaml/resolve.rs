@@ -41,6 +41,11 @@ impl Resolved {
     }
 }
 
+/// What a plain scalar means; `None` for infinities and NaN.
+pub fn scalar(dialect: Dialect, text: &str) -> Option<Value> {
+    to_value(&resolve(dialect, text), text)
+}
+
 pub(super) fn resolve(dialect: Dialect, text: &str) -> Resolved {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Resolved::Null,

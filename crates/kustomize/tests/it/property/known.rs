@@ -4,12 +4,16 @@
 use super::Outcome;
 
 /// What the real tool says when it refuses something that is built here, and what that is.
-const REFUSED_THERE: [(&str, &str); 5] = [
+const REFUSED_THERE: [(&str, &str); 6] = [
     ("yaml: control characters are not allowed", "control characters"),
     ("object member name must be a string", "keys that are no texts"),
     (
         "did not find expected node content",
         "a colon begins a text in a flow list",
+    ),
+    (
+        "did not find expected ',' or ']'",
+        "a question mark in a flow list",
     ),
     ("did not find expected ',' or '}'", "a line separator in a key"),
     (

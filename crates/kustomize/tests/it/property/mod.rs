@@ -11,6 +11,7 @@ mod oracle;
 mod patches;
 mod scalars;
 mod stacks;
+mod texts;
 
 use crate::memory::Memory;
 use equate_kustomize::{LoadRestriction, Options, Order, kustomize};
@@ -81,16 +82,19 @@ enum Family {
     Patches,
     /// Names, namespaces, labels, images, generators over a base with references.
     Stacks,
+    /// YAML inside a text that a replacement changes.
+    Texts,
 }
 
 impl Family {
-    const ALL: [Family; 3] = [Family::Scalars, Family::Patches, Family::Stacks];
+    const ALL: [Family; 4] = [Family::Scalars, Family::Patches, Family::Stacks, Family::Texts];
 
     fn inputs(self) -> BoxedStrategy<Files> {
         match self {
             Family::Scalars => scalars::inputs(),
             Family::Patches => patches::inputs(),
             Family::Stacks => stacks::inputs(),
+            Family::Texts => texts::inputs(),
         }
     }
 }
@@ -101,6 +105,7 @@ impl fmt::Display for Family {
             Family::Scalars => "scalars",
             Family::Patches => "patches",
             Family::Stacks => "stacks",
+            Family::Texts => "texts",
         })
     }
 }

@@ -190,7 +190,7 @@ fn scalar(flow: bool) -> BoxedStrategy<Scalar> {
 fn in_flow(text: &str) -> String {
     let plain: String = text
         .chars()
-        .filter(|character| !",[]{}".contains(*character))
+        .filter(|character| !",[]{}?".contains(*character))
         .collect();
     plain.trim_matches(['-', '?', ':', '!', '&', '*', ' ']).to_owned()
 }

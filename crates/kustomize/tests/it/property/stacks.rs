@@ -223,8 +223,7 @@ fn options() -> BoxedStrategy<Value> {
 fn replacement() -> BoxedStrategy<Value> {
     let sources = [
         json!({"kind": "Service", "name": "web"}),
-        json!({"kind": "ConfigMap", "name": "config", "fieldPath": "data.a"}),
-        json!({"kind": "Deployment", "name": "web", "fieldPath": "spec.replicas"}),
+        json!({"kind": "ConfigMap", "name": "config", "fieldPath": "data.k"}),
     ];
     let targets = [
         json!({"select": {"kind": "Deployment"}, "fieldPaths": ["metadata.annotations.from"], "options": {"create": true}}),
