@@ -30,7 +30,7 @@ pub use commit::{Commit, Signature};
 pub use fetch::FetchError;
 pub use kind::Kind;
 pub use limits::Limits;
-pub use local::{Head, LocalRepository, OpenError};
+pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
 pub use remote::{Credentials, Remote, TIMEOUT, UrlError};

@@ -4,8 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::limits::Limits;
 use crate::store::{OpenStoreError, Store};
+use crate::tree::Tree;
 
 mod uncommitted;
 
@@ -100,6 +103,51 @@ impl LocalRepository {
                 source,
             })
         })
+    }
+}
+
+/// Why a local repository has no such tree.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeishError {
+    /// Neither the directory nor any above it is a repository, or it cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Nothing is called that, or several things are.
+    #[error("{revision:?} is no commit or tree of {}", root.display())]
+    Revision {
+        /// What was asked for.
+        revision: String,
+        /// The repository's directory.
+        root: PathBuf,
+        /// What gix said.
+        source: gix::Error,
+    },
+}
+
+impl LocalRepository {
+    /// The content of a commit or tree of the repository that a directory belongs to, by any name git
+    /// has for it: a branch, a tag, `HEAD~2`, the first digits of an id. It is opened in place.
+    ///
+    /// # Errors
+    /// When there is no repository, or nothing in it that the name is of.
+    pub fn tree(path: &Path, revision: &str, limits: &Limits) -> Result<Tree, TreeishError> {
+        let absent = || OpenError::NoRepository {
+            path: path.to_owned(),
+        };
+        let start = path.canonicalize().map_err(|_| absent())?;
+        let found = start.ancestors().find(|directory| is_repository(directory));
+        let root = found.ok_or_else(absent)?;
+        let store = Arc::new(Store::open(root, None).map_err(OpenError::from)?);
+        let id = store.with(|repository| {
+            let named = repository.rev_parse_single(revision)?;
+            Ok(named.object()?.peel_to_tree()?.id)
+        });
+        let id = id.map_err(|source| TreeishError::Revision {
+            revision: revision.to_owned(),
+            root: root.to_owned(),
+            source,
+        })?;
+        Ok(Tree::new(store, id, Arc::new(limits.clone())))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use equate_git::{Head, Kind, LocalRepository, Reference, Remote, watch};
+use equate_git::{Head, Kind, Limits, LocalRepository, Reference, Remote, watch};
 use equate_testkit::git::Repository;
 
 use crate::{Fixture, chain};
@@ -76,6 +76,7 @@ fn a_directory_stands_in_for_a_url() {
         };
         check(Reference::branch("main"), "main@sha1:#2", 2);
         check(Reference::tag("v1.0.0"), "v1.0.0@sha1:#1", 1);
+        check(Reference::name("HEAD"), "HEAD@sha1:#2", 2);
         check(Reference::semver("*"), "v1.0.0@sha1:#1", 1);
         check(Reference::commit(&first), "sha1:#1", 1);
         check(Reference::name("refs/heads/main"), "refs/heads/main@sha1:#2", 2);
@@ -243,4 +244,35 @@ fn a_linked_worktree_has_a_head_of_its_own() {
     git(&linked, &["checkout", "--quiet", "--detach"]);
     assert!(called(&receive), "its own HEAD");
     assert!(watch(directory.path(), || ()).is_err(), "no repository");
+}
+
+#[test]
+fn a_tree_by_any_name_git_has_for_it() {
+    let repository = Repository::init().unwrap();
+    let first = repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    repository.commit(&[("b/c.yaml", Some("c: 1\n"))]).unwrap();
+    repository.annotated_tag("v1", &first).unwrap();
+    let below = repository.path().join("b");
+    let files = |revision: &str| {
+        LocalRepository::tree(&below, revision, &Limits::default())
+            .map(|tree| tree.entries().unwrap().len())
+            .map_err(|error| {
+                error
+                    .to_string()
+                    .replace(repository.path().to_str().unwrap(), "HERE")
+            })
+    };
+    for (revision, expected) in [
+        ("HEAD", Ok(2)),
+        ("main", Ok(2)),
+        ("HEAD~1", Ok(1)),
+        ("v1", Ok(1)),
+        (&first[..8], Ok(1)),
+        ("HEAD:b", Ok(1)),
+        ("HEAD:a.yaml", Err("\"HEAD:a.yaml\" is no commit or tree of HERE")),
+        ("absent", Err("\"absent\" is no commit or tree of HERE")),
+        ("", Err("\"\" is no commit or tree of HERE")),
+    ] {
+        assert_eq!(files(revision), expected.map_err(str::to_owned), "{revision}");
+    }
 }
