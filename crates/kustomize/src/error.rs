@@ -3,6 +3,7 @@
 //! Texts that people search for are the real tool's; paths in them are
 //! relative to the tree.
 
+use crate::path;
 use crate::remote::{FileError, RemoteError};
 use crate::tree::ReadError;
 use equate_manifest::patch::json::{ApplyError, PatchError};
@@ -70,6 +71,15 @@ impl std::error::Error for BuildError {
 }
 
 impl BuildError {
+    /// The same with its paths as somebody in a directory of the tree writes them, for a tree that is a
+    /// whole file system. What a kustomization names stays as it is written there.
+    #[must_use]
+    pub fn seen_from(mut self, directory: &str) -> Self {
+        self.place.path = path::relative(directory, &self.place.path);
+        self.fault.see_from(directory);
+        self
+    }
+
     /// A file that is no YAML.
     pub(crate) fn yaml(path: &str, error: yaml::YamlError) -> Self {
         Self {
@@ -393,6 +403,42 @@ fn last_line(problem: &regex::Error) -> String {
 /// A directory in a message: the root has a name too.
 fn shown(directory: &str) -> &str {
     if directory.is_empty() { "." } else { directory }
+}
+
+impl Fault {
+    fn see_from(&mut self, directory: &str) {
+        let see = |path: &mut String| *path = path::relative(directory, path);
+        match self {
+            Self::NoKustomization { root: path }
+            | Self::SeveralKustomizations { root: path }
+            | Self::FileBytes { path, .. }
+            | Self::Read { path, .. }
+            | Self::NotText { path }
+            | Self::NotComponent { path, .. }
+            | Self::IsComponent { path }
+            | Self::ExpectedDirectory { path } => see(path),
+            Self::LoadRestriction {
+                file: one,
+                root: other,
+            }
+            | Self::Cycle {
+                candidate: one,
+                visited: other,
+            } => {
+                see(one);
+                see(other);
+            }
+            Self::Accumulate {
+                file,
+                directory: base,
+            } => {
+                file.see_from(directory);
+                base.see_from(directory);
+            }
+            Self::NotManifest(fault) => fault.see_from(directory),
+            _ => {}
+        }
+    }
 }
 
 /// What is wrong at a field.

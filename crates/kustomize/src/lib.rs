@@ -18,6 +18,7 @@
 //! | `transform`, `field_spec` | namespace, names, labels, images, replicas, replacements |
 //! | `references`, `variables`, `order`, `notes` | what follows at the root |
 //! | `substitute` | `${var}` |
+//! | `files` | names of files for objects |
 //!
 //! Refused by name: remote bases and Helm charts where the caller has nothing that fetches them,
 //! plugins that are programs.
@@ -28,6 +29,7 @@ mod crds;
 mod error;
 mod field_path;
 mod field_spec;
+mod files;
 mod flux;
 mod generate;
 mod inputs;
@@ -53,6 +55,7 @@ mod tree;
 mod variables;
 
 pub use error::{BuildError, Fault, FieldProblem, Place};
+pub use files::file_names;
 pub use inputs::{Inputs, RemoteInput};
 pub use kustomization::Deprecation;
 pub use remote::{Fetched, FileError, RemoteError, RemoteRepository, RemoteUrlError, Remotes};
