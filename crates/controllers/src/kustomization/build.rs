@@ -160,11 +160,22 @@ impl Rendering<'_> {
             .await?
             .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
         let Built {
-            mut objects,
+            objects,
             inputs,
             deprecations: _,
             warnings: _,
         } = built;
+        self.prepare(ks, objects, inputs, digest).await
+    }
+
+    /// Gives objects that were built the namespace and the labels of what applies them.
+    pub(super) async fn prepare(
+        &self,
+        ks: &Declared,
+        mut objects: Vec<Resource>,
+        inputs: Inputs,
+        digest: String,
+    ) -> Result<Rendered, Failure> {
         self.settle(&mut objects).await?;
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let own = self
@@ -240,7 +251,7 @@ fn place(resource: &Resource) -> String {
 }
 
 /// What tells two builds apart in the history.
-fn digest(objects: &[Resource]) -> String {
+pub(super) fn digest(objects: &[Resource]) -> String {
     let mut hash = Sha256::new();
     for resource in objects {
         // maps are sorted: the same object is the same text

@@ -15,12 +15,13 @@ use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
 use equate_apply::plan::{self, Live, Memory, Options, Presence, plan};
+use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::act::undeclared;
-use super::build::{Rendered, Rendering};
+use super::build::{Rendered, Rendering, digest};
 use super::declared::Declared;
 use super::index::{self, Index};
 use super::others::{claimants, knowable, takers, wants};
@@ -126,6 +127,27 @@ impl Fleet {
             }
         }
         fleet
+    }
+
+    /// Takes in a Kustomization whose objects were built elsewhere, in place of the one of its name.
+    pub async fn put(
+        &mut self,
+        cluster: &Cluster,
+        object: Kustomization,
+        objects: Vec<Resource>,
+        settings: &Settings,
+    ) {
+        let rendering = Rendering {
+            cluster,
+            blocking: &Semaphore::new(1),
+            root: settings.root.as_ref(),
+            default_namespace: settings.default_namespace.as_deref(),
+        };
+        let digest = digest(&objects);
+        let declared = Declared::from(&object);
+        let outcome = rendering.prepare(&declared, objects, Inputs::default(), digest);
+        let outcome = outcome.await;
+        self.take_in(Arc::new(object), Some(outcome));
     }
 
     /// The Kustomizations that could be built from a tree, or could not though there is one.
