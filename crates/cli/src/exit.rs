@@ -1,5 +1,8 @@
 //! How a command fails: one place that prints the chain, the hint, and picks the code.
 
+use crate::build::RenderError;
+use crate::build::kustomization::KustomizationError;
+use crate::build::output::OutputError;
 use crate::connection::ConnectError;
 use crate::diff::DiffError;
 use crate::events::EventsError;
@@ -39,6 +42,9 @@ pub(crate) enum Failure {
     /// `equate up` did not start, or its wait was not fulfilled.
     #[error(transparent)]
     Up(#[from] UpError),
+    /// Nothing was built.
+    #[error(transparent)]
+    Render(#[from] RenderError),
     /// It could not be told what would change.
     #[error(transparent)]
     Diff(#[from] DiffError),
@@ -94,7 +100,14 @@ impl Failure {
             Self::Diff(DiffError::None { .. }) => Some(
                 "a GitRepository's spec.url must be this repository's origin; `equate get sources git -A` lists them",
             ),
-            Self::Connect(error) | Self::Diff(DiffError::Connect(error)) => connection_hint(error),
+            Self::Connect(error)
+            | Self::Diff(DiffError::Connect(error))
+            | Self::Render(RenderError::Kustomization(KustomizationError::Connect(error))) => {
+                connection_hint(error)
+            }
+            Self::Render(RenderError::Target(_)) => Some(
+                "DIR is a directory, REPO@REV:PATH with REPO written as a path (./fleet), or a URL; see `equate build --help`",
+            ),
             Self::Get(GetError::Kind(_))
             | Self::Tree(TreeError::Kind(_))
             | Self::Events(EventsError::Kind(_))
@@ -110,6 +123,7 @@ impl Failure {
             | Self::Suspend(SuspendError::Request(error)) => request_hint(error),
             Self::Reconcile(error) | Self::Suspend(SuspendError::Reconcile(error)) => reconcile_hint(error),
             Self::Diff(_)
+            | Self::Render(_)
             | Self::Get(_)
             | Self::Tree(_)
             | Self::Events(_)
@@ -165,6 +179,7 @@ impl Failure {
     /// Whether the reader of standard output left early, as `head` does: that is no failure.
     pub(crate) fn is_reader_gone(&self) -> bool {
         let (Self::Output(error)
+        | Self::Render(RenderError::Output(OutputError::Standard(error)))
         | Self::Get(GetError::Output(error))
         | Self::Tree(TreeError::Output(error))
         | Self::Events(EventsError::Output(error))
@@ -179,7 +194,7 @@ impl Failure {
 
 /// Prints the failure with its causes to standard error; the exit code is 1 (2 is clap's, for bad usage).
 pub(crate) fn report(failure: &Failure) -> ExitCode {
-    let mut text = format!("error: {failure}");
+    let mut text = format!("{} {failure}", console::style("error:").red().bold().for_stderr());
     let mut cause: Option<&dyn Error> = failure.source();
     while let Some(error) = cause {
         text.push_str(&format!("\n  caused by: {error}"));

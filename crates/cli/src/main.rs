@@ -2,6 +2,7 @@
 //! error into text and an exit code. One file per command.
 
 mod api;
+mod build;
 mod connection;
 mod diff;
 mod events;
@@ -43,6 +44,8 @@ struct Cli {
 enum Command {
     /// Keep an embedded cluster equal to a git repository.
     Up(up::Args),
+    /// Print the objects that a directory builds, as `kustomize build` does.
+    Build(build::Args),
     /// Show what a commit of the worktree as it is would change in the cluster.
     Diff(diff::Args),
     /// List sources, Kustomizations and the other kinds, and how they stand.
@@ -79,7 +82,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Up(args) => runtime.block_on(up::run(args)).map_err(exit::Failure::from),
         Command::Diff(args) => {
-            return match runtime.block_on(diff::run(args)) {
+            return match diff::run(&args, &runtime) {
                 Ok(code) => code,
                 Err(error) => {
                     exit::report(&exit::Failure::from(error));
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
                 }
             };
         }
+        Command::Build(args) => build::run(args, &runtime).map_err(exit::Failure::from),
         Command::Get(args) => runtime.block_on(get::run(args)),
         Command::Tree(args) => runtime.block_on(tree::run(args)),
         Command::Events(args) => runtime.block_on(events::run(args)),

@@ -4,8 +4,10 @@
 //! the controllers run, and asks the API server what each object would become. Nothing is written.
 //! Values of Secrets are masked.
 
+mod kustomization;
 mod text;
 
+use crate::build::RenderError;
 use crate::connection::{self, ConnectError, Connection};
 use crate::up::{Repository, RepositoryError};
 use equate_api::kustomize::{Kustomization, SourceKind};
@@ -15,19 +17,26 @@ use equate_controllers::OwnLoop;
 use equate_controllers::kustomization::preview::{Fleet, PreviewError, Settings};
 use equate_git::{LocalRepository, Mirrors, OpenError};
 use equate_source::{Ignore, Limits, Tree, TreeError};
+use kube::Client;
 use kube::api::{Api, ListParams};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tokio::runtime::Runtime;
 
 /// Show what a commit of the worktree as it is would change in the cluster.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXIT CODES:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "EXIT CODES:
   0  nothing would change
   1  something would change
-  2  it could not be told, or something would be refused")]
+  2  it could not be told, or something would be refused"
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// A directory in the git repository to render from.
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
@@ -41,9 +50,19 @@ pub(crate) struct Args {
     cluster: connection::Options,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show what a Kustomization would change, built from a local directory, as `flux diff kustomization` does.
+    #[command(visible_alias = "ks")]
+    Kustomization(crate::build::kustomization::Args),
+}
+
 /// Why it could not be told.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiffError {
+    /// The Kustomization that was named cannot be had.
+    #[error(transparent)]
+    Render(#[from] RenderError),
     /// There is no cluster to ask.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -94,9 +113,14 @@ struct Compared {
 }
 
 /// Compares, prints, and tells by the exit code.
-pub(crate) async fn run(args: Args) -> Result<ExitCode, DiffError> {
-    let connection = args.cluster.connect_aloud().await?;
-    let compared = compare(&args, &connection).await?;
+pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError> {
+    let compared = match &args.command {
+        Some(Command::Kustomization(args)) => kustomization::compare(args, runtime)?,
+        None => runtime.block_on(async {
+            let connection = args.cluster.connect_aloud().await?;
+            compare(args, &connection).await
+        })?,
+    };
     let mut out = std::io::stdout().lock();
     let mut code = 0;
     for one in &compared {
@@ -139,19 +163,12 @@ async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, 
         );
     }
     // all of them, whichever are asked for: what one gives up another may take
-    let all: Api<Kustomization> = Api::all(client.clone());
-    let all = all
-        .list(&ListParams::default())
-        .await
-        .map_err(|source| DiffError::List {
-            what: "Kustomizations",
-            source,
-        })?;
+    let all = all_kustomizations(client).await?;
     let cluster = Cluster::new(client.clone());
     let up = connection.is_up();
     let fleet = Fleet::build(
         &cluster,
-        all.items,
+        all,
         |kustomization| tree_of(kustomization, &trees),
         |kustomization| settings(kustomization, up),
     )
@@ -167,6 +184,16 @@ async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, 
         });
     }
     Ok(compared)
+}
+
+async fn all_kustomizations(client: &Client) -> Result<Vec<Kustomization>, DiffError> {
+    let all: Api<Kustomization> = Api::all(client.clone());
+    let all = all.list(&ListParams::default()).await;
+    let all = all.map_err(|source| DiffError::List {
+        what: "Kustomizations",
+        source,
+    })?;
+    Ok(all.items)
 }
 
 fn wanted(args: &Args, kustomization: &Kustomization) -> bool {

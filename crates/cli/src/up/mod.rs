@@ -13,7 +13,7 @@ mod run;
 mod screen;
 mod view;
 
-pub(crate) use repository::{Repository, RepositoryError};
+pub(crate) use repository::{Repository, RepositoryError, remote_url};
 pub(crate) use run::{UpError, run};
 
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     instead_of: Vec<(String, PathBuf)>,
 }
 
-fn substitution(text: &str) -> Result<(String, PathBuf), String> {
+pub(crate) fn substitution(text: &str) -> Result<(String, PathBuf), String> {
     // From the right: a URL may hold `=` in its query, a path seldom does.
     let (url, path) = text
         .rsplit_once('=')

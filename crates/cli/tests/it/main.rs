@@ -6,6 +6,7 @@
     reason = "a test that cannot go on says so"
 )]
 
+mod build;
 mod example;
 mod session;
 mod webhook;

@@ -94,15 +94,21 @@ impl Fleet {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_equate"));
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_remove("KUBECONFIG")
-            .env_remove("RUST_LOG")
-            .env("HOME", self.path());
-        command
+        equate_in(self.path(), arguments)
     }
+}
+
+/// The binary in a directory that is also its home.
+pub(crate) fn equate_in(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_equate"));
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .env_remove("KUBECONFIG")
+        .env_remove("RUST_LOG")
+        .env_remove("XDG_CACHE_HOME")
+        .env("HOME", directory);
+    command
 }
 
 /// A running `equate up`.

@@ -1,0 +1,175 @@
+//! What a build gets from elsewhere: repositories by way of mirrors, files by http.
+//!
+//! Nothing of a person's git configuration is read. Over ssh the first key of `~/.ssh` opens what
+//! hosts in `~/.ssh/known_hosts` have; a key with a passphrase does not.
+
+use super::commit::Commit;
+use crate::up::remote_url;
+use bytes::Bytes;
+use equate_git::{Credentials, Kind, Limits, Mirrors, Reference, Remote, ResolveError, Revision};
+use equate_kustomize::{Fetched, FileError, RemoteError, RemoteRepository, Remotes};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How long a file may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(30);
+/// What ssh looks for, in this order.
+const KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
+
+/// How remote bases are had, as the command line says it.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Fetching {
+    /// Refuse bases, components and files that are not on this machine.
+    #[arg(long)]
+    pub(crate) no_remote_bases: bool,
+    /// Read the repository in this directory wherever a base names this URL. May be repeated.
+    #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
+    pub(crate) instead_of: Vec<(String, PathBuf)>,
+    /// Where mirrors of remote repositories are kept; without it, `equate` in the user's cache.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+}
+
+/// Why nothing can be fetched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    /// Neither an option nor the environment says where.
+    #[error("there is no directory for mirrors: HOME is not set; name one with --cache-dir")]
+    NoCache,
+    /// Files cannot be asked for.
+    #[error("no http client can be made")]
+    Http(#[source] reqwest::Error),
+    /// A repository where git would see a directory, or a host without a user.
+    #[error("{0} is no URL that git over http, https or ssh understands")]
+    Url(String),
+}
+
+/// Fetches for builds.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    mirrors: Mirrors,
+    ssh: Option<PathBuf>,
+    http: reqwest::Client,
+    runtime: Handle,
+}
+
+impl Fetching {
+    /// What fetches; nothing where that is refused.
+    pub(crate) fn fetcher(&self, runtime: &Handle) -> Result<Option<Fetcher>, FetchError> {
+        if self.no_remote_bases {
+            return Ok(None);
+        }
+        let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.filter(|cache| cache.is_absolute());
+        let cache = cache.or_else(|| Some(home.as_ref()?.join(".cache")));
+        let root = match (&self.cache_dir, cache) {
+            (Some(given), _) => given.clone(),
+            (None, Some(cache)) => cache.join("equate"),
+            (None, None) => return Err(FetchError::NoCache),
+        };
+        let mut mirrors = Mirrors::new(root.join("git"), Limits::default());
+        for (url, path) in &self.instead_of {
+            // a short form means the same as the URL it is short for
+            let url = remote_url(url).unwrap_or_else(|| url.clone());
+            mirrors = mirrors.instead_of(&url, path);
+        }
+        Ok(Some(Fetcher {
+            mirrors,
+            ssh: home.map(|home| home.join(".ssh")),
+            http: reqwest::Client::builder().build().map_err(FetchError::Http)?,
+            runtime: runtime.clone(),
+        }))
+    }
+}
+
+impl Fetcher {
+    fn remote(&self, repository: &RemoteRepository) -> Result<(Mirrors, Remote), FetchError> {
+        let written = repository.clone_url();
+        if let Some(path) = written.strip_prefix("file://") {
+            let mirrors = match self.mirrors.substitute(&written) {
+                Some(_) => self.mirrors.clone(),
+                None => self.mirrors.clone().instead_of(&written, Path::new(path)),
+            };
+            return Ok((mirrors, Remote::new(written)));
+        }
+        let url = remote_url(&written).ok_or_else(|| FetchError::Url(repository.to_string()))?;
+        let mut remote = Remote::new(url).with_timeout(repository.timeout);
+        if remote.url.starts_with("ssh://")
+            && let Some(credentials) = self.ssh.as_deref().and_then(ssh)
+        {
+            remote = remote.with_credentials(credentials);
+        }
+        Ok((self.mirrors.clone(), remote))
+    }
+
+    async fn download(&self, url: &str, bytes_max: usize) -> Result<Bytes, FileError> {
+        // its text holds the URL, which may hold a token
+        let failed = |error: reqwest::Error| FileError::Failed(Box::new(error.without_url()));
+        let request = self.http.get(url).timeout(FILE_TIMEOUT);
+        let mut response = request.send().await.map_err(failed)?;
+        if !response.status().is_success() {
+            return Err(FileError::Status(response.status().as_u16()));
+        }
+        let mut content = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            content.extend_from_slice(&chunk);
+            if content.len() > bytes_max {
+                // one byte more than may be: whoever asked says that it is too long
+                content.truncate(bytes_max.saturating_add(1));
+                break;
+            }
+        }
+        Ok(Bytes::from(content))
+    }
+}
+
+impl Remotes for Fetcher {
+    fn repository(&self, repository: &RemoteRepository) -> Result<Fetched, RemoteError> {
+        let (mirrors, remote) = self.remote(repository)?;
+        let revision = resolve(&mirrors, &remote, &repository.reference)?;
+        let commit = mirrors.fetch(&remote, &revision)?;
+        Ok(Fetched {
+            tree: Box::new(Commit(commit.tree().clone())),
+            commit: revision.commit(),
+        })
+    }
+
+    fn file(&self, url: &str, bytes_max: usize) -> Result<Bytes, FileError> {
+        let stands_in = RemoteRepository::parse(url)
+            .is_ok_and(|repository| self.mirrors.substitute(&repository.clone_url()).is_some());
+        if stands_in {
+            return Err(FileError::Repository);
+        }
+        self.runtime.block_on(self.download(url, bytes_max))
+    }
+}
+
+/// What `git fetch` would take a name for: a commit, a full name, a tag, a branch.
+fn resolve(mirrors: &Mirrors, remote: &Remote, reference: &str) -> Result<Revision, ResolveError> {
+    let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let wanted = match reference {
+        "" | "HEAD" => Reference::name("HEAD"),
+        commit if is_commit => Reference::commit(commit),
+        full if full.starts_with("refs/") => Reference::name(full),
+        short => match mirrors.resolve(remote, &Reference::tag(short)) {
+            Err(error) if error.kind() == Kind::ReferenceNotFound => Reference::branch(short),
+            found => return found,
+        },
+    };
+    mirrors.resolve(remote, &wanted)
+}
+
+/// The first key there is, for hosts that are known.
+fn ssh(directory: &Path) -> Option<Credentials> {
+    let known_hosts = std::fs::read(directory.join("known_hosts")).ok()?;
+    let key = KEYS
+        .iter()
+        .find_map(|name| std::fs::read_to_string(directory.join(name)).ok())?;
+    Some(Credentials::Ssh {
+        identity: key.as_str().into(),
+        known_hosts,
+        passphrase: None,
+    })
+}

@@ -1,0 +1,506 @@
+//! `equate build kustomization`: a Flux Kustomization over a local directory.
+//!
+//! The Kustomization is the cluster's or a file's; the directory stands in for what its source
+//! would have at `spec.path`. `equate diff kustomization` builds in the same way.
+
+use super::disk::{Disk, tree_path};
+use super::fetch::{self, Fetcher};
+use super::mask::{self, MaskError};
+use super::output;
+use super::variables::{self, VariablesError};
+use super::{RenderError, warn};
+use crate::connection::{self, ConnectError};
+use equate_api::kustomize::Kustomization;
+use equate_controllers::kustomization::declared::Declared;
+use equate_kustomize::{Built, EntryKind, Loaders, ReadError, Remotes, Resource, Stat, build_with};
+use equate_manifest::object::Object;
+use equate_manifest::yaml;
+use equate_source::{Ignore, Tree, TreeError};
+use kube::Client;
+use kube::api::Api;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use tokio::runtime::Runtime;
+
+/// The API group of Flux's Kustomizations, and the labels of what they apply.
+const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+/// The API group of kustomize's own files, which are not applied.
+const FILES_GROUP: &str = "kustomize.config.k8s.io/";
+
+/// Which Kustomization, and what stands in for its source.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The Kustomization.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The namespace it is in.
+    #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE)]
+    pub(crate) namespace: String,
+    /// The directory that stands in for spec.path of its source.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: PathBuf,
+    /// Read the Kustomization from this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kustomization_file: Option<PathBuf>,
+    /// Patterns of files that are left out where a kustomization file is made up, as in .gitignore.
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub(crate) ignore_paths: Vec<String>,
+    /// Fail where a variable is neither set nor has a default.
+    #[arg(long)]
+    pub(crate) strict_substitute: bool,
+    /// Go on with every Kustomization that is among the objects.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Directories that stand in for the sources of those, as Kind/namespace/name=DIR.
+    #[arg(long, value_name = "SOURCE=DIR", value_delimiter = ',', value_parser = local_source)]
+    pub(crate) local_sources: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    pub(crate) cluster: connection::Options,
+    #[command(flatten)]
+    pub(crate) fetch: fetch::Fetching,
+}
+
+/// The options of `equate build kustomization`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BuildArgs {
+    #[command(flatten)]
+    common: Args,
+    /// Ask no cluster; what postBuild.substituteFrom names is left out.
+    #[arg(long, requires = "kustomization_file")]
+    dry_run: bool,
+}
+
+fn local_source(text: &str) -> Result<(String, PathBuf), String> {
+    let parts = text.split_once('=').filter(|(source, directory)| {
+        source.split('/').filter(|part| !part.is_empty()).count() == 3 && !directory.is_empty()
+    });
+    let (source, directory) =
+        parts.ok_or("expected KIND/NAMESPACE/NAME=DIR, such as GitRepository/flux-system/fleet=.")?;
+    Ok((source.to_owned(), directory.into()))
+}
+
+/// Why there is no Kustomization to build, or it cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KustomizationError {
+    /// There is no cluster to ask.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// What stands in for the source is no directory.
+    #[error("invalid resource path {path:?}: it is no directory")]
+    Path {
+        /// As given.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("failed to read kustomization file {}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no YAML.
+    #[error("{}:{error}", path.display())]
+    Yaml {
+        /// Which.
+        path: PathBuf,
+        /// Where and why.
+        error: yaml::YamlError,
+    },
+    /// A Kustomization is none.
+    #[error("{place}: the Kustomization is not understood")]
+    Decode {
+        /// The file and line, or its name.
+        place: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The file has another one.
+    #[error("failed to find kustomization with name '{name}' and namespace '{namespace}' in file '{}'", path.display())]
+    NotInFile {
+        /// The name.
+        name: String,
+        /// The namespace.
+        namespace: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The cluster did not say.
+    #[error("failed to get kustomization object {namespace}/{name}")]
+    Get {
+        /// The name.
+        name: String,
+        /// The namespace.
+        namespace: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The cluster has none of that name.
+    #[error("there is no Kustomization {namespace}/{name} in the cluster")]
+    Absent {
+        /// The name.
+        name: String,
+        /// The namespace.
+        namespace: String,
+    },
+    /// Variables are not known.
+    #[error(transparent)]
+    Variables(#[from] VariablesError),
+    /// It asks for something that is not carried out yet.
+    #[error("{kustomization}: {field} is not supported yet")]
+    Unsupported {
+        /// Its namespace and name.
+        kustomization: String,
+        /// The field.
+        field: &'static str,
+    },
+    /// The directory cannot be listed for `--ignore-paths`.
+    #[error("could not read {}", path.display())]
+    Ignore {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: TreeError,
+    },
+    /// A Secret cannot be looked into.
+    #[error(transparent)]
+    Mask(#[from] MaskError),
+    /// Nothing stands in for the source of a nested one.
+    #[error(
+        "cannot get local path for {sources} of kustomization {name}: name it with --local-sources {sources}=DIR"
+    )]
+    NoLocalSource {
+        /// The source.
+        sources: String,
+        /// The Kustomization.
+        name: String,
+    },
+}
+
+/// Builds Kustomizations over directories.
+pub(crate) struct Renderer<'a> {
+    args: &'a Args,
+    runtime: &'a Runtime,
+    /// None where no cluster is to be asked.
+    client: Option<Client>,
+    fetcher: Option<Fetcher>,
+    here: PathBuf,
+}
+
+impl<'a> Renderer<'a> {
+    /// Connects, unless no cluster is to be asked.
+    pub(crate) fn new(
+        args: &'a Args,
+        client: Option<Client>,
+        runtime: &'a Runtime,
+    ) -> Result<Self, RenderError> {
+        if !args.path.is_dir() {
+            return Err(KustomizationError::Path {
+                path: args.path.clone(),
+            }
+            .into());
+        }
+        Ok(Self {
+            args,
+            runtime,
+            client,
+            fetcher: args.fetch.fetcher(runtime.handle())?,
+            here: std::env::current_dir().map_err(RenderError::Here)?,
+        })
+    }
+
+    /// The Kustomization that is named: the file's, with the status that the cluster's has; or the cluster's.
+    pub(crate) fn named(&self) -> Result<Kustomization, KustomizationError> {
+        let Args { name, namespace, .. } = self.args;
+        let live = self.live(name, namespace)?;
+        let Some(file) = &self.args.kustomization_file else {
+            return live.ok_or_else(|| KustomizationError::Absent {
+                name: name.clone(),
+                namespace: namespace.clone(),
+            });
+        };
+        let mut found = read(file, name, namespace)?;
+        found.status = live.and_then(|live| live.status);
+        Ok(found)
+    }
+
+    /// The cluster's Kustomization of a name; none where no cluster is asked.
+    pub(crate) fn live(
+        &self,
+        name: &str,
+        namespace: &str,
+    ) -> Result<Option<Kustomization>, KustomizationError> {
+        let Some(client) = &self.client else {
+            return Ok(None);
+        };
+        let api: Api<Kustomization> = Api::namespaced(client.clone(), namespace);
+        let found = self.runtime.block_on(api.get_opt(name));
+        found.map_err(|source| KustomizationError::Get {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            source: Box::new(source),
+        })
+    }
+
+    /// What a Kustomization builds over a directory: variables in, nothing hidden yet, no labels of its owner.
+    pub(crate) fn render(
+        &self,
+        kustomization: &Kustomization,
+        directory: &Path,
+    ) -> Result<Vec<Resource>, RenderError> {
+        let mut spec = Declared::from(kustomization).build;
+        if !kustomization.spec.ignore.is_empty() {
+            return Err(KustomizationError::Unsupported {
+                kustomization: spec.owner,
+                field: "spec.ignore",
+            }
+            .into());
+        }
+        if let Some(substitution) = &mut spec.substitute {
+            substitution.strict = self.args.strict_substitute;
+            if let Some(client) = &self.client {
+                let found = self.runtime.block_on(variables::collect(client, kustomization));
+                substitution.variables = found.map_err(KustomizationError::from)?;
+            }
+        }
+        let directory = self.here.join(directory);
+        spec.path = tree_path(&directory);
+        let loaders = Loaders {
+            remotes: self.fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
+        };
+        let disk = Disk::new(spec.limits.file_bytes_max);
+        let tree = Kept {
+            kept: self.kept(&directory)?,
+            directory: clean(&spec.path),
+            disk,
+        };
+        let built =
+            build_with(&tree, &spec, loaders).map_err(|error| error.seen_from(&tree_path(&self.here)))?;
+        warn(&built);
+        let Built { mut objects, .. } = built;
+        objects.retain(|resource| is_applied(&resource.object));
+        Ok(objects)
+    }
+
+    /// The Kustomizations among objects, each with the directory that stands in for what it reads.
+    pub(crate) fn nested(
+        &self,
+        objects: &[Resource],
+    ) -> Result<Vec<(Kustomization, PathBuf)>, KustomizationError> {
+        let among = objects.iter().map(|resource| &resource.object).filter(|object| {
+            let group = object.api_version().split('/').next();
+            object.kind() == "Kustomization" && group == Some(GROUP)
+        });
+        among
+            .map(|object| {
+                let value = Value::Object(object.0.clone());
+                let place = format!("{}/{}", object.namespace(), object.name());
+                let found: Kustomization = serde_json::from_value(value)
+                    .map_err(|source| KustomizationError::Decode { place, source })?;
+                let directory = self.local_source(&found)?;
+                Ok((found, directory))
+            })
+            .collect()
+    }
+
+    fn local_source(&self, kustomization: &Kustomization) -> Result<PathBuf, KustomizationError> {
+        let source = &kustomization.spec.source_ref;
+        let namespace = source
+            .namespace
+            .as_deref()
+            .or(kustomization.metadata.namespace.as_deref());
+        let key = format!(
+            "{}/{}/{}",
+            source.kind.as_str(),
+            namespace.unwrap_or_default(),
+            source.name
+        );
+        let found = self.args.local_sources.iter().find(|(source, _)| *source == key);
+        let (_, directory) = found.ok_or_else(|| KustomizationError::NoLocalSource {
+            sources: key,
+            name: kustomization.metadata.name.clone().unwrap_or_default(),
+        })?;
+        let path = kustomization.spec.path.as_deref().unwrap_or_default();
+        Ok(directory.join(path.trim_start_matches('/')))
+    }
+
+    /// The files that `--ignore-paths` leaves, where it says anything.
+    fn kept(&self, directory: &Path) -> Result<Option<Tree>, KustomizationError> {
+        if self.args.ignore_paths.is_empty() {
+            return Ok(None);
+        }
+        let ignore = Ignore::new(Some(&self.args.ignore_paths.join("\n")));
+        let kept = Tree::from_directory(directory, &ignore, &equate_source::Limits::default());
+        kept.map(Some).map_err(|source| KustomizationError::Ignore {
+            path: directory.to_owned(),
+            source,
+        })
+    }
+}
+
+/// Builds and prints.
+pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderError> {
+    let BuildArgs { common, dry_run } = args;
+    let client = match dry_run {
+        true => None,
+        false => {
+            let connection = runtime.block_on(common.cluster.connect_aloud());
+            Some(connection.map_err(KustomizationError::from)?.client)
+        }
+    };
+    let renderer = Renderer::new(common, client, runtime)?;
+    let named = renderer.named()?;
+    let mut text = String::new();
+    let mut seen = HashSet::new();
+    let mut left = vec![(named, common.path.clone())];
+    while let Some((kustomization, directory)) = left.pop() {
+        let key = (
+            kustomization.metadata.namespace.clone(),
+            kustomization.metadata.name.clone(),
+        );
+        if !seen.insert(key) {
+            continue;
+        }
+        let objects = renderer.render(&kustomization, &directory)?;
+        if common.recursive {
+            for (nested, directory) in renderer.nested(&objects)?.into_iter().rev() {
+                let name = nested.metadata.name.clone().unwrap_or_default();
+                let namespace = nested.metadata.namespace.clone().unwrap_or_default();
+                // what runs there is what is built, as Flux does
+                let live = renderer.live(&name, &namespace)?;
+                left.push((live.unwrap_or(nested), directory));
+            }
+        }
+        for resource in objects {
+            text.push_str(&document(resource.object, &kustomization)?);
+        }
+    }
+    Ok(output::standard(&text)?)
+}
+
+fn document(mut object: Object, owner: &Kustomization) -> Result<String, KustomizationError> {
+    label(&mut object, owner);
+    mask::mask(&mut object)?;
+    Ok(yaml::to_string(&object.into_value()) + "---\n")
+}
+
+/// Says whose an object is; labels that the Kustomization gives everything win.
+fn label(object: &mut Object, owner: &Kustomization) {
+    let meta = &owner.metadata;
+    let common = owner.spec.common_metadata.as_ref().map(|common| &common.labels);
+    let labels: BTreeMap<String, Option<&String>> = [("name", &meta.name), ("namespace", &meta.namespace)]
+        .into_iter()
+        .map(|(field, value)| (format!("{GROUP}/{field}"), value.as_ref()))
+        .filter(|(key, _)| !common.is_some_and(|common| common.contains_key(key)))
+        .collect();
+    let metadata = object
+        .0
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Default::default()));
+    if let Some(map) = metadata.as_object_mut() {
+        let known = map.entry("labels").or_insert(Value::Null);
+        if known.is_null() {
+            *known = Value::Object(Default::default());
+        }
+        if let Some(known) = known.as_object_mut() {
+            for (key, value) in labels {
+                known.insert(key, value.map_or("", String::as_str).into());
+            }
+        }
+    }
+}
+
+/// Files of kustomize's own are not applied, nor is what has no name.
+fn is_applied(object: &Object) -> bool {
+    let own =
+        object.kind().eq_ignore_ascii_case("kustomization") && object.api_version().starts_with(FILES_GROUP);
+    !own && !object.name().is_empty() && !object.kind().is_empty() && !object.api_version().is_empty()
+}
+
+/// The Kustomization of a name in a file of perhaps several documents.
+fn read(path: &Path, name: &str, namespace: &str) -> Result<Kustomization, KustomizationError> {
+    let text = std::fs::read_to_string(path).map_err(|source| KustomizationError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let documents =
+        yaml::load(&text, &yaml::Options::default()).map_err(|error| KustomizationError::Yaml {
+            path: path.to_owned(),
+            error,
+        })?;
+    for document in documents {
+        let at = |field: &str| {
+            document
+                .value
+                .pointer(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let wanted = at("/apiVersion").starts_with(&format!("{GROUP}/"))
+            && at("/kind") == "Kustomization"
+            && at("/metadata/name") == name
+            && ["", namespace].contains(&at("/metadata/namespace"));
+        if !wanted {
+            continue;
+        }
+        let place = format!("{}:{}", path.display(), document.place.line);
+        return serde_json::from_value(document.value)
+            .map_err(|source| KustomizationError::Decode { place, source });
+    }
+    Err(KustomizationError::NotInFile {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        path: path.to_owned(),
+    })
+}
+
+/// The file system, of which a walk of one directory finds only what is kept.
+struct Kept {
+    kept: Option<Tree>,
+    directory: String,
+    disk: Disk,
+}
+
+/// A path without `.`, `..` and empty segments.
+fn clean(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+    segments.join("/")
+}
+
+impl equate_kustomize::Tree for Kept {
+    fn stat(&self, path: &str) -> Option<Stat> {
+        self.disk.stat(path)
+    }
+
+    fn list(&self, dir: &str) -> Option<Vec<(String, Stat)>> {
+        let mut entries = self.disk.list(dir)?;
+        let below = dir
+            .strip_prefix(&self.directory)
+            .map(|below| below.trim_start_matches('/'));
+        if let (Some(kept), Some(below)) = (&self.kept, below) {
+            entries.retain(|(name, stat)| {
+                let path = format!("{below}/{name}");
+                stat.kind != EntryKind::File || kept.entry(path.trim_start_matches('/')).is_some()
+            });
+        }
+        Some(entries)
+    }
+
+    fn read(&self, path: &str) -> Result<bytes::Bytes, ReadError> {
+        self.disk.read(path)
+    }
+}

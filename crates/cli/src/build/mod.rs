@@ -1,0 +1,206 @@
+//! `equate build`: what `kustomize build` prints, byte for byte, without it; and what `flux build` prints.
+//!
+//! Reads a directory, a commit of a local repository or a repository elsewhere. Nothing is written
+//! but the output, and mirrors of remote bases.
+
+mod commit;
+mod disk;
+pub(crate) mod fetch;
+pub(crate) mod kustomization;
+mod mask;
+pub(crate) mod output;
+mod target;
+pub(crate) mod variables;
+
+use commit::Commit;
+use disk::{Disk, tree_path};
+use equate_git::{LocalRepository, TreeishError};
+use equate_kustomize::{
+    BuildError, Built, Fault, LoadRestriction, Loaders, Options, Order, Remotes, kustomize_with,
+};
+use output::OutputError;
+use std::path::PathBuf;
+use target::{Target, TargetError};
+use tokio::runtime::Runtime;
+
+/// Print the objects that a directory builds, as `kustomize build` does.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "EXAMPLES:
+  equate build clusters/dev
+  equate build .@v1.2.0:clusters/dev                  a commit of the repository here, as it is in git
+  equate build 'https://example.org/fleet.git//clusters/dev?ref=main'
+  equate build kustomization apps --path apps/dev     a Flux Kustomization over a local directory"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    directory: Directory,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print what a Flux Kustomization builds from a local directory, as `flux build kustomization` does.
+    #[command(visible_alias = "ks")]
+    Kustomization(kustomization::BuildArgs),
+}
+
+/// The options of the kustomize CLI.
+#[derive(Debug, clap::Args)]
+struct Directory {
+    /// A directory with a kustomization file, REPO@REV:PATH of a local repository, or the URL of a git repository.
+    #[arg(value_name = "DIR", default_value = ".")]
+    target: String,
+    /// Write to this file instead, or to a file for each object if it is a directory.
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// The order of the objects, unless the kustomization says.
+    #[arg(long, value_enum)]
+    reorder: Option<Reorder>,
+    /// Which files a kustomization may name.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "LoadRestrictionsRootOnly",
+        value_name = "RESTRICTION"
+    )]
+    load_restrictor: Restrictor,
+    /// Allow helmCharts.
+    #[arg(long)]
+    enable_helm: bool,
+    #[command(flatten)]
+    fetch: fetch::Fetching,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Reorder {
+    /// Namespaces first, webhooks last.
+    Legacy,
+    /// As they appear.
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Restrictor {
+    /// Those in or below its own directory.
+    #[value(name = "LoadRestrictionsRootOnly")]
+    RootOnly,
+    /// Any.
+    #[value(name = "LoadRestrictionsNone")]
+    None,
+}
+
+/// Why nothing was built.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RenderError {
+    /// What is named is no directory.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The repository has no such commit.
+    #[error(transparent)]
+    Treeish(#[from] TreeishError),
+    /// Nothing can be fetched.
+    #[error(transparent)]
+    Fetch(#[from] fetch::FetchError),
+    /// The build failed.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Charts were allowed, and there are some.
+    #[error("{0}: helmCharts are not rendered yet: render them with helm and name what it prints")]
+    Charts(equate_kustomize::Place),
+    /// The working directory is not known.
+    #[error("could not tell the working directory")]
+    Here(#[source] std::io::Error),
+    /// The objects could not be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// There is no Kustomization to build.
+    #[error(transparent)]
+    Kustomization(#[from] kustomization::KustomizationError),
+}
+
+/// Builds and prints.
+pub(crate) fn run(args: Args, runtime: &Runtime) -> Result<(), RenderError> {
+    match args.command {
+        Some(Command::Kustomization(args)) => kustomization::build(&args, runtime),
+        None => args.directory.run(runtime),
+    }
+}
+
+impl Directory {
+    fn run(&self, runtime: &Runtime) -> Result<(), RenderError> {
+        if self.reorder.is_some() {
+            eprintln!(
+                "Flag --reorder has been deprecated, use the new 'sortOptions' field in kustomization.yaml instead."
+            );
+        }
+        let target = Target::choose(&self.target)?;
+        let fetcher = self.fetch.fetcher(runtime.handle())?;
+        let loaders = Loaders {
+            remotes: fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
+        };
+        let built = self.build(&target, loaders).map_err(|error| match error {
+            RenderError::Build(error) if self.enable_helm && matches!(*error.fault, Fault::Helm) => {
+                RenderError::Charts(error.place)
+            }
+            error => error,
+        })?;
+        warn(&built);
+        Ok(output::write(built.objects, self.output.as_deref())?)
+    }
+
+    fn build(&self, target: &Target, loaders: Loaders<'_>) -> Result<Built, RenderError> {
+        let options = Options {
+            restriction: match self.load_restrictor {
+                Restrictor::RootOnly => LoadRestriction::Root,
+                Restrictor::None => LoadRestriction::Tree,
+            },
+            order: match self.reorder {
+                Some(Reorder::None) => Order::Input,
+                Some(Reorder::Legacy) | None => Order::Legacy,
+            },
+            ..Options::default()
+        };
+        let disk = Disk::new(options.limits.file_bytes_max);
+        let built = match target {
+            Target::Commit {
+                repository,
+                revision,
+                path,
+            } => {
+                let limits = equate_git::Limits::default();
+                let tree = LocalRepository::tree(repository, revision, &limits)?;
+                kustomize_with(&Commit(tree), &local(path), &options, loaders)
+            }
+            Target::Url(url) => kustomize_with(&disk, url, &options, loaders),
+            Target::Directory(directory) => {
+                let here = std::env::current_dir().map_err(RenderError::Here)?;
+                let options = Options {
+                    whole: true,
+                    ..options
+                };
+                let directory = local(&tree_path(&here.join(directory)));
+                kustomize_with(&disk, &directory, &options, loaders)
+                    .map_err(|error| error.seen_from(&tree_path(&here)))
+            }
+        };
+        Ok(built?)
+    }
+}
+
+/// A path that is not taken for a URL, whatever it is called.
+fn local(path: &str) -> String {
+    format!("./{path}")
+}
+
+/// What the real tools say on standard error.
+fn warn(built: &Built) {
+    for deprecation in &built.deprecations {
+        eprintln!("{deprecation}");
+    }
+    for warning in &built.warnings {
+        eprintln!("{warning}");
+    }
+}

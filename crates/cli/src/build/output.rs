@@ -1,0 +1,89 @@
+//! Where objects go: standard output, a file, or a file each in a directory.
+
+use equate_kustomize::{Resource, file_names};
+use equate_manifest::yaml;
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Why nothing, or not everything, was written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    /// Standard output did not take it.
+    #[error("could not write to standard output")]
+    Standard(#[source] io::Error),
+    /// A file could not be written.
+    #[error("could not write {}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The one would be lost.
+    #[error("{first} and {second} would both be written to {name}: names differ in case alone")]
+    Same {
+        /// An object.
+        first: String,
+        /// Another.
+        second: String,
+        /// The file.
+        name: String,
+    },
+}
+
+/// Writes objects as the kustomize CLI does.
+pub(super) fn write(objects: Vec<Resource>, to: Option<&Path>) -> Result<(), OutputError> {
+    match to {
+        Some(directory) if directory.is_dir() => each(objects, directory),
+        Some(file) => write_file(file, &stream(objects)),
+        None => standard(&stream(objects)),
+    }
+}
+
+pub(super) fn standard(text: &str) -> Result<(), OutputError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(OutputError::Standard)
+}
+
+fn stream(objects: Vec<Resource>) -> String {
+    let texts: Vec<String> = objects.into_iter().map(document).collect();
+    texts.join("---\n")
+}
+
+fn document(resource: Resource) -> String {
+    yaml::to_string(&resource.object.into_value())
+}
+
+fn each(objects: Vec<Resource>, directory: &Path) -> Result<(), OutputError> {
+    let names = file_names(&objects);
+    let shown = |resource: &Resource| {
+        let object = &resource.object;
+        format!("{}/{}/{}", object.kind(), object.namespace(), object.name())
+    };
+    let mut taken: HashMap<&str, &Resource> = HashMap::new();
+    for (name, object) in names.iter().zip(&objects) {
+        if let Some(first) = taken.insert(name, object) {
+            return Err(OutputError::Same {
+                first: shown(first),
+                second: shown(object),
+                name: name.clone(),
+            });
+        }
+    }
+    for (name, object) in names.iter().zip(objects) {
+        write_file(&directory.join(name), &document(object))?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), OutputError> {
+    fs::write(path, text).map_err(|source| OutputError::File {
+        path: path.to_owned(),
+        source,
+    })
+}

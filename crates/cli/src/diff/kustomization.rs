@@ -1,0 +1,107 @@
+//! `equate diff kustomization`: what one Kustomization would change, built from a local directory.
+//!
+//! Built as `equate build kustomization` builds it, held against the cluster as `equate diff` does.
+//! How the Kustomization is applied (dependencies, health checks, its service account) does not
+//! matter here and is not looked at.
+
+use super::{Compared, DiffError, all_kustomizations, settings};
+use crate::build::RenderError;
+use crate::build::kustomization::{Args, Renderer};
+use equate_api::kustomize::Kustomization;
+use equate_apply::cluster::Cluster;
+use equate_controllers::kustomization::preview::{Fleet, PreviewError};
+use equate_kustomize::Resource;
+use std::collections::HashSet;
+use std::error::Error;
+use tokio::runtime::Runtime;
+
+/// Compares the Kustomization that is named, and with `--recursive` those it declares.
+pub(super) fn compare(args: &Args, runtime: &Runtime) -> Result<Vec<Compared>, DiffError> {
+    let connection = runtime.block_on(args.cluster.connect_aloud())?;
+    let cluster = Cluster::new(connection.client.clone());
+    let renderer = Renderer::new(args, Some(connection.client.clone()), runtime)?;
+    // of the others it is enough to know what they hold
+    let all = runtime.block_on(all_kustomizations(&connection.client))?;
+    let own = |kustomization: &Kustomization| settings(kustomization, connection.is_up());
+    let mut fleet = runtime.block_on(Fleet::build(&cluster, all, |_| None, own));
+    let mut built = Vec::new();
+    let mut seen = HashSet::new();
+    let named = renderer.named().map_err(RenderError::from)?;
+    let mut left = vec![(named, args.path.clone())];
+    while let Some((mut kustomization, directory)) = left.pop() {
+        let meta = &mut kustomization.metadata;
+        let namespace = meta.namespace.get_or_insert_with(|| args.namespace.clone());
+        let name = format!(
+            "Kustomization/{namespace}/{}",
+            meta.name.as_deref().unwrap_or_default()
+        );
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let outcome = match renderer.render(&kustomization, &directory) {
+            Err(error) => Err(PreviewError::Build(chain(&error))),
+            Ok(objects) => {
+                if args.recursive {
+                    left.extend(nested(&renderer, &objects)?);
+                }
+                let declared = alone(kustomization, &objects);
+                let settings = own(&declared);
+                runtime.block_on(fleet.put(&cluster, declared.clone(), objects, &settings));
+                Ok(declared)
+            }
+        };
+        built.push((name, directory.display().to_string(), outcome));
+    }
+    let compared = built.into_iter().map(|(name, path, outcome)| Compared {
+        outcome: outcome.and_then(|one| runtime.block_on(fleet.preview(&cluster, &one))),
+        name,
+        path,
+    });
+    Ok(compared.collect())
+}
+
+/// The Kustomizations among objects, with what the cluster knows of them.
+fn nested(
+    renderer: &Renderer<'_>,
+    objects: &[Resource],
+) -> Result<Vec<(Kustomization, std::path::PathBuf)>, RenderError> {
+    let mut found = renderer.nested(objects)?;
+    for (nested, _) in &mut found {
+        let meta = &nested.metadata;
+        let (name, namespace) = (meta.name.as_deref(), meta.namespace.as_deref());
+        let live = renderer.live(name.unwrap_or_default(), namespace.unwrap_or_default())?;
+        nested.status = live.and_then(|live| live.status);
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// A Kustomization without what says how it is applied, not what; a build has its variables in it.
+fn alone(mut kustomization: Kustomization, objects: &[Resource]) -> Kustomization {
+    let spec = &mut kustomization.spec;
+    if let Some(post) = &mut spec.post_build {
+        post.substitute_from.clear();
+    }
+    spec.depends_on.clear();
+    spec.health_check_exprs.clear();
+    spec.service_account_name = None;
+    // nothing is encrypted where nothing says so
+    if !objects
+        .iter()
+        .any(|resource| resource.object.0.contains_key("sops"))
+    {
+        spec.decryption = None;
+    }
+    kustomization
+}
+
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
