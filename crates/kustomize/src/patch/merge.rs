@@ -36,12 +36,12 @@ pub(super) fn merge(
 }
 
 /// Takes a null that was left blank out of a map, if merging passes by: it does not enter lists
-/// that are replaced.
-pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], schema: &Schema) {
+/// that are replaced. Whether it passes by.
+pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], schema: &Schema) -> bool {
     let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
     let mut field = schema.root(text("apiVersion"), text("kind"));
     let Some((last, way)) = pointer.split_last() else {
-        return;
+        return false;
     };
     let mut way = way.iter();
     let mut map = target;
@@ -52,16 +52,17 @@ pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], sc
             (Some(Value::Array(items)), FieldType::MergingList(node, _)) => {
                 let index = way.next().and_then(|index| index.parse::<usize>().ok());
                 let Some(Value::Object(inner)) = index.and_then(|index| items.get_mut(index)) else {
-                    return;
+                    return false;
                 };
                 (map, field) = (inner, node.map_or(FieldType::Unknown, FieldType::Object));
             }
-            _ => return,
+            _ => return false,
         }
     }
     if map.get(last).is_some_and(Value::is_null) {
         map.remove(last);
     }
+    true
 }
 
 /// What is wrong with a patch, and where in it.

@@ -327,9 +327,8 @@ fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> R
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
     let mut target = std::mem::take(&mut resource.object.0);
-    for blank in std::mem::take(&mut resource.spelling.blanks) {
-        merge::drop_blank(&mut target, &blank.path, schema);
-    }
+    let blanks = &mut resource.spelling.blanks;
+    blanks.retain(|blank| !merge::drop_blank(&mut target, &blank.path, schema));
     let merged = merge::merge(target, patch.object.0.clone(), schema).map_err(|fault| fault.of(&name))?;
     let Some(Value::Object(merged)) =
         merged.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))

@@ -398,13 +398,14 @@ impl Scalar {
             ScalarStyle::Plain if self.tag == "!!str" && resolved != Resolved::String => Some(double(text)),
             ScalarStyle::Plain => {
                 // go-yaml keeps a value's type by naming it
-                let tag = match resolved.tag() == self.tag || text.is_empty() {
+                let tag = match resolved.tag() == self.tag {
                     true => String::new(),
                     false => format!("{} ", self.tag),
                 };
                 let flow_indicators = [',', '[', ']', '{', '}', '?', ':'];
                 let plain = shape.plain && !(in_flow && (text.contains(flow_indicators) || text.is_empty()));
-                Some(tag + &if plain { text.clone() } else { single() })
+                let written = tag + &if plain { text.clone() } else { single() };
+                Some(written.trim_end().to_owned())
             }
             ScalarStyle::SingleQuoted if text.contains('\n') => None,
             ScalarStyle::SingleQuoted => Some(single()),
@@ -682,6 +683,7 @@ m: 2020-01-01
         check("a: 'x'\n", "it's".into(), Some("a: 'it''s'\n"));
         check("a: true\n", 3.into(), Some("a: !!bool 3\n"));
         check("a: 1\n", "b: c".into(), Some("a: !!int 'b: c'\n"));
+        check("a: 1\n", "".into(), Some("a: !!int\n"));
         check("a: |\n  text\n", "3".into(), Some("a: |-\n  3\n"));
         check("{a: x, b: [y]}\n", "z,".into(), Some("{a: 'z,', b: [y]}\n"));
         check("b: c\n", json!({"d": ["e"]}), Some("b: c\na:\n  d:\n  - e\n"));

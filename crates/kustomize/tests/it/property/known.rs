@@ -4,7 +4,11 @@
 use super::Outcome;
 
 /// What the real tool says when it refuses something that is built here, and what that is.
-const REFUSED_THERE: [(&str, &str); 6] = [
+const REFUSED_THERE: &[(&str, &str)] = &[
+    (
+        "expected MappingNode but got : node contents",
+        "a field made in a blank, inside a text",
+    ),
     ("yaml: control characters are not allowed", "control characters"),
     ("object member name must be a string", "keys that are no texts"),
     (
@@ -23,8 +27,12 @@ const REFUSED_THERE: [(&str, &str); 6] = [
 ];
 
 /// How our refusals end of what is built there.
-const REFUSED_HERE: [(&str, &str); 2] = [
+const REFUSED_HERE: &[(&str, &str)] = &[
     ("is not a JSON value", "infinities in annotations"),
+    (
+        "invalid indentation in multiline quoted scalar",
+        "a quoted text that goes on at its key's column",
+    ),
     ("already set in map", "repeated annotations"),
 ];
 
