@@ -22,14 +22,17 @@ pub(crate) struct Visited {
     directory: String,
     /// The URL that led into a repository.
     url: Option<String>,
+    /// What its kustomization says of the namespace.
+    pub(crate) namespace: String,
 }
 
 impl Visited {
-    /// A directory of the tree, or of the repository that the one before it is in.
-    pub(crate) fn local(directory: &str) -> Self {
+    /// Where a build begins.
+    pub(crate) fn root(kustomization: &Kustomization) -> Self {
         Self {
-            directory: directory.to_owned(),
+            directory: kustomization.root.clone(),
             url: None,
+            namespace: kustomization.fields.namespace.clone(),
         }
     }
 }
@@ -223,6 +226,7 @@ impl Build<'_, '_> {
         self.visited.push(Visited {
             directory: directory.to_owned(),
             url,
+            namespace: base.fields.namespace.clone(),
         });
         self.choose_schema(&base)?;
         Ok(base)

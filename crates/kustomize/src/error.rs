@@ -3,6 +3,7 @@
 //! Texts that people search for are the real tool's; paths in them are
 //! relative to the tree.
 
+use crate::charts::ChartError;
 use crate::path;
 use crate::remote::{FileError, RemoteError};
 use crate::tree::ReadError;
@@ -109,6 +110,14 @@ pub enum Fault {
     Builtin { kind: String },
     #[error("must specify --enable-helm")]
     Helm,
+    #[error("{0}")]
+    ChartField(String),
+    #[error("chart {name:?} cannot be rendered")]
+    Chart {
+        name: String,
+        #[source]
+        source: ChartError,
+    },
 
     // limits
     #[error("more than {0} files are read")]

@@ -14,6 +14,7 @@
 //! | `pipeline`, `bases` | carrying one out, and those it names |
 //! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
+//! | `charts` | Helm charts, through what renders them |
 //! | `patch`, `selector`, `schema` | patches and whom they are for |
 //! | `transform`, `field_spec` | namespace, names, labels, images, replicas, replacements |
 //! | `references`, `variables`, `order`, `notes` | what follows at the root |
@@ -24,6 +25,7 @@
 //! plugins that are programs.
 
 mod bases;
+mod charts;
 mod collection;
 mod crds;
 mod error;
@@ -54,6 +56,7 @@ mod transform;
 mod tree;
 mod variables;
 
+pub use charts::{Chart, ChartError, Charts, ValuesMerge};
 pub use error::{BuildError, Fault, FieldProblem, Place};
 pub use files::file_names;
 pub use inputs::{Inputs, RemoteInput};
@@ -105,12 +108,15 @@ pub struct Origin {
 pub struct Loaders<'l> {
     /// Fetches repositories and files.
     pub remotes: Option<&'l dyn Remotes>,
+    /// Renders charts.
+    pub charts: Option<&'l dyn Charts>,
 }
 
 impl std::fmt::Debug for Loaders<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loaders")
             .field("remotes", &self.remotes.is_some())
+            .field("charts", &self.charts.is_some())
             .finish()
     }
 }
@@ -128,8 +134,7 @@ pub fn build(tree: &dyn Tree, spec: &Spec) -> Result<Built, BuildError> {
 /// # Errors
 /// The first fault, with its place.
 pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<Built, BuildError> {
-    let mut loader =
-        Loader::new(tree, spec.limits.clone(), LoadRestriction::Tree).with_remotes(loaders.remotes);
+    let mut loader = Loader::new(tree, spec.limits.clone(), LoadRestriction::Tree).with(loaders);
     let kustomization = flux::root(&mut loader, spec)?;
     let mut resources = pipeline::run(&kustomization, &mut loader, Order::Input)?;
     if let Some(substitution) = &spec.substitute
@@ -170,8 +175,7 @@ pub fn kustomize_with(
     options: &Options,
     loaders: Loaders<'_>,
 ) -> Result<Built, BuildError> {
-    let mut loader =
-        Loader::new(tree, options.limits.clone(), options.restriction).with_remotes(loaders.remotes);
+    let mut loader = Loader::new(tree, options.limits.clone(), options.restriction).with(loaders);
     loader.whole = options.whole;
     let root = match RemoteRepository::parse(dir) {
         Ok(repository) => loader

@@ -3,6 +3,8 @@
 //! A repository that is fetched appears below its label (see `path`), once for each clone URL and
 //! reference: a build sees one commit of it.
 
+use crate::Loaders;
+use crate::charts::Charts;
 use crate::error::{BuildError, Fault, Place};
 use crate::inputs::{Inputs, RemoteInput};
 use crate::kustomization::Deprecation;
@@ -21,6 +23,8 @@ const LINKS_MAX: usize = 40;
 pub(crate) struct Loader<'t> {
     tree: &'t dyn Tree,
     remotes: Option<&'t dyn Remotes>,
+    /// What renders charts.
+    pub(crate) charts: Option<&'t dyn Charts>,
     fetched: Vec<Fetched>,
     pub(crate) limits: Limits,
     restriction: LoadRestriction,
@@ -53,6 +57,7 @@ impl<'t> Loader<'t> {
         Self {
             tree,
             remotes: None,
+            charts: None,
             fetched: Vec::new(),
             limits,
             restriction,
@@ -67,9 +72,13 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// The same, with something that fetches what is elsewhere.
-    pub(crate) fn with_remotes(self, remotes: Option<&'t dyn Remotes>) -> Self {
-        Self { remotes, ..self }
+    /// The same, with what the caller has that fetches and renders.
+    pub(crate) fn with(self, loaders: Loaders<'t>) -> Self {
+        Self {
+            remotes: loaders.remotes,
+            charts: loaders.charts,
+            ..self
+        }
     }
 
     /// The tree a path is in, the label it has there, and its path in it.
@@ -300,7 +309,9 @@ impl<'t> Loader<'t> {
 
     /// What a directory lists, in order of the names; the walk is recorded.
     pub(crate) fn walk(&mut self, dir: &str) -> Vec<(String, EntryKind)> {
-        self.inputs.walked(self.tree, dir);
+        if path::split_label(dir).0.is_empty() {
+            self.inputs.walked(self.tree, dir);
+        }
         let (tree, _, rest) = self.tree_of(dir);
         let mut entries: Vec<(String, EntryKind)> = tree
             .and_then(|tree| tree.list(rest))

@@ -94,7 +94,7 @@ pub(crate) fn run(
         schema_chosen: false,
         tracks: !fields.build_metadata.is_empty(),
         root: kustomization.root.clone(),
-        visited: vec![Visited::local(&kustomization.root)],
+        visited: vec![Visited::root(kustomization)],
     };
     build.choose_schema(kustomization)?;
     let mut accumulated = Accumulated::empty();
@@ -213,7 +213,7 @@ impl Build<'_, '_> {
         kustomization: &Kustomization,
         so_far: &mut Accumulated,
     ) -> Result<(), BuildError> {
-        refuse(kustomization)?;
+        refuse(kustomization, self.loader.charts.is_some())?;
         self.resources(kustomization, so_far)?;
         self.configurations(kustomization, so_far)?;
         self.generators(kustomization, so_far)?;
@@ -306,6 +306,7 @@ impl Build<'_, '_> {
                     .map_err(at(place))?;
             }
         }
+        self.charts(kustomization, so_far)?;
         plugins::generate(self, kustomization, so_far)
     }
 
@@ -513,18 +514,20 @@ pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
 }
 
 /// What is not carried out is refused by its name.
-fn refuse(kustomization: &Kustomization) -> Result<(), BuildError> {
+fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError> {
     let fields = &kustomization.fields;
-    for (field, used) in [
-        ("helmCharts", !fields.helm_charts.is_empty()),
-        (
-            "helmChartInflationGenerator",
-            !fields.helm_chart_inflation_generator.is_empty(),
-        ),
-    ] {
-        if used {
-            return Err(at(kustomization.place(&[field]))(Fault::Helm));
-        }
+    let old = "helmChartInflationGenerator";
+    if !fields.helm_charts.is_empty() && !charts {
+        return Err(at(kustomization.place(&["helmCharts"]))(Fault::Helm));
+    }
+    if !fields.helm_chart_inflation_generator.is_empty() {
+        let fault = match charts {
+            true => Fault::Unsupported {
+                field: old.to_owned(),
+            },
+            false => Fault::Helm,
+        };
+        return Err(at(kustomization.place(&[old]))(fault));
     }
     Ok(())
 }

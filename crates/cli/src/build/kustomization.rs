@@ -272,6 +272,7 @@ impl<'a> Renderer<'a> {
         spec.path = tree_path(&directory);
         let loaders = Loaders {
             remotes: self.fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
+            ..Loaders::default()
         };
         let disk = Disk::new(spec.limits.file_bytes_max);
         let tree = Kept {

@@ -140,6 +140,7 @@ impl Directory {
         let fetcher = self.fetch.fetcher(runtime.handle())?;
         let loaders = Loaders {
             remotes: fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
+            ..Loaders::default()
         };
         let built = self.build(&target, loaders).map_err(|error| match error {
             RenderError::Build(error) if self.enable_helm && matches!(*error.fault, Fault::Helm) => {

@@ -198,12 +198,12 @@ const METADATA: Shape = Shape::Struct {
     ],
 };
 
-const HELM_GLOBALS: Shape = Shape::Struct {
+pub(crate) const HELM_GLOBALS: Shape = Shape::Struct {
     name: "HelmGlobals",
     fields: &[("chartHome", Shape::Text), ("configHome", Shape::Text)],
 };
 
-const HELM_CHART: Shape = Shape::Struct {
+pub(crate) const HELM_CHART: Shape = Shape::Struct {
     name: "HelmChart",
     fields: &[
         ("name", Shape::Text),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod cases;
+mod charts;
 mod errors;
 mod fields;
 mod flux;

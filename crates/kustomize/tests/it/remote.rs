@@ -92,7 +92,10 @@ fn world() -> World {
 }
 
 fn loaders(world: &World) -> Loaders<'_> {
-    Loaders { remotes: Some(world) }
+    Loaders {
+        remotes: Some(world),
+        ..Loaders::default()
+    }
 }
 
 /// Names of the objects and what was asked for, or the error with its causes.
