@@ -6,6 +6,8 @@
 
 mod baseline;
 mod bench;
+mod corpus;
+mod fuzz;
 mod r#gen;
 mod peers;
 mod property;
@@ -31,6 +33,10 @@ enum Command {
     Baseline(baseline::Args),
     /// Times the whole product, with the release binary.
     Bench(bench::Args),
+    /// Builds whole repositories and compares with the real kustomize.
+    Corpus(corpus::Args),
+    /// Runs the fuzz targets for a while.
+    Fuzz(fuzz::Args),
     /// Regenerates the committed tables from the pinned upstream module.
     Gen(r#gen::Args),
     /// Builds or starts the real Kubernetes control plane the tests are held against.
@@ -47,6 +53,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Baseline(args) => baseline::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Corpus(args) => corpus::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::Property(args) => property::run(&args),

@@ -29,7 +29,7 @@ const EDGES: [(&str, &[&str]); 11] = [
             "source",
         ],
     ),
-    ("xtask", &["api", "manifest", "testkit"]),
+    ("xtask", &["api", "kustomize", "manifest", "testkit"]),
 ];
 
 /// Allowed to the tests of every crate.

@@ -1,0 +1,144 @@
+//! `cargo xtask fuzz`: every fuzz target for a while, on the toolchain that is there.
+//!
+//! The targets are cargo-fuzz's, but neither it nor a nightly compiler is needed: coverage comes
+//! from flags that the stable compiler takes, and the address sanitizer, which does not, would
+//! find little in a workspace without unsafe code. What a run finds interesting is kept under
+//! `target/`, the committed seeds are only read.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What cargo-fuzz passes on, but for the sanitizer.
+const FLAGS: [&str; 7] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Clink-dead-code",
+];
+
+/// Longer inputs find little that shorter ones do not.
+const INPUT_BYTES_MAX: usize = 8 << 10;
+
+/// One input that takes longer, or needs more memory, is a finding.
+const INPUT_SECONDS_MAX: usize = 20;
+const MEMORY_MIB_MAX: usize = 2_048;
+
+/// What `fuzz` is asked to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The targets, all if none is named.
+    targets: Vec<String>,
+    /// For how long all of them together are run.
+    #[arg(long, default_value_t = 60)]
+    seconds: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()?;
+    let all = targets(&root)?;
+    let targets = if args.targets.is_empty() {
+        all
+    } else if let Some(unknown) = args.targets.iter().find(|name| !all.contains(name)) {
+        return Err(format!("there is no target {unknown}: there are {}", all.join(", ")).into());
+    } else {
+        args.targets.clone()
+    };
+    let folder = root.join("target/fuzz");
+    let programs = build(&root, &folder)?;
+    let seconds = (args.seconds / targets.len()).max(1);
+    for target in &targets {
+        fuzz(&root, &folder, &programs, target, seconds)?;
+    }
+    Ok(())
+}
+
+/// The names of the targets: a folder of seeds for each.
+fn targets(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root.join("fuzz/seeds"))? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Builds all targets: where their programs are.
+fn build(root: &Path, folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let host = host()?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .current_dir(root.join("fuzz"))
+        .args(["build", "--quiet", "--locked", "--release", "--bins"])
+        // with a target named, the flags are not for build scripts
+        .args(["--target", &host])
+        .arg("--target-dir")
+        .arg(folder)
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
+    let status = cargo.status()?;
+    if !status.success() {
+        return Err(format!("the fuzz targets do not build ({status})").into());
+    }
+    Ok(folder.join(host).join("release"))
+}
+
+fn host() -> Result<String, Box<dyn Error>> {
+    let output = Command::new("rustc").arg("-vV").output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.ok_or("rustc does not tell its host")?.to_owned())
+}
+
+fn fuzz(
+    root: &Path,
+    folder: &Path,
+    programs: &Path,
+    target: &str,
+    seconds: usize,
+) -> Result<(), Box<dyn Error>> {
+    let (kept, found) = (
+        folder.join("corpus").join(target),
+        folder.join("artifacts").join(target),
+    );
+    std::fs::create_dir_all(&kept)?;
+    std::fs::create_dir_all(&found)?;
+    let log = folder.join(format!("{target}.log"));
+    let started = std::time::Instant::now();
+    let status = Command::new(programs.join(target))
+        .arg(&kept)
+        .arg(root.join("fuzz/seeds").join(target))
+        .args([
+            format!("-max_total_time={seconds}"),
+            format!("-max_len={INPUT_BYTES_MAX}"),
+            format!("-timeout={INPUT_SECONDS_MAX}"),
+            format!("-rss_limit_mb={MEMORY_MIB_MAX}"),
+            format!("-artifact_prefix={}/", found.display()),
+            "-print_final_stats=1".to_owned(),
+        ])
+        .stderr(std::fs::File::create(&log)?)
+        .status()?;
+    let told = std::fs::read(&log)?;
+    let told = String::from_utf8_lossy(&told);
+    if !status.success() {
+        let tail: Vec<&str> = told.lines().rev().take(40).collect();
+        for line in tail.iter().rev() {
+            eprintln!("{line}");
+        }
+        return Err(format!("{target} fails; its input is in {}", found.display()).into());
+    }
+    let runs = told
+        .lines()
+        .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"))
+        .unwrap_or_default();
+    println!(
+        "{target}: {} inputs in {} s, none fails",
+        runs.trim(),
+        started.elapsed().as_secs()
+    );
+    Ok(())
+}
