@@ -6,7 +6,7 @@ use super::Outcome;
 /// What the real tool says when it refuses something that is built here, and what that is.
 const REFUSED_THERE: &[(&str, &str)] = &[
     (
-        "expected MappingNode but got : node contents",
+        "but got : node contents",
         "a field made in a blank, inside a text",
     ),
     ("yaml: control characters are not allowed", "control characters"),
