@@ -53,7 +53,10 @@ pub(super) fn compare(args: &Args, runtime: &Runtime) -> Result<Vec<Compared>, D
         built.push((name, directory.display().to_string(), outcome));
     }
     let compared = built.into_iter().map(|(name, path, outcome)| Compared {
-        outcome: outcome.and_then(|one| runtime.block_on(fleet.preview(&cluster, &one))),
+        outcome: match outcome {
+            Ok(one) => runtime.block_on(fleet.preview(&cluster, &one)),
+            Err(error) => Err(error),
+        },
         name,
         path,
     });

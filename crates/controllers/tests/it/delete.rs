@@ -60,7 +60,10 @@ async fn those_that_cannot_be_watched_are_waited_for_as_well() {
         if asked.count() >= 2 {
             Ok(())
         } else {
-            Err(format!("{:?}", log[deleted..].iter().map(ToString::to_string).collect::<Vec<_>>()))
+            Err(format!(
+                "{:?}",
+                log[deleted..].iter().map(ToString::to_string).collect::<Vec<_>>()
+            ))
         }
     };
     eventually("the object is asked for", DEADLINE, asked).await;
