@@ -253,7 +253,21 @@ impl Builder {
                 queue.wake(wake.key, Reason::Object);
             })
         };
+        let looked = {
+            let (index, queue) = (Arc::clone(&index), queue.clone());
+            Box::new(move |key: &Key| {
+                let source = (SourceKind::GitRepository, key.clone());
+                let wakes = index
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .looked(source);
+                for (key, reason) in wakes {
+                    queue.wake(key, reason);
+                }
+            })
+        };
         let sources = Arc::new(git_repository::Context {
+            looked,
             client: self.client.clone(),
             repositories: repositories.clone(),
             git: mirrors,
@@ -336,7 +350,10 @@ fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, change: &Change<GitRep
         return;
     }
     let readers = {
-        let index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        if change.after.is_none() {
+            index.lost(&(SourceKind::GitRepository, change.key.clone()));
+        }
         index.readers(SourceKind::GitRepository, &change.key)
     };
     for key in readers {

@@ -71,6 +71,8 @@ pub(crate) struct Context {
     pub(crate) queue: Queue<Key>,
     pub(crate) watches: Watches,
     pub(crate) jitter: Jitter,
+    /// Told of each repository that was looked at, also in vain: its status says what there is.
+    pub(crate) looked: Box<dyn Fn(&Key) + Send + Sync>,
     /// How often remote repositories are looked at, in place of their own intervals.
     pub(crate) poll: Option<Duration>,
 }
@@ -84,6 +86,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         Ok(declared) => Arc::new(declared),
         Err(error) => {
             tracing::warn!(%key, %error, "a GitRepository's name cannot be a directory of the store");
+            (cx.looked)(&key);
             return Outcome::done();
         }
     };
@@ -94,7 +97,10 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         declared,
     };
     match run.go().await {
-        Ok(outcome) => outcome,
+        Ok(outcome) => {
+            (cx.looked)(&key);
+            outcome
+        }
         Err(Stop::Gone) => gone(&cx, &key),
         Err(Stop::Failed(part, error)) => {
             tracing::warn!(%key, %reasons, part, error = %chain(&error), "a GitRepository could not be written");

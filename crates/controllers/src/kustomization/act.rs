@@ -67,15 +67,13 @@ impl Run<'_> {
                     }
                 };
             }
-            let late = self.until(ks) <= Instant::now();
             // whoever had an object last says first whether it lets go of it
-            if !late && self.holders_are_unheard(&desired) {
-                return Ok(self.next(ks));
+            if let Some(awaited) = self.holders_are_unheard(ks, &desired) {
+                return self.hear(ks, &awaited).await;
             }
             let contenders = self.contenders(&desired, &held);
-            let awaited = self.cx.rest(ks, &undeclared(&desired, &held), late);
-            let waits = !awaited.hearing.unheard.is_empty();
-            let awaited = awaited.awaited();
+            let rest = self.cx.rest(ks, &undeclared(&desired, &held));
+            let awaited = rest.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
             let revision = self.at().revision;
             let options = Options {
@@ -94,9 +92,9 @@ impl Run<'_> {
                 &options,
             );
             if let Some(guard) = &plan.guard {
-                if waits {
+                if let Some(awaited) = rest.waits() {
                     // it may all have moved elsewhere
-                    return Ok(self.next(ks));
+                    return self.hear(ks, &awaited).await;
                 }
                 let stall = Stall::EmptyRender {
                     key: self.key.clone(),
@@ -266,6 +264,15 @@ impl Run<'_> {
         }
     }
 
+    /// Kustomizations among what was applied are as they are declared, also if all is not applied.
+    fn formed(&self, ks: &Declared) {
+        let record = self.memory.record.as_ref();
+        let known = record.and_then(|record| Some((record, record.wants.clone()?)));
+        if let Some((record, wants)) = known {
+            self.stand(ks, &record.artifact, wants, record.applied);
+        }
+    }
+
     /// Tells the others what of theirs is declared here as well, and that it is not any more.
     fn contest(&mut self, plan: &Plan) {
         let contests: Vec<Contest> = plan
@@ -297,6 +304,7 @@ impl Run<'_> {
                 let before = self.drifting(stage, desired);
                 let applied = self.cx.cluster.apply_stage(stage, desired, execution).await;
                 self.took_in(&applied, &before);
+                self.formed(ks);
                 if let Some(failure) = failure(&applied) {
                     return Staged::Failed(failure);
                 }
@@ -431,14 +439,14 @@ impl Run<'_> {
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
         // applying took its time: what the others want by now counts
-        let late = self.until(ks) <= Instant::now();
-        let rest = self.cx.rest(ks, &undeclared(desired, &before), late);
-        if !rest.hearing.unheard.is_empty() {
-            return Ok(self.next(ks));
+        let rest = self.cx.rest(ks, &undeclared(desired, &before));
+        if let Some(awaited) = rest.waits() {
+            return self.hear(ks, &awaited).await;
         }
+        self.memory.hearing = None;
         plan.prune = rest.plan.prune;
         let inventory = plan.inventory(desired, &before);
-        self.memory.linger(plan.lingering(&before), late);
+        self.memory.lingering = plan.lingering(&before);
         let pruned = self.prune(&plan.prune, &before, execution).await;
         if let Err((failure, survivors)) = pruned {
             let inventory = inventory.union(&survivors);

@@ -68,9 +68,11 @@ impl Run<'_> {
             None => self.render(ks, artifact).await,
         };
         let wants = wants(&self.object, &rendered);
-        if let Some(wants) = &wants {
-            self.stand(ks, &artifact.digest, wants.clone(), false);
+        match &wants {
+            Some(wants) => self.stand(ks, &artifact.digest, wants.clone(), false),
+            None => self.unreached(ks, &artifact.digest),
         }
+        self.memory.hearing = None;
         let now = Instant::now();
         let mut record = Record {
             generation: ks.generation,

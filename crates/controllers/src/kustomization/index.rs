@@ -9,11 +9,13 @@
 //! object and is known not to want it any more has let go of it: another may take it, though its
 //! labels still name the first.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::kustomize::{Inventory, Kustomization, SourceKind};
 use equate_api::meta::{ConditionType, is_true};
 use equate_apply::id::ObjectId;
+use tokio::time::Instant;
 
 use super::reasons::Contest;
 use super::wants::{Stand, Watched};
@@ -23,6 +25,9 @@ use crate::runtime::wake::Reason;
 
 /// A source by kind and name.
 pub type Source = (SourceKind, Key);
+
+/// What a Kustomization is built from: its generation and the digest of the artifact.
+pub type BuiltFrom = (i64, String);
 
 /// The relations.
 #[derive(Debug, Default)]
@@ -37,13 +42,19 @@ pub struct Index {
     stands: BTreeMap<Key, Stand>,
     /// Who waits for a word of others.
     watched: BTreeMap<Key, Watched>,
+    /// Since when it is waited for what a Kustomization wants, and from what it will be built.
+    unheard: HashMap<Key, (BuiltFrom, Instant)>,
+    /// From what a Kustomization could not be built, for the API server could not be asked.
+    unreached: HashMap<Key, BuiltFrom>,
+    /// The sources that this process has looked at.
+    looked: HashSet<Source>,
 }
 
 #[derive(Debug, Default, PartialEq)]
 struct References {
     source: Option<Source>,
     depends_on: BTreeSet<Key>,
-    holds: BTreeSet<ObjectId>,
+    holds: Arc<BTreeSet<ObjectId>>,
     deleting: bool,
 }
 
@@ -76,7 +87,6 @@ impl Index {
             let dependents = self.dependents.get(key).into_iter().flatten();
             wakes.extend(dependents.map(|dependent| (dependent.clone(), Reason::Dependency)));
         }
-        let inventory = |object: &Kustomization| object.status.as_ref().and_then(|s| s.inventory.clone());
         let now = match change.after.as_deref() {
             Some(object) => {
                 let known = self.references.get(key);
@@ -86,8 +96,8 @@ impl Index {
                 });
                 let holds = match known {
                     // an inventory is long and seldom changes with its status
-                    Some(known) if same => known.holds.clone(),
-                    _ => holds(object),
+                    Some(known) if same => Arc::clone(&known.holds),
+                    _ => Arc::new(holds(object)),
                 };
                 References {
                     source: Some(source(object)),
@@ -123,6 +133,8 @@ impl Index {
     pub fn forget(&mut self, key: &Key) -> Vec<(Key, Reason)> {
         self.stands.remove(key);
         self.watched.remove(key);
+        self.unheard.remove(key);
+        self.unreached.remove(key);
         let mut wakes = self.contest(key, &[]);
         wakes.extend(self.let_go(key));
         wakes
@@ -136,6 +148,8 @@ impl Index {
         }
         let same = before.is_some_and(|before| before.wants == stand.wants);
         self.stands.insert(key.clone(), stand);
+        self.unheard.remove(key);
+        self.unreached.remove(key);
         match same {
             true => self.heard(key),
             false => self.let_go(key),
@@ -153,6 +167,58 @@ impl Index {
             true => self.watched.remove(key),
             false => self.watched.insert(key.clone(), watched),
         };
+    }
+
+    /// Until when a Kustomization waits for the last of those it waits for.
+    pub fn waits_until(&self, key: &Key) -> Option<Instant> {
+        self.watched.get(key).and_then(|watched| watched.until)
+    }
+
+    /// Since when it is waited for what a Kustomization wants that is built from this; from now on
+    /// if nobody has waited for it so far.
+    pub fn unheard_since(&mut self, key: &Key, from: BuiltFrom, now: Instant) -> Instant {
+        match self.unheard.get(key) {
+            Some((known, since)) if *known == from => *since,
+            _ => {
+                self.unheard.insert(key.clone(), (from, now));
+                now
+            }
+        }
+    }
+
+    /// Notes that a Kustomization could not be built from this, for the API server could not be
+    /// asked: who waited for it.
+    pub fn unreached(&mut self, key: &Key, from: BuiltFrom) -> Vec<(Key, Reason)> {
+        if self.unreached.get(key) == Some(&from) {
+            return Vec::new();
+        }
+        self.unreached.insert(key.clone(), from);
+        self.heard(key)
+    }
+
+    /// Whether a Kustomization could not be built from this, for the API server could not be asked.
+    pub fn is_unreached(&self, key: &Key, from: &BuiltFrom) -> bool {
+        self.unreached.get(key) == Some(from)
+    }
+
+    /// Notes that this process has looked at a source: what its status names is what it has now.
+    /// Who waited for that.
+    pub fn looked(&mut self, source: Source) -> Vec<(Key, Reason)> {
+        let readers = self.readers.get(&source).cloned().unwrap_or_default();
+        match self.looked.insert(source) {
+            true => readers.iter().flat_map(|key| self.heard(key)).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Forgets a source that is gone: another of its name has to be looked at.
+    pub fn lost(&mut self, source: &Source) {
+        self.looked.remove(source);
+    }
+
+    /// Whether this process has looked at a source.
+    pub fn has_looked(&self, source: &Source) -> bool {
+        self.looked.contains(source)
     }
 
     /// There is a word of a Kustomization: who waited for it.
@@ -333,17 +399,19 @@ fn depends_on(object: &Kustomization) -> BTreeSet<Key> {
         .collect()
 }
 
+fn inventory(object: &Kustomization) -> Option<&Inventory> {
+    object.status.as_ref()?.inventory.as_ref()
+}
+
 /// What its inventory names; entries that name nothing are reported by the Kustomization itself.
 fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
     if object.spec.kube_config.is_some() {
         // its objects are in another cluster: here others may have the same names
         return BTreeSet::new();
     }
-    let inventory = object
-        .status
-        .as_ref()
-        .and_then(|status| status.inventory.as_ref());
-    let entries = inventory.into_iter().flat_map(|inventory| &inventory.entries);
+    let entries = inventory(object)
+        .into_iter()
+        .flat_map(|inventory| &inventory.entries);
     entries
         .filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
         .collect()
@@ -361,8 +429,6 @@ fn standing(object: &Kustomization) -> Standing<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use equate_apply::desired::Desired;
     use equate_apply::owner::Owner;
     use equate_manifest::object::Object;
@@ -534,6 +600,7 @@ mod tests {
             artifact: "sha256:1".to_owned(),
             wants: Wants::Known(Objects::of(&desired).into()),
             applied: false,
+            forms: Vec::new(),
         }
     }
 
@@ -605,6 +672,7 @@ mod tests {
         let watched = |each: &[&str], all: &[&str]| Watched {
             each: keys(each),
             all: keys(all),
+            until: None,
         };
         told.index.watch(&key("a"), watched(&["d"], &["b", "c"]));
         check(&mut told, "b", wanting(1, &[]), &[]);
@@ -618,5 +686,49 @@ mod tests {
         told.check("d", What::Gone, None, &["d deleted", "a dependency"]);
         told.index.watch(&key("a"), Watched::default());
         check(&mut told, "b", wanting(3, &[]), &[]);
+    }
+
+    #[test]
+    fn whom_one_waits_for_has_its_time_with_each_input() {
+        let mut told = Told::default();
+        let none = || Some((json!({}), json!({})));
+        told.check("a", What::Appeared, none(), &["a appeared"]);
+        let (a, start) = (Key::new("n", "a"), Instant::now());
+        let later = start + std::time::Duration::from_secs(60);
+        let from = |artifact: &str| (1, artifact.to_owned());
+        let index = &mut told.index;
+        assert_eq!(index.unheard_since(&a, from("1"), start), start);
+        assert_eq!(index.unheard_since(&a, from("1"), later), start);
+        assert_eq!(index.unheard_since(&a, from("2"), later), later);
+        index.stand(&a, wanting(1, &[]));
+        assert_eq!(index.unheard_since(&a, from("2"), start), start);
+        // that it could not be built is true of what it would have been built from
+        index.unreached(&a, from("2"));
+        assert!(index.is_unreached(&a, &from("2")) && !index.is_unreached(&a, &from("3")));
+        index.stand(&a, wanting(2, &[]));
+        assert!(!index.is_unreached(&a, &from("2")));
+    }
+
+    #[test]
+    fn a_source_that_was_looked_at_is_news_once() {
+        let mut told = Told::default();
+        let none = || Some((json!({}), json!({})));
+        for name in ["a", "b"] {
+            told.check(name, What::Appeared, none(), &[&format!("{name} appeared")]);
+        }
+        let source = (SourceKind::GitRepository, Key::new("n", "fleet"));
+        let all = BTreeSet::from([Key::new("n", "a"), Key::new("n", "b")]);
+        let watched = Watched {
+            all,
+            ..Watched::default()
+        };
+        let index = &mut told.index;
+        index.watch(&Key::new("n", "b"), watched);
+        assert!(!index.has_looked(&source));
+        assert_eq!(shown(&index.looked(source.clone())), ["b dependency"]);
+        assert!(index.has_looked(&source) && index.looked(source.clone()).is_empty());
+        // another of the same name is another
+        index.lost(&source);
+        assert!(!index.has_looked(&source));
     }
 }

@@ -41,20 +41,10 @@ pub(crate) struct Memory {
     pub prepared: Option<Prepared>,
     /// What is not declared any more and still held, until another takes it or it may be deleted.
     pub lingering: Inventory,
-    /// Whether others were waited for long enough before that.
-    pub late: bool,
-    /// Since when others are waited for before the objects of a deleted Kustomization go.
+    /// Since when the others are waited for, that have not said yet what they want.
     pub hearing: Option<Instant>,
     /// A status that could not be written.
     pub owed: Option<KustomizationStatus>,
-}
-
-impl Memory {
-    /// Notes what is held though it is not declared any more.
-    pub(crate) fn linger(&mut self, lingering: Inventory, late: bool) {
-        self.late = late && !lingering.is_empty();
-        self.lingering = lingering;
-    }
 }
 
 /// A build that was not carried out yet.

@@ -330,6 +330,14 @@ impl Run<'_> {
         {
             due = (correction, Reason::Deadline);
         }
+        // those who are waited for have their time, whatever else happens
+        if let Some(until) = self.cx.index().waits_until(&self.key)
+            && !self.memory.lingering.is_empty()
+            && now < until
+            && until < due.0
+        {
+            due = (until, Reason::Deadline);
+        }
         let delay = due.0.saturating_duration_since(now);
         match &record.failure {
             Some(failure) if failure.retry() == reasons::Retry::Backoff => {

@@ -152,8 +152,7 @@ fn last(
         freed,
         lets_go: {
             let lingering = &memory.lingering;
-            !lingering.is_empty()
-                && cx.rest(ks, lingering, memory.late).plan.lingering(lingering) != *lingering
+            !lingering.is_empty() && cx.rest(ks, lingering).plan.lingering(lingering) != *lingering
         },
         health: health(&cx.hub, ks, record),
         phase: record.phase,

@@ -15,8 +15,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::meta::{ConditionType, condition};
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
@@ -26,7 +28,7 @@ use equate_apply::plan::{self, KeepReason, Live, Options, Plan, Presence, Step};
 use tokio::time::Instant;
 
 use super::build::Rendered;
-use super::decide::{Decision, Finalize, Seen, SourceSeen, deadline};
+use super::decide::{Decision, Finalize, Phase, Seen, SourceSeen, deadline};
 use super::declared::Declared;
 use super::index::{self, Index};
 use super::memory::Prepared;
@@ -44,6 +46,8 @@ const NAMED: usize = 10;
 const UNBUILT: &str = "cannot be built at this revision";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
 const LATE: &str = "has not been built in time";
+/// Waiting that is over sooner is not worth a status.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What has to be known before anything is deleted, and is not.
 #[derive(Debug, Default)]
@@ -54,6 +58,8 @@ pub(super) struct Hearing {
     barred: BTreeMap<Key, String>,
     /// Whose words may change it.
     words: BTreeSet<Key>,
+    /// When the last of the unheard has had its time.
+    until: Option<Instant>,
 }
 
 impl Hearing {
@@ -83,23 +89,36 @@ impl Rest {
         self.hearing.awaited()
     }
 
+    /// Who has to be built before anything is deleted, and what that is.
+    pub(super) fn waits(&self) -> Option<Awaited> {
+        let until = self.hearing.until?;
+        Some(Awaited {
+            until,
+            message: format!(
+                "Waiting for {} to be built before {} may be deleted",
+                listed(
+                    self.hearing
+                        .unheard
+                        .iter()
+                        .map(|key| format!("Kustomization/{key}"))
+                ),
+                listed(self.awaiting().map(ToString::to_string))
+            ),
+        })
+    }
+
     /// What is kept because nobody knows whether another wants it, and who that is.
     pub(super) fn said(&self) -> Option<String> {
-        let kept: Vec<String> = self.awaiting().map(ToString::to_string).collect();
+        let kept = listed(self.awaiting().map(ToString::to_string));
         if kept.is_empty() || self.hearing.barred.is_empty() {
             return None;
         }
-        let named = kept.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = match kept.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         let barred = self.hearing.barred.iter().take(NAMED);
         let barred: Vec<String> = barred
             .map(|(key, why)| format!("Kustomization/{key}, which {why}"))
             .collect();
         Some(format!(
-            "not deleted yet: {named}{more}; may have moved to {}. It goes on when that is repaired, \
+            "not deleted yet: {kept}; may have moved to {}. It goes on when that is repaired, \
              suspended or deleted",
             barred.join(", or to ")
         ))
@@ -110,6 +129,23 @@ impl Rest {
             Step::Keep(id, KeepReason::Awaited(_)) => Some(id),
             _ => None,
         })
+    }
+}
+
+/// Who is waited for, as a sentence, and for how long.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    until: Instant,
+    message: String,
+}
+
+/// The first names of a list, and how many more there are.
+fn listed(mut names: impl Iterator<Item = String>) -> String {
+    let named: Vec<String> = names.by_ref().take(NAMED).collect();
+    let named = named.join(", ");
+    match names.count() {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 
@@ -164,92 +200,46 @@ impl Context {
         let artifact = self.artifact(object);
         artifact.is_some_and(|artifact| {
             let stand = index.standing(key);
-            !stand.is_some_and(|stand| stand.is_of(object, &artifact))
+            // what an earlier process fetched is not what the source has now
+            !index.has_looked(&index::source(object))
+                || !stand.is_some_and(|stand| stand.is_of(object, &artifact))
         })
     }
 
-    /// Asks all Kustomizations what they want, one that deletes among them.
-    fn hearing(&self, index: &Index, ks: &Declared) -> Hearing {
-        let mut hearing = Hearing::default();
-        for object in self.kustomizations.all() {
-            let key = Key::of(&object.metadata);
-            if object.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            if self.is_unheard(index, &key, &object) {
-                hearing.unheard.insert(key);
-                continue;
-            }
-            let Some(stand) = index.standing(&key).filter(|_| !object.spec.suspend) else {
-                continue;
-            };
-            if index::source(&object) != (ks.source_kind, ks.source.clone()) {
-                // it was asked, but its answer is not waited for: no commit is both theirs and ours
-                continue;
-            }
-            match &stand.wants {
-                Wants::Unknown(why) => hearing.bar(key, *why),
-                Wants::Known(objects) => {
-                    for (id, digest) in &objects.kustomizations {
-                        self.hear_of(&mut hearing, &key, stand, id, digest);
-                    }
-                }
-            }
-        }
-        hearing
-    }
-
-    /// One that another declares may want something only once it is as it is declared.
-    fn hear_of(&self, hearing: &mut Hearing, by: &Key, stand: &Stand, id: &ObjectId, digest: &Digest) {
-        let key = Key::new(&*id.namespace, &*id.name);
-        let known = self.kustomizations.get(&key);
-        match self.hub.get(id) {
-            Presence::Present(observed) if stand.applied || observed.owned == *digest => {
-                let generation = known.and_then(|object| object.metadata.generation);
-                if generation.is_none_or(|generation| generation < observed.generation) {
-                    // applied, and the mirror is about to tell
-                    hearing.unheard.insert(key);
-                }
-            }
-            _ if stand.applied && known.is_some() => {}
-            _ => {
-                hearing.words.insert(by.clone());
-                hearing.bar(
-                    key,
-                    format!("is not applied yet as Kustomization/{by} declares it"),
-                );
-            }
-        }
+    /// What an unheard Kustomization would be built from: it has its time for each anew.
+    fn unheard_from(&self, object: &Kustomization) -> (i64, String) {
+        let generation = object.metadata.generation.unwrap_or_default();
+        (generation, self.artifact(object).unwrap_or_default())
     }
 
     /// What becomes of objects that a Kustomization does not declare any more, as things stand now;
     /// what may change that wakes it. Those who took too long are not waited for any more.
-    pub(super) fn rest(&self, ks: &Declared, gone: &Inventory, late: bool) -> Rest {
+    pub(super) fn rest(&self, ks: &Declared, gone: &Inventory) -> Rest {
+        self.rest_of(ks, gone, true)
+    }
+
+    /// The same, but nothing wakes it.
+    fn look_at(&self, ks: &Declared, gone: &Inventory) -> Rest {
+        self.rest_of(ks, gone, false)
+    }
+
+    fn rest_of(&self, ks: &Declared, gone: &Inventory, watches: bool) -> Rest {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let mut rest = Rest::default();
         {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
-                rest.hearing = self.hearing(&index, ks);
+                rest.hearing = Asking::new(self, &mut index, ks).all();
                 rest.takers = takers(&index, &ks.key, gone.ids());
             }
-            if late {
-                let near: BTreeSet<Key> = index.readers(ks.source_kind, &ks.source).into_iter().collect();
-                for key in std::mem::take(&mut rest.hearing.unheard) {
-                    if near.contains(&key) {
-                        rest.hearing.bar(key, LATE);
-                    }
-                }
+            if watches {
+                let mut each = rest.hearing.words.clone();
+                let takers = rest.takers.values();
+                each.extend(takers.map(|taker| Key::new(&*taker.namespace, &*taker.name)));
+                let (all, until) = (rest.hearing.unheard.clone(), rest.hearing.until);
+                index.watch(&ks.key, Watched { each, all, until });
             }
-            let mut each = rest.hearing.words.clone();
-            each.extend(
-                rest.takers
-                    .values()
-                    .map(|taker| Key::new(&*taker.namespace, &*taker.name)),
-            );
-            let all = rest.hearing.unheard.clone();
-            index.watch(&ks.key, Watched { each, all });
         }
         let awaited = rest.hearing.awaited();
         let options = Options {
@@ -263,6 +253,101 @@ impl Context {
         let live: Live = gone.ids().map(|id| (id.clone(), self.hub.get(id))).collect();
         rest.plan = plan::plan(&[], gone, &live, &plan::Memory::default(), &options);
         rest
+    }
+}
+
+/// Asks all Kustomizations what they want, on behalf of one that deletes.
+struct Asking<'a> {
+    cx: &'a Context,
+    index: &'a mut Index,
+    ks: &'a Declared,
+    now: Instant,
+    hearing: Hearing,
+}
+
+impl<'a> Asking<'a> {
+    fn new(cx: &'a Context, index: &'a mut Index, ks: &'a Declared) -> Self {
+        Self {
+            cx,
+            index,
+            ks,
+            now: Instant::now(),
+            hearing: Hearing::default(),
+        }
+    }
+
+    fn all(mut self) -> Hearing {
+        for object in self.cx.kustomizations.all() {
+            if object.metadata.deletion_timestamp.is_none() {
+                self.one(&object);
+            }
+        }
+        self.hearing
+    }
+
+    fn one(&mut self, object: &Kustomization) {
+        let key = Key::of(&object.metadata);
+        let near = index::source(object) == (self.ks.source_kind, self.ks.source.clone());
+        if self.cx.is_unheard(self.index, &key, object) {
+            let from = self.cx.unheard_from(object);
+            // one that was tried is not waited for where no commit is both theirs and ours
+            if near || !self.index.is_unreached(&key, &from) {
+                self.expect(key, from, near);
+            }
+            return;
+        }
+        if object.spec.suspend || !near {
+            // it was asked, but its answer is not waited for
+            return;
+        }
+        let Some(stand) = self.index.standing(&key).cloned() else {
+            return;
+        };
+        match &stand.wants {
+            Wants::Unknown(why) => self.hearing.bar(key, *why),
+            Wants::Known(objects) => {
+                for (id, digest) in &objects.kustomizations {
+                    self.hear_of(&key, &stand, id, *digest);
+                }
+            }
+        }
+    }
+
+    /// Waits for one that is going to be built; each of its inputs gives it the same time.
+    fn expect(&mut self, key: Key, from: (i64, String), near: bool) {
+        let since = self.index.unheard_since(&key, from, self.now);
+        let until = deadline(since, self.ks.timeout);
+        if until > self.now {
+            self.hearing.unheard.insert(key);
+            self.hearing.until = self.hearing.until.max(Some(until));
+        } else if near {
+            self.hearing.bar(key, LATE);
+        }
+    }
+
+    /// One that another declares may want something only once it is as it is declared.
+    fn hear_of(&mut self, by: &Key, stand: &Stand, id: &ObjectId, digest: Digest) {
+        let key = Key::new(&*id.namespace, &*id.name);
+        let known = self.cx.kustomizations.get(&key);
+        match self.cx.hub.get(id) {
+            Presence::Present(observed)
+                if stand.applied || observed.owned == digest || stand.formed(id, observed.owned) =>
+            {
+                let generation = known.and_then(|object| object.metadata.generation);
+                if generation.is_none_or(|generation| generation < observed.generation) {
+                    // applied, and the mirror is about to tell
+                    self.expect(key, (observed.generation, String::new()), true);
+                }
+            }
+            _ if stand.applied && known.is_some() => {}
+            _ => {
+                self.hearing.words.insert(by.clone());
+                self.hearing.bar(
+                    key,
+                    format!("is not applied yet as Kustomization/{by} declares it"),
+                );
+            }
+        }
     }
 }
 
@@ -319,6 +404,10 @@ impl Run<'_> {
             .last
             .as_ref()
             .is_some_and(|last| last.inputs_hold && last.generation == ks.generation);
+        if holds {
+            // carried out, or being: nothing else is kept for it
+            self.memory.prepared = None;
+        }
         let (wants, applied) = if self.object.spec.kube_config.is_some() {
             // it applies nothing here
             (Some(Wants::nothing()), true)
@@ -330,6 +419,8 @@ impl Run<'_> {
         };
         if let Some(wants) = wants {
             self.stand(ks, &artifact.digest, wants, applied);
+        } else {
+            self.unreached(ks, &artifact.digest);
         }
     }
 
@@ -351,10 +442,32 @@ impl Run<'_> {
         let stand = Stand {
             generation: ks.generation,
             artifact: artifact.to_owned(),
+            forms: self.forms(&wants),
             wants,
             applied,
         };
         let wakes = self.cx.index().stand(&self.key, stand);
+        self.cx.wake(wakes);
+    }
+
+    /// The Kustomizations that are applied as they are wanted, and what the API server made of them.
+    fn forms(&self, wants: &Wants) -> Vec<(ObjectId, Digest)> {
+        let Wants::Known(objects) = wants else {
+            return Vec::new();
+        };
+        let declared = objects.kustomizations.iter();
+        declared
+            .filter_map(|(id, digest)| {
+                let applied = self.memory.applies.get(id)?;
+                (applied.desired == *digest).then(|| (id.clone(), applied.owned))
+            })
+            .collect()
+    }
+
+    /// What it wants could not be found out, for the API server could not be asked.
+    pub(super) fn unreached(&self, ks: &Declared, artifact: &str) {
+        let from = (ks.generation, artifact.to_owned());
+        let wakes = self.cx.index().unreached(&self.key, from);
         self.cx.wake(wakes);
     }
 
@@ -378,31 +491,82 @@ impl Run<'_> {
     }
 
     /// Whether those who had one of these objects last still have to look at what is new.
-    pub(super) fn holders_are_unheard(&self, desired: &[Desired]) -> bool {
+    pub(super) fn holders_are_unheard(&self, ks: &Declared, desired: &[Desired]) -> Option<Awaited> {
         let mut index = self.cx.index();
+        let now = Instant::now();
         let holders: BTreeSet<Key> = desired
             .iter()
             .flat_map(|desired| index.holders(&desired.id, &self.key))
             .cloned()
             .collect();
-        let unheard = |key: &Key| {
-            let object = self.cx.kustomizations.get(key);
-            object.is_some_and(|object| self.cx.is_unheard(&index, key, &object))
-        };
-        let all: BTreeSet<Key> = holders.into_iter().filter(unheard).collect();
-        let waits = !all.is_empty();
-        if waits {
-            let each = BTreeSet::new();
-            index.watch(&self.key, Watched { each, all });
+        let (mut all, mut until) = (BTreeSet::new(), None);
+        for key in holders {
+            let object = self.cx.kustomizations.get(&key);
+            let unheard = object.filter(|object| self.cx.is_unheard(&index, &key, object));
+            let Some(object) = unheard else { continue };
+            let since = index.unheard_since(&key, self.cx.unheard_from(&object), now);
+            let its = deadline(since, ks.timeout);
+            if its > now {
+                until = until.max(Some(its));
+                all.insert(key);
+            }
         }
-        waits
+        let until = until?;
+        let message = format!(
+            "Waiting for {} to be built before what it held is applied",
+            listed(all.iter().map(|key| format!("Kustomization/{key}")))
+        );
+        let (each, until_all) = (BTreeSet::new(), Some(until));
+        index.watch(
+            &self.key,
+            Watched {
+                each,
+                all,
+                until: until_all,
+            },
+        );
+        Some(Awaited { until, message })
+    }
+
+    /// Waits for others to be built: a word begins the next run. Says so when it is not over soon.
+    pub(super) async fn hear(&mut self, ks: &Declared, awaited: &Awaited) -> Result<Outcome, Stop> {
+        let now = Instant::now();
+        let told = *self.memory.hearing.get_or_insert(now) + PATIENCE;
+        if now < told {
+            return Ok(Outcome::after(told.min(awaited.until) - now, Reason::Deadline));
+        }
+        self.speak(ks, |report| report.hearing(&awaited.message)).await?;
+        Ok(Outcome::after(awaited.until - now, Reason::Deadline))
+    }
+
+    /// What is kept for the sake of others, as the status says it.
+    pub(super) fn awaited(&self, ks: &Declared) -> Option<String> {
+        let standing = || {
+            let status = self.object.status.as_ref()?;
+            let held = condition(&status.conditions, ConditionType::PruneHeld)?;
+            (held.status == "True").then(|| held.message.clone())
+        };
+        let record = self.memory.record.as_ref();
+        let staged = record.is_some_and(|record| matches!(record.phase, Phase::Staged { .. }));
+        let lingering = &self.memory.lingering;
+        if lingering.is_empty() {
+            // a run that is not over knows nothing of what it is going to keep
+            return staged.then(standing).flatten();
+        }
+        let rest = self.cx.look_at(ks, lingering);
+        rest.awaiting().next()?;
+        match staged || rest.waits().is_some() {
+            // what was said stands until all have said what they want now
+            true => standing().or_else(|| rest.said()),
+            false => rest.said(),
+        }
     }
 
     /// Deletes what may be deleted by now, and forgets what others have taken. An outcome if that failed.
     pub(super) async fn let_go(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
         let held = self.held();
-        let (lingering, late) = (std::mem::take(&mut self.memory.lingering), self.memory.late);
-        let rest = self.cx.rest(ks, &lingering, late);
+        let lingering = std::mem::take(&mut self.memory.lingering);
+        let rest = self.cx.rest(ks, &lingering);
         let owner = Owner::new(&self.key.namespace, &self.key.name);
         let options = Options::new(&owner, "");
         let execution = equate_apply::cluster::Execution::new(&options);
@@ -411,7 +575,7 @@ impl Run<'_> {
         }
         let remains = rest.plan.lingering(&lingering);
         let inventory = held.difference(&lingering.difference(&remains));
-        self.memory.linger(remains, late);
+        self.memory.lingering = remains;
         self.speak(ks, |report| report.steady(&inventory)).await?;
         Ok(None)
     }
@@ -425,17 +589,17 @@ impl Run<'_> {
         if finalize == Finalize::Release {
             return Ok(None);
         }
-        let now = Instant::now();
-        let until = deadline(*self.memory.hearing.get_or_insert(now), ks.timeout);
-        let rest = self.cx.rest(ks, &ks.inventory, until <= now);
+        let rest = self.cx.rest(ks, &ks.inventory);
         if rest.awaiting().next().is_none() {
             return Ok(None);
         }
-        if !rest.hearing.unheard.is_empty() {
-            return Ok(Some(Outcome::after(until - now, Reason::Deadline)));
+        self.memory.lingering = ks.inventory.clone();
+        if let Some(awaited) = rest.waits() {
+            return self.hear(ks, &awaited).await.map(Some);
         }
-        self.memory.linger(ks.inventory.clone(), until <= now);
-        self.speak(ks, |report| report).await?;
+        self.memory.hearing = None;
+        let said = rest.said().unwrap_or_default();
+        self.speak(ks, |report| report.hearing(&said)).await?;
         Ok(Some(Outcome::after(ks.interval, Reason::Interval)))
     }
 }

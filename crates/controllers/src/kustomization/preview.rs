@@ -218,6 +218,7 @@ impl Fleet {
                 artifact: UNCOMMITTED.to_owned(),
                 wants,
                 applied: false,
+                forms: Vec::new(),
             };
             let _wakes = self.index.stand(&key, stand);
         }

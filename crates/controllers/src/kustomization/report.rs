@@ -226,6 +226,13 @@ impl<'a> Report<'a> {
         self
     }
 
+    /// Others have to be built first.
+    #[must_use]
+    pub fn hearing(mut self, message: &str) -> Self {
+        self.progressing(message);
+        self
+    }
+
     /// Something is missing.
     #[must_use]
     pub fn waiting(mut self, wait: &Wait) -> Self {

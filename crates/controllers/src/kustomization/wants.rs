@@ -12,6 +12,7 @@ use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::owned::Digest;
 use equate_apply::policy::Mode;
+use tokio::time::Instant;
 
 use crate::Key;
 
@@ -89,12 +90,22 @@ pub struct Stand {
     pub wants: Wants,
     /// Whether all of that is applied, so that Kustomizations among it are as they are wanted.
     pub applied: bool,
+    /// The Kustomizations among it that were applied, with the digests of what the API server made
+    /// of them: it may store another form than it was sent.
+    pub forms: Vec<(ObjectId, Digest)>,
 }
 
 impl Stand {
     /// Whether it was found out from this spec and this artifact.
     pub fn is_of(&self, object: &Kustomization, artifact: &str) -> bool {
         Some(self.generation) == object.metadata.generation && self.artifact == artifact
+    }
+
+    /// Whether an object that has this digest in the cluster is as it was applied.
+    pub fn formed(&self, id: &ObjectId, owned: Digest) -> bool {
+        self.forms
+            .iter()
+            .any(|(formed, form)| formed == id && *form == owned)
     }
 
     /// Whether it is known to want an object.
@@ -115,6 +126,8 @@ pub struct Watched {
     pub each: BTreeSet<Key>,
     /// The last first word of these.
     pub all: BTreeSet<Key>,
+    /// When the last of those has had its time.
+    pub until: Option<Instant>,
 }
 
 impl Watched {

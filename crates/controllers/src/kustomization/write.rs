@@ -157,10 +157,7 @@ impl Run<'_> {
         Aspects {
             contested: (!lines.is_empty()).then(|| lines.join(", ")),
             drifting: self.memory.corrections.said(Instant::now()),
-            awaited: match &self.memory.lingering {
-                lingering if lingering.is_empty() => None,
-                lingering => self.cx.rest(ks, lingering, self.memory.late).said(),
-            },
+            awaited: self.awaited(ks),
         }
     }
 

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::ConditionType;
 use equate_testkit::faults::{Death, Fault, Rule, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use crate::faults::{comes, deleted_only, mortal};
-use crate::session::{Options, Session, config_map, inventory, ready};
+use crate::session::{HOME, Options, Session, config_map, inventory, ready, said};
 
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
 /// The Kustomization that gives it up, and the one that takes it and waits for the first.
@@ -207,4 +209,129 @@ async fn killed_at_each_write() {
         }
         assert!(n > 4, "the story has more writes than {n}");
     }
+}
+
+/// Waits until a Kustomization's condition has a message with this in it.
+async fn says(session: &Session, name: &str, of: ConditionType, text: &str) {
+    comes(&format!("{name} says {text:?}"), async || {
+        let status = session.kustomizations().get(name).await.unwrap().status;
+        let message = said(&status.unwrap_or_default(), of);
+        match message.contains(text) {
+            true => Ok(()),
+            false => Err(message),
+        }
+    })
+    .await;
+}
+
+/// Two that read one source; the status of the second cannot be written, so it builds nothing new.
+async fn muted() -> (Session, String) {
+    let session = start().await;
+    let first = session.commit(&[]);
+    session.kustomize(FROM, FROM, json!({ "timeout": "1m" })).await;
+    session.kustomize(TO, TO, json!({ "retryInterval": "10s" })).await;
+    equals(&session, "muted", &first, BEFORE).await;
+    let (uid, ..) = x(&session).await.unwrap();
+    let refused = Fault::Status {
+        code: 500,
+        retry_after_seconds: None,
+    };
+    session
+        .faults
+        .add(Rule::new(Verb::Patch, "/kustomizations/b/status", refused));
+    let own = config_map("own", "two");
+    session.commit(&[("b/own.yaml", Some(&own))]);
+    comes("b is applied", async || {
+        let map: Option<ConfigMap> = session.get("default", "own").await;
+        let data = map.and_then(|map| map.data).unwrap_or_default();
+        match data.get("value").map(String::as_str) {
+            Some("two") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    (session, uid)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_late_has_its_time_with_each_revision() {
+    let (session, uid) = muted().await;
+    moves(&session);
+    let waits = "Waiting for Kustomization/flux-system/b to be built before ConfigMap/default/x";
+    says(&session, FROM, ConditionType::Reconciling, waits).await;
+    // its time is over: what may be its is kept, and that is said
+    let late = "may have moved to Kustomization/flux-system/b, which has not been built in time";
+    says(&session, FROM, ConditionType::PruneHeld, late).await;
+    // another revision is another time, and what was said stands meanwhile
+    let keep = config_map("keep", "two");
+    let revision = session.commit(&[("a/keep.yaml", Some(&keep))]);
+    says(&session, FROM, ConditionType::Reconciling, waits).await;
+    says(&session, FROM, ConditionType::PruneHeld, late).await;
+    deleted_only("late", &session.faults.log(), &[]);
+    session.faults.clear();
+    equals(&session, "not late any more", &revision, AFTER).await;
+    has_moved(&session, "not late any more", &uid).await;
+    session.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_looks_at_the_source_before_it_deletes() {
+    let mut session = start().await;
+    let first = session.commit(&[]);
+    kustomize(&session).await;
+    equals(&session, "start", &first, BEFORE).await;
+    let (uid, ..) = x(&session).await.unwrap();
+    session.stop().await;
+    session.delete::<Kustomization>(HOME, FROM).await;
+    session.patch(TO, json!({ "spec": { "dependsOn": [] } })).await;
+    moves(&session);
+    // all but the source is fast
+    let slow = Fault::Slow(Duration::from_secs(20));
+    session
+        .faults
+        .add(Rule::new(Verb::Patch, "/gitrepositories/fleet/status", slow));
+    session.engine(Options::default()).await;
+    comes("a is gone", async || {
+        let found: Option<Kustomization> = session.get(HOME, FROM).await;
+        found.map_or(Ok(()), |object| Err(format!("{:?}", object.status)))
+    })
+    .await;
+    comes("x is the other's", async || match x(&session).await {
+        Some((now, owner, value)) if now == uid && owner == TO && value == "moved" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    deleted_only("start", &session.faults.log(), &["gone", "keep", "a"]);
+    session.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_up_is_said_without_a_break() {
+    let session = start().await;
+    let first = session.commit(&[]);
+    kustomize(&session).await;
+    equals(&session, "held", &first, BEFORE).await;
+    let broken = "resources: [missing.yaml]\n";
+    session.commit(&[("a/x.yaml", None), ("b/kustomization.yaml", Some(broken))]);
+    let built = "may have moved to Kustomization/flux-system/b, which cannot be built";
+    says(&session, FROM, ConditionType::PruneHeld, built).await;
+    for n in 0..5 {
+        session.faults.clear_log();
+        let other = config_map("other", &n.to_string());
+        let revision = session.commit(&[("elsewhere/other.yaml", Some(&other))]);
+        let at = format!("Applied revision: {revision}");
+        comes("carried on", async || {
+            let status = session.kustomizations().get(FROM).await.unwrap().status;
+            let (_, message) = ready(&status.unwrap_or_default());
+            if message == at { Ok(()) } else { Err(message) }
+        })
+        .await;
+        says(&session, FROM, ConditionType::PruneHeld, built).await;
+        let log = session.faults.log();
+        let words = log
+            .iter()
+            .filter(|call| call.path.ends_with("/kustomizations/a/status"));
+        assert_eq!(words.count(), 1, "one word for one revision");
+    }
+    session.end().await;
 }

@@ -86,6 +86,7 @@ impl Session {
         };
         let storage = Storage::open(self.artifacts(), "http://source:9090", Retention::default()).unwrap();
         let context = Arc::new(Context {
+            looked: Box::new(|_| {}),
             repositories: Mirror::start(client.clone(), Pace::default(), changed),
             git: Mirrors::new(self.folder.path().join("git"), Limits::default())
                 .instead_of(URL, self.repository.path()),
