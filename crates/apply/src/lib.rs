@@ -13,11 +13,13 @@
 //! | [`owned`] | the digest of the fields that are ours |
 //! | [`health`] | whether an object does what it was applied for |
 //! | [`order`] | what is applied before what |
+//! | [`container`] | what else goes when an object is deleted |
 //! | [`plan`] | what to do, and why |
 //! | [`difference`] | which fields would change |
 //! | [`cluster`] | doing it |
 
 pub mod cluster;
+pub mod container;
 pub mod desired;
 pub mod difference;
 pub mod health;

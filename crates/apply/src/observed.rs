@@ -33,6 +33,8 @@ pub struct Observed {
     pub kubectl: bool,
     /// The other manager that wrote it last: who to name when our fields were overwritten.
     pub other_writer: Option<String>,
+    /// The kind it defines, if it is a definition.
+    pub defines: Option<String>,
 }
 
 impl Observed {
@@ -55,8 +57,16 @@ impl Observed {
             policy: Policy::of(live),
             kubectl: takeover::needed(live),
             other_writer: other_writer(live),
+            defines: defines(live),
         }
     }
+}
+
+fn defines(live: &Object) -> Option<String> {
+    let definition =
+        live.kind() == "CustomResourceDefinition" && live.api_version().starts_with("apiextensions.k8s.io/");
+    let kind = live.0.get("spec")?.get("names")?.get("kind")?.as_str()?;
+    definition.then(|| kind.to_owned())
 }
 
 /// The latest entry that is not ours and not about status; autoscalers write through `scale`. Times are RFC 3339 in

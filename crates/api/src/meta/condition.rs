@@ -43,7 +43,7 @@ string_enum! {
         /// Another Kustomization declares one of the objects; Equate's own.
         Contested = "Contested",
         /// What is no longer declared is not deleted yet, because another Kustomization may declare
-        /// it; Equate's own.
+        /// it, or needs what would go with it; Equate's own.
         PruneHeld = "PruneHeld",
         /// The chart is released.
         Released = "Released",
@@ -160,6 +160,8 @@ string_enum! {
         Contested = "Contested",
         /// It is not known what another Kustomization declares; Equate's own.
         OthersUnknown = "OthersUnknown",
+        /// Another Kustomization needs what would go with it; Equate's own.
+        StillNeeded = "StillNeeded",
         /// Another controller keeps changing what is declared; Equate's own.
         DriftRepeats = "DriftRepeats",
     }

@@ -291,7 +291,12 @@ impl Writing<'_> {
             return self.apply_object(&self.desired.object, None, Vec::new()).await;
         };
         let uid = Observed::of(&live).uid;
-        match self.ask(Ask::Delete { uid: &uid }).await {
+        // whatever it is by now, what git wants could be created in its place
+        let delete = Ask::Delete {
+            uid: &uid,
+            version: None,
+        };
+        match self.ask(delete).await {
             Ok(_) | Err(ApplyError::Refused { code: 404, .. }) => {}
             Err(error) => return Err(error),
         }

@@ -10,22 +10,23 @@ use crate::order;
 use crate::plan::{self, KeepReason, Step};
 use equate_manifest::object::GroupVersionKind;
 
-/// An object that is deleted and created again under the same name all the time is given up after so many looks.
-const ATTEMPTS: usize = 3;
+/// An object that changes each time it is to be deleted is given up after so many looks.
+const ATTEMPTS: usize = 5;
 
 /// What the API server makes of a deletion.
 enum Deletion {
     Accepted,
     Gone,
-    /// Another object has the name now.
-    OtherUid,
+    /// It was changed since, or another object has the name now.
+    Changed,
 }
 
 impl Cluster {
     /// Carries out prune steps in their order, those of one rank several at a time.
     ///
-    /// An object is deleted in the background, and only if it still has the uid that was seen: one
-    /// that somebody created anew under the same name is looked at first. What fails stays in the
+    /// An object is deleted in the background, and only as it was seen: one that was changed since,
+    /// or created anew under the same name, is looked at first, for it may be another's by now, or
+    /// not to be pruned. What fails stays in the
     /// inventory: it is for the caller to keep it there.
     pub async fn prune(&self, steps: &[Step], execution: &Execution<'_>) -> Applied {
         let silence = Silence::default();
@@ -45,8 +46,8 @@ impl Cluster {
     async fn prune_outcome(&self, step: &Step, execution: &Execution<'_>, silence: &Silence) -> Outcome {
         let result = match step {
             Step::Keep(_, reason) => Ok(Done::kept(reason.clone(), None)),
-            Step::Prune { id, version, uid } => {
-                let pruning = self.prune_one(id, version, uid.as_deref(), execution);
+            Step::Prune { id, version, from } => {
+                let pruning = self.prune_one(id, version, from.as_ref(), execution);
                 silence.guard(pruning).await
             }
             Step::Create(_) | Step::Patch { .. } | Step::Recreate { .. } => Err(ApplyError::NotGiven),
@@ -65,7 +66,7 @@ impl Cluster {
         &self,
         id: &ObjectId,
         version: &str,
-        uid: Option<&str>,
+        from: Option<&(String, String)>,
         execution: &Execution<'_>,
     ) -> Result<Done, ApplyError> {
         let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
@@ -83,23 +84,27 @@ impl Cluster {
             kind,
             timeout: execution.timeout,
         };
-        let mut seen = uid.map(str::to_owned);
+        let mut seen = from.cloned();
         for _ in 0..ATTEMPTS {
-            let uid = match seen.take() {
-                Some(uid) => uid,
-                None => match self.prunable_uid(&endpoint, execution).await? {
-                    Ok(uid) => uid,
+            let (uid, version) = match seen.take() {
+                Some(seen) => seen,
+                None => match self.prunable(&endpoint, execution).await? {
+                    Ok(observed) => (observed.uid, observed.resource_version),
                     Err(kept) => return Ok(kept),
                 },
             };
-            let (endpoint, uid) = (&endpoint, uid.as_str());
+            let endpoint = &endpoint;
+            let ask = Ask::Delete {
+                uid: &uid,
+                version: Some(&version),
+            };
             let deletion = persist(execution.patience, || async move {
-                match endpoint.ask(&self.client, Ask::Delete { uid }).await {
+                match endpoint.ask(&self.client, ask).await {
                     Ok(_) => Ok(Deletion::Accepted),
                     Err(ApplyError::Refused { code: 404, .. } | ApplyError::NoSuchKind { .. }) => {
                         Ok(Deletion::Gone)
                     }
-                    Err(ApplyError::Conflict { .. }) => Ok(Deletion::OtherUid),
+                    Err(ApplyError::Conflict { .. }) => Ok(Deletion::Changed),
                     Err(error) => Err(error),
                 }
             });
@@ -113,27 +118,27 @@ impl Cluster {
                     });
                 }
                 Deletion::Gone => return Ok(Done::kept(KeepReason::Gone, None)),
-                Deletion::OtherUid => {}
+                Deletion::Changed => {}
             }
         }
         Err(ApplyError::Conflict {
-            message: format!("it was another object each of {ATTEMPTS} times it was to be deleted"),
+            message: format!("it changed each of {ATTEMPTS} times it was to be deleted"),
         })
     }
 
-    /// The uid of an object that may be pruned; what is kept instead, if it may not.
-    async fn prunable_uid(
+    /// An object that may be pruned, as it is now; what is kept instead, if it may not.
+    async fn prunable(
         &self,
         endpoint: &Endpoint<'_>,
         execution: &Execution<'_>,
-    ) -> Result<Result<String, Done>, ApplyError> {
+    ) -> Result<Result<Observed, Done>, ApplyError> {
         let live = persist(execution.patience, || endpoint.get(&self.client)).await?;
         let Some(live) = live else {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };
         let observed = Observed::of(&live);
         Ok(match plan::prunable(&observed, execution.options.owner) {
-            Ok(()) => Ok(observed.uid),
+            Ok(()) => Ok(observed),
             Err(reason) => Err(Done::kept(reason, Some(observed))),
         })
     }

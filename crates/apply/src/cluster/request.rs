@@ -42,9 +42,10 @@ pub(super) enum Ask<'a> {
     /// Creates nothing: says whether the object could be created.
     CreateDryRun(&'a Object),
     JsonPatch(&'a [Value]),
-    /// In the background, if it still has this uid.
+    /// In the background, if it still has this uid, and this resource version.
     Delete {
         uid: &'a str,
+        version: Option<&'a str>,
     },
 }
 
@@ -125,7 +126,7 @@ impl Endpoint<'_> {
                 "application/json-patch+json",
                 serde_json::to_vec(patch),
             ),
-            Ask::Delete { uid } => (
+            Ask::Delete { uid, version } => (
                 Method::DELETE,
                 item,
                 "application/json",
@@ -133,7 +134,10 @@ impl Endpoint<'_> {
                     "apiVersion": "v1",
                     "kind": "DeleteOptions",
                     "propagationPolicy": "Background",
-                    "preconditions": { "uid": uid },
+                    "preconditions": match version {
+                        Some(version) => json!({ "uid": uid, "resourceVersion": version }),
+                        None => json!({ "uid": uid }),
+                    },
                 })),
             ),
         };

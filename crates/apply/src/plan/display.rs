@@ -65,6 +65,10 @@ impl fmt::Display for KeepReason {
                 f,
                 "not pruned before it is known what Kustomization {owner} declares"
             ),
+            Self::Needed(owner, object) => write!(
+                f,
+                "not pruned while Kustomization {owner} has {object}, which would go with it"
+            ),
             Self::Gone => f.write_str("gone already"),
         }
     }

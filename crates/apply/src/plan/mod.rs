@@ -23,6 +23,7 @@ use crate::order::{self, GroupKind, StageKind};
 use crate::owner::Owner;
 use crate::policy::Mode;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 /// What is planned for one owner at one revision.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -73,8 +74,9 @@ pub enum Step {
         id: ObjectId,
         /// The version it was applied in.
         version: String,
-        /// The uid it must still have; `None` if it was not seen.
-        uid: Option<String>,
+        /// The uid and the resource version it must still have, for what was seen of it decided;
+        /// `None` if it was not seen.
+        from: Option<(String, String)>,
     },
     /// It is left alone.
     Keep(ObjectId, KeepReason),
@@ -142,6 +144,8 @@ pub enum KeepReason {
     HandedOver(Owner),
     /// Not pruned yet: whether this owner wants it is not known.
     Awaited(Owner),
+    /// Not pruned yet: this object, which the owner wants or still holds, would go with it.
+    Needed(Owner, ObjectId),
     /// Not pruned: it is gone already.
     Gone,
 }
@@ -168,12 +172,15 @@ pub struct Options<'a> {
     pub allow_empty: Option<&'a str>,
     /// The kinds of the custom stage.
     pub custom_stage: &'a BTreeSet<GroupKind>,
-    /// Objects that another owner does not let go of, and of those that are to be pruned, objects
-    /// that another owner wants.
+    /// Who else holds objects and does not let go of them: what their labels name them for is theirs.
+    pub claims: &'a BTreeSet<(ObjectId, Owner)>,
+    /// Of the objects that are to be pruned, those that another owner wants.
     pub contenders: &'a BTreeMap<ObjectId, Owner>,
     /// An owner of whom it is not known what it wants. What is no longer declared here may be
     /// declared there, so nothing is pruned meanwhile.
     pub awaited: Option<&'a Owner>,
+    /// Objects that others would go with ([`crate::container`]), each with one that somebody needs.
+    pub needed: &'a BTreeMap<ObjectId, (Owner, ObjectId)>,
     /// Objects whose drift is not to be corrected for now, with the manager that writes them.
     pub backing_off: &'a BTreeMap<ObjectId, Option<String>>,
 }
@@ -182,7 +189,9 @@ impl<'a> Options<'a> {
     /// Pruning, with nothing special.
     pub fn new(owner: &'a Owner, revision: &'a str) -> Self {
         static NO_KINDS: BTreeSet<GroupKind> = BTreeSet::new();
+        static NO_CLAIMS: BTreeSet<(ObjectId, Owner)> = BTreeSet::new();
         static NO_CONTENDERS: BTreeMap<ObjectId, Owner> = BTreeMap::new();
+        static NOT_NEEDED: BTreeMap<ObjectId, (Owner, ObjectId)> = BTreeMap::new();
         static NO_BACKOFF: BTreeMap<ObjectId, Option<String>> = BTreeMap::new();
         Self {
             owner,
@@ -190,8 +199,10 @@ impl<'a> Options<'a> {
             prune: true,
             allow_empty: None,
             custom_stage: &NO_KINDS,
+            claims: &NO_CLAIMS,
             contenders: &NO_CONTENDERS,
             awaited: None,
+            needed: &NOT_NEEDED,
             backing_off: &NO_BACKOFF,
         }
     }
@@ -304,7 +315,7 @@ fn kept_when_present(desired: &Desired, observed: &Observed, options: &Options<'
     // still counts it among its own holds it.
     let holder = observed.owner.as_ref().filter(|owner| *owner != options.owner);
     if let Some(holder) = holder
-        && options.contenders.get(&desired.id) == Some(holder)
+        && options.claims.contains(&(desired.id.clone(), holder.clone()))
     {
         return Some(KeepReason::HeldBy(holder.clone()));
     }
@@ -325,10 +336,10 @@ fn stale(desired: &Desired, observed: &Observed, remembered: Option<Remembered>)
 }
 
 fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Options<'_>) -> Step {
-    let prune = |uid: Option<&str>| Step::Prune {
+    let prune = |seen: Option<&Arc<Observed>>| Step::Prune {
         id: id.clone(),
         version: version.to_owned(),
-        uid: uid.map(str::to_owned),
+        from: seen.map(|seen| (seen.uid.clone(), seen.resource_version.clone())),
     };
     let keep = |reason| Step::Keep(id.clone(), reason);
     if !options.prune {
@@ -349,9 +360,12 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     if let Some(Err(reason)) = seen.map(|observed| prunable(observed, options.owner)) {
         return keep(reason);
     }
+    if let Some((owner, object)) = options.needed.get(id) {
+        return keep(KeepReason::Needed(owner.clone(), object.clone()));
+    }
     match options.awaited {
         Some(owner) => keep(KeepReason::Awaited(owner.clone())),
-        None => prune(seen.map(|observed| observed.uid.as_str())),
+        None => prune(seen),
     }
 }
 
@@ -372,7 +386,13 @@ pub(crate) fn prunable(observed: &Observed, owner: &Owner) -> Result<(), KeepRea
 
 /// A render is empty when all that is left is the loop itself.
 fn empty_render(desired: &[Desired], prune: &[Step], options: &Options<'_>) -> Option<EmptyRender> {
-    let would = |step: &&Step| step.acts() || matches!(step, Step::Keep(_, KeepReason::Awaited(_)));
+    let later = |step: &Step| {
+        matches!(
+            step,
+            Step::Keep(_, KeepReason::Awaited(_) | KeepReason::Needed(..))
+        )
+    };
+    let would = |step: &&Step| step.acts() || later(step);
     let objects = prune.iter().filter(would).count();
     let empty = desired.iter().all(|desired| desired.own_loop);
     let confirmed = options.allow_empty == Some(options.revision);
@@ -422,10 +442,13 @@ impl Plan {
             .collect()
     }
 
-    /// What is no longer declared and still in the inventory: another is to take it, or may be.
+    /// What is no longer declared and still in the inventory: another is to take it, or may be, or
+    /// needs what would go with it.
     pub fn lingering(&self, before: &Inventory) -> Inventory {
         let kept = self.prune.iter().filter_map(|step| match step {
-            Step::Keep(id, KeepReason::HandedOver(_) | KeepReason::Awaited(_)) => Some(id),
+            Step::Keep(id, KeepReason::HandedOver(_) | KeepReason::Awaited(_) | KeepReason::Needed(..)) => {
+                Some(id)
+            }
             _ => None,
         });
         kept.filter_map(|id| Some((id.clone(), before.version(id)?.to_owned())))

@@ -52,6 +52,7 @@ fn observed(desired: &Desired, change: impl FnOnce(&mut Observed)) -> Presence {
         kubectl: false,
         other_writer: None,
         created: None,
+        defines: None,
     };
     change(&mut observed);
     Presence::Present(Arc::new(observed))
@@ -91,8 +92,15 @@ fn check_apply(case: Case, expected: &str) {
     }
     let me = me();
     let mut options = Options::new(&me, "main@sha1:1");
-    let contenders: BTreeMap<_, _> = case.contender.into_iter().map(|o| (id("a"), o)).collect();
-    options.contenders = &contenders;
+    // one that only holds it has no say beside the one its labels name
+    let idle = Owner::new("a", "holds-it-too");
+    let claims: BTreeSet<_> = case
+        .contender
+        .into_iter()
+        .chain([idle])
+        .map(|o| (id("a"), o))
+        .collect();
+    options.claims = &claims;
     let backing_off: BTreeMap<_, _> = case
         .backing_off
         .then(|| (id("a"), Some("hpa".to_owned())))
@@ -264,6 +272,7 @@ fn why_an_object_is_pruned_or_not() {
                      prune: bool,
                      contender: Option<Owner>,
                      awaited: Option<Owner>,
+                     needed: Option<Owner>,
                      expected: &str| {
         let live = Live::from_iter([
             (id("a"), presence),
@@ -277,6 +286,8 @@ fn why_an_object_is_pruned_or_not() {
         options.prune = prune;
         options.contenders = &contenders;
         options.awaited = awaited.as_ref();
+        let needed: BTreeMap<_, _> = needed.into_iter().map(|o| (id("a"), (o, id("x")))).collect();
+        options.needed = &needed;
         let plan = plan(
             &[desired("z", "")],
             &inventory,
@@ -289,13 +300,14 @@ fn why_an_object_is_pruned_or_not() {
             format!("keep ConfigMap/n/z (unchanged)\n{expected}")
         );
         // until another has it, or it is gone, it is remembered here
-        let lingers = expected.contains("handed over") || expected.contains("not pruned before");
+        let lingers = ["handed over", "not pruned before", "not pruned while"];
+        let lingers = lingers.iter().any(|words| expected.contains(words));
         let inventory = plan.inventory(&[desired("z", "")], &inventory);
         assert_eq!(inventory.contains(&id("a")), lingers, "{expected}");
         assert!(inventory.contains(&id("z")));
     };
     let check_with = |presence: Presence, prune: bool, contender: Option<Owner>, expected: &str| {
-        check_all(presence, prune, contender, None, expected);
+        check_all(presence, prune, contender, None, None, expected);
     };
     let check = |presence: Presence, expected: &str| check_with(presence, true, None, expected);
     let live = |change: fn(&mut Observed)| observed(&a, change);
@@ -337,7 +349,7 @@ fn why_an_object_is_pruned_or_not() {
     // of one it is not known what it wants
     let awaited = "keep ConfigMap/n/a (not pruned before it is known what Kustomization team/other declares)";
     let awaits = |presence: Presence, expected: &str| {
-        check_all(presence, true, None, Some(other()), expected);
+        check_all(presence, true, None, Some(other()), None, expected);
     };
     awaits(live(|_| ()), awaited);
     awaits(Presence::Unknown, awaited);
@@ -348,7 +360,27 @@ fn why_an_object_is_pruned_or_not() {
         "keep ConfigMap/n/a (pruning is disabled for it)",
     );
     // one that wants it is enough
-    check_all(live(|_| ()), true, Some(other()), Some(me()), handed_over);
+    check_all(live(|_| ()), true, Some(other()), Some(me()), None, handed_over);
+    // what would take another's objects with it stays as long as they do, whoever else is waited for
+    let needed = "keep ConfigMap/n/a (not pruned while Kustomization team/other has ConfigMap/n/x, which would go with it)";
+    let needs = |presence: Presence, awaited: Option<Owner>, expected: &str| {
+        check_all(presence, true, None, awaited, Some(other()), expected);
+    };
+    needs(live(|_| ()), None, needed);
+    needs(live(|_| ()), Some(me()), needed);
+    needs(Presence::Unknown, None, needed);
+    needs(Presence::Absent, None, "keep ConfigMap/n/a (gone already)");
+    needs(live(|o| o.owner = Some(other())), None, taken);
+    let disabled = "keep ConfigMap/n/a (pruning is disabled for it)";
+    needs(live(|o| o.policy.prune = false), None, disabled);
+    check_all(
+        live(|_| ()),
+        true,
+        Some(other()),
+        None,
+        Some(other()),
+        handed_over,
+    );
 }
 
 /// One object per id of the inventory format, all of which are live as they are wanted.
@@ -467,6 +499,13 @@ fn nothing_to_prune_is_no_empty_render() {
     };
     let unseen = plan(&[], &inventory, &Live::default(), &Memory::default(), &waiting);
     assert_eq!(unseen.guard.map(|guard| guard.objects), Some(1));
+    let needed = BTreeMap::from([(id("a"), (other.clone(), id("x")))]);
+    let needed = Options {
+        needed: &needed,
+        ..options.clone()
+    };
+    let needed = plan(&[], &inventory, &Live::default(), &Memory::default(), &needed);
+    assert_eq!(needed.guard.map(|guard| guard.objects), Some(1));
     let gone = plan(&[], &inventory, &live, &Memory::default(), &options);
     assert_eq!(gone.to_string(), "keep ConfigMap/n/a (gone already)\n");
 }
@@ -478,7 +517,7 @@ fn inventories() {
     desired[2].own_loop = true;
     let mut before = Inventory::default();
     before.insert(id("old"), "v1");
-    let contenders = BTreeMap::from([(id("b"), other())]);
+    let claims = BTreeSet::from([(id("b"), other())]);
     let live: Live = [
         (id("a"), live.get(&id("a")).clone()),
         (id("b"), observed(&desired[1], |o| o.owner = Some(other()))),
@@ -487,7 +526,7 @@ fn inventories() {
     .collect();
     let me = me();
     let mut options = Options::new(&me, "main@sha1:1");
-    options.contenders = &contenders;
+    options.claims = &claims;
     let plan = plan(&desired, &before, &live, &Memory::default(), &options);
     let ids = |inventory: &Inventory| -> Vec<String> { inventory.ids().map(ObjectId::to_string).collect() };
     // neither what another holds nor the loop itself

@@ -1,6 +1,7 @@
 //! What git no longer holds goes; what is not ours stays.
 
 use crate::world::{World, check};
+use equate_apply::cluster::Execution;
 
 fn maps(names: &[&str]) -> String {
     names
@@ -37,6 +38,36 @@ async fn what_git_drops_is_pruned() {
     );
     assert_eq!(world.value("default_b__ConfigMap", "v1", "").await, "absent");
     assert_ne!(world.value("default_c__ConfigMap", "v1", "").await, "absent");
+}
+
+#[tokio::test]
+async fn what_was_changed_since_it_was_seen_is_looked_at_before_it_is_pruned() {
+    let mut world = World::start().await;
+    world.run(&maps(&["a", "b", "c", "d"])).await;
+    let (plan, _) = world.plan(&maps(&["a"])).await;
+    let change = async |name: &str, metadata: &str| {
+        let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+        let patch = format!(r#"{{"metadata":{metadata}}}"#);
+        world
+            .send("PATCH", &path, "application/merge-patch+json", &patch)
+            .await;
+    };
+    // between the plan and the deletion: to keep it; to give it to another; and what changes nothing
+    let disabled = r#"{"annotations":{"kustomize.toolkit.fluxcd.io/prune":"Disabled"}}"#;
+    change("b", disabled).await;
+    let given = r#"{"labels":{"kustomize.toolkit.fluxcd.io/name":"other"}}"#;
+    change("c", given).await;
+    change("d", r#"{"annotations":{"example.org/seen":"yes"}}"#).await;
+    let owner = world.owner.clone();
+    let options = world.options(&owner);
+    let pruned = world.cluster.prune(&plan.prune, &Execution::new(&options)).await;
+    assert!(pruned.succeeded());
+    let deleted: Vec<String> = pruned.changes().map(|(id, _)| id.to_string()).collect();
+    assert_eq!(deleted, ["ConfigMap/default/d"]);
+    for (name, gone) in [("b", false), ("c", false), ("d", true)] {
+        let id = format!("default_{name}__ConfigMap");
+        assert_eq!(world.value(&id, "v1", "").await == "absent", gone, "{name}");
+    }
 }
 
 #[tokio::test]
@@ -83,7 +114,7 @@ async fn an_object_made_anew_by_somebody_else_is_not_pruned() {
     world.send("POST", uri, "application/json", theirs).await;
     let owner = world.owner.clone();
     let options = world.options(&owner);
-    let execution = equate_apply::cluster::Execution::new(&options);
+    let execution = Execution::new(&options);
     let pruned = world.cluster.prune(&plan.prune, &execution).await;
     let mut text = plan.to_string();
     crate::world::say(&mut text, &pruned);
@@ -136,7 +167,7 @@ async fn two_owners_of_one_object() {
     let mut second = first.other("late");
     first.run(&maps(&["a", "b"])).await;
     let contested = first.inventory.ids().next().unwrap().clone();
-    second.contenders.insert(contested.clone(), first.owner.clone());
+    second.claims.insert((contested.clone(), first.owner.clone()));
     check(
         "the later one does not take it",
         &second.run(&maps(&["a", "c"])).await,
@@ -161,7 +192,7 @@ async fn two_owners_of_one_object() {
         ",
     );
     let uid = second.value("default_a__ConfigMap", "v1", "/metadata/uid").await;
-    second.contenders.clear();
+    second.claims.clear();
     check(
         "the later one takes it",
         &second.run(&maps(&["a", "c"])).await,

@@ -10,7 +10,7 @@ use equate_apply::plan::{Live, Memory, Options, Plan, Presence, plan};
 use equate_manifest::object::Object;
 use equate_manifest::yaml;
 use kube::Client;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub(crate) struct World {
     pub(crate) owner: Owner,
     pub(crate) inventory: Inventory,
     pub(crate) memory: Memory,
+    pub(crate) claims: BTreeSet<(ObjectId, Owner)>,
     pub(crate) contenders: BTreeMap<ObjectId, Owner>,
     pub(crate) force: bool,
     /// Whether the objects are looked at before a plan; otherwise they are unknown.
@@ -46,6 +47,7 @@ impl World {
             owner: Owner::new("flux-system", "apps"),
             inventory: Inventory::default(),
             memory: Memory::default(),
+            claims: BTreeSet::new(),
             contenders: BTreeMap::new(),
             force: false,
             look: true,
@@ -62,6 +64,7 @@ impl World {
             owner: Owner::new("flux-system", name),
             inventory: Inventory::default(),
             memory: Memory::default(),
+            claims: BTreeSet::new(),
             contenders: BTreeMap::new(),
             force: self.force,
             look: self.look,
@@ -73,12 +76,13 @@ impl World {
     pub(crate) async fn run(&mut self, manifests: &str) -> String {
         let (plan, desired) = self.plan(manifests).await;
         self.inventory = plan.write_ahead(&desired, &self.inventory);
-        let (owner, contenders, confirmed) = (
+        let (owner, claims, contenders, confirmed) = (
             self.owner.clone(),
+            self.claims.clone(),
             self.contenders.clone(),
             self.allow_empty.clone(),
         );
-        let options = options(&owner, &contenders, confirmed.as_deref());
+        let options = options(&owner, &claims, &contenders, confirmed.as_deref());
         let mut execution = Execution::new(&options);
         execution.force = self.force;
         let mut text = plan.to_string();
@@ -115,7 +119,7 @@ impl World {
     }
 
     pub(crate) fn options<'a>(&'a self, owner: &'a Owner) -> Options<'a> {
-        options(owner, &self.contenders, self.allow_empty.as_deref())
+        options(owner, &self.claims, &self.contenders, self.allow_empty.as_deref())
     }
 
     pub(crate) async fn desired(&self, manifests: &str) -> Vec<Desired> {
@@ -206,10 +210,12 @@ impl World {
 
 fn options<'a>(
     owner: &'a Owner,
+    claims: &'a BTreeSet<(ObjectId, Owner)>,
     contenders: &'a BTreeMap<ObjectId, Owner>,
     confirmed: Option<&'a str>,
 ) -> Options<'a> {
     let mut options = Options::new(owner, "main@sha1:1");
+    options.claims = claims;
     options.contenders = contenders;
     options.allow_empty = confirmed;
     options

@@ -71,6 +71,7 @@ impl Run<'_> {
             if let Some(awaited) = self.holders_are_unheard(ks, &desired) {
                 return self.hear(ks, &awaited).await;
             }
+            let claims = self.claims(&desired);
             let contenders = self.contenders(&desired, &held);
             let rest = self.cx.rest(ks, &undeclared(&desired, &held));
             let awaited = rest.awaited();
@@ -79,6 +80,7 @@ impl Run<'_> {
             let options = Options {
                 prune: ks.prune,
                 allow_empty: ks.allow_empty.as_deref(),
+                claims: &claims,
                 contenders: &contenders,
                 awaited: awaited.as_ref(),
                 backing_off: &backing_off,
@@ -243,13 +245,15 @@ impl Run<'_> {
         ids.map(|id| (id.clone(), self.cx.hub.get(id))).collect()
     }
 
-    /// Who does not let go of what is declared here, and who wants what is not any more.
-    pub(super) fn contenders(&self, desired: &[Desired], held: &Inventory) -> BTreeMap<ObjectId, Owner> {
-        let index = self.cx.index();
+    /// Who does not let go of what is declared here.
+    fn claims(&self, desired: &[Desired]) -> BTreeSet<(ObjectId, Owner)> {
         let ids = desired.iter().map(|desired| &desired.id);
-        let mut contenders = claimants(&index, &self.key, ids);
-        contenders.extend(takers(&index, &self.key, undeclared(desired, held).ids()));
-        contenders
+        claimants(&self.cx.index(), &self.key, ids)
+    }
+
+    /// Who wants what is not declared here any more.
+    pub(super) fn contenders(&self, desired: &[Desired], held: &Inventory) -> BTreeMap<ObjectId, Owner> {
+        takers(&self.cx.index(), &self.key, undeclared(desired, held).ids())
     }
 
     /// All is applied: Kustomizations among it are as this one wants them.

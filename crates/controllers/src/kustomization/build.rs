@@ -17,7 +17,7 @@ use super::count;
 use super::decide::{Cause, Phase, deadline};
 use super::declared::Declared;
 use super::memory::Record;
-use super::observe::Artifact;
+use super::observe::{Artifact, leans_on};
 use super::others::wants;
 use super::reasons::Failure;
 use super::tree::Content;
@@ -69,7 +69,10 @@ impl Run<'_> {
         };
         let wants = wants(&self.object, &rendered);
         match &wants {
-            Some(wants) => self.stand(ks, &artifact.digest, wants.clone(), false),
+            Some(wants) => {
+                self.stand(ks, &artifact.digest, wants.clone(), false);
+                self.memory.declare(wants);
+            }
             None => self.unreached(ks, &artifact.digest),
         }
         self.memory.hearing = None;
@@ -88,6 +91,7 @@ impl Run<'_> {
             desired: None,
             objects: Vec::new(),
             checks: Vec::new(),
+            leans_on: leans_on(self.cx, ks),
             contests: Vec::new(),
             left: BTreeSet::new(),
             changed: false,
@@ -134,6 +138,7 @@ impl Run<'_> {
         if let Some(record) = &mut self.memory.record {
             record.began = self.began;
             record.token = ks.requested_at.clone();
+            record.leans_on = leans_on(self.cx, ks);
             record.phase = Phase::Staged {
                 until: deadline(self.began, ks.timeout),
             };

@@ -144,6 +144,7 @@ impl Run<'_> {
             digest: record.digest.clone(),
             took: Duration::ZERO,
         };
+        let built = !attempt.digest.is_empty();
         match record.phase {
             Phase::Ready { .. } => {
                 let healthy = if ks.wait || !record.checks.is_empty() {
@@ -160,7 +161,7 @@ impl Run<'_> {
             Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } => {
                 if let Some(failure) = &failure {
                     self.speak(ks, |report| {
-                        report.failed(failure, &revision, &held, Some(&attempt))
+                        report.failed(failure, &revision, &held, built.then_some(&attempt))
                     })
                     .await?;
                 }

@@ -79,6 +79,8 @@ pub struct Last {
     pub drifted: bool,
     /// Whether an object that another Kustomization held is free now.
     pub freed: bool,
+    /// Whether a dependency is another than it was when this was tried.
+    pub hope: bool,
     /// Whether something that is not declared any more was taken by another, or may be deleted by now.
     pub lets_go: bool,
     /// Whether the objects that have to be healthy are.
@@ -271,9 +273,16 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str) -> Decision {
     } else if asked {
         Decision::Build(Cause::Requested)
     } else {
+        let newer = last.revision != revision;
         match last.phase {
-            Phase::Failed { retry: Some(at) } if due(at) || last.freed => Decision::Build(Cause::Retry),
-            Phase::Failed { .. } => Decision::Settled,
+            // the same inputs fail the same way
+            Phase::Failed { retry: None } if newer => Decision::Carry,
+            Phase::Failed { retry: None } => Decision::Settled,
+            // what the same manifests are refused for may be repaired elsewhere: by this revision, or
+            // by what they build on. Each is tried once.
+            Phase::Failed { retry: Some(at) } if due(at) || newer || last.freed || hopes(last, seen) => {
+                Decision::Build(Cause::Retry)
+            }
             Phase::Staged { .. } => Decision::Resume,
             _ if last.lets_go => Decision::LetGo,
             _ if last.drifted => Decision::Build(Cause::Drift),
@@ -281,10 +290,17 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str) -> Decision {
             Phase::Unhealthy { .. } if last.health == Verdict::Healthy => Decision::Health,
             Phase::Checking { until } if due(until) || !last.health.pending() => Decision::Health,
             Phase::Ready { until } if !degrading(last, until, seen.now) => Decision::Health,
-            _ if last.revision != revision => Decision::Carry,
+            Phase::Failed { .. } => Decision::Settled,
+            _ if newer => Decision::Carry,
             Phase::Unhealthy { .. } | Phase::Checking { .. } | Phase::Ready { .. } => Decision::Settled,
         }
     }
+}
+
+/// Whether what failed may work now, because of what it depends on. One that is not ready is no hope.
+fn hopes(last: &Last, seen: &Seen) -> bool {
+    let ready = |(_, seen): &(Key, DependencySeen)| *seen == DependencySeen::Ready;
+    last.hope && seen.dependencies.iter().all(ready)
 }
 
 /// Whether a ready Kustomization's health needs no word: it is well, or has time left.

@@ -14,6 +14,8 @@ use tokio::time::Instant;
 use super::Run;
 use super::decide::{Finalize, deadline};
 use super::declared::Declared;
+use super::index::Need;
+use super::kept;
 use super::write::Stop;
 use crate::runtime::events::Severity;
 use crate::runtime::queue::Outcome;
@@ -66,6 +68,15 @@ impl Run<'_> {
             backing_off: &backing_off,
             ..Options::new(&owner, "")
         };
+        let needed = {
+            let presence = |id: &ObjectId| self.cx.hub.get(id);
+            let ids = ks.inventory.ids();
+            kept::needed(&self.cx.index(), &self.key, ids, presence, Need::Now)
+        };
+        let options = Options {
+            needed: &needed,
+            ..options
+        };
         let live = self.live(&[], &ks.inventory);
         let plan = plan::plan(&[], &ks.inventory, &live, &self.memory.applies, &options);
         let execution = Execution::new(&options);
@@ -73,6 +84,13 @@ impl Run<'_> {
             let message = format!("pruning for deleted resource failed: {failure}");
             self.tell(Severity::Warning, Why::PruneFailed, message);
             return Ok(Some(Outcome::failed_within(ks.retry_interval)));
+        }
+        if kept::holds(&plan) {
+            // who needs it goes on; the word that it is not needed any more begins the next run
+            let remains = plan.lingering(&ks.inventory);
+            self.memory.lingering = remains.clone();
+            self.speak(ks, |report| report.steady(&remains)).await?;
+            return Ok(Some(Outcome::after(ks.interval, Reason::Interval)));
         }
         if !waits {
             return Ok(None);

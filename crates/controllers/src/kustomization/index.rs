@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use equate_api::kustomize::{Inventory, Kustomization, SourceKind};
 use equate_api::meta::{ConditionType, is_true};
+use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
 use super::reasons::Contest;
-use super::wants::{Stand, Watched};
+use super::wants::{Stand, Wants, Watched};
 use crate::Key;
 use crate::runtime::mirror::Change;
 use crate::runtime::wake::Reason;
@@ -28,6 +29,15 @@ pub type Source = (SourceKind, Key);
 
 /// What a Kustomization is built from: its generation and the digest of the artifact.
 pub type BuiltFrom = (i64, String);
+
+/// When an object is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// As long as it may be there: what its holder is about to delete as well is gone first.
+    Now,
+    /// When all is done that is wanted.
+    Lasting,
+}
 
 /// The relations.
 #[derive(Debug, Default)]
@@ -108,7 +118,13 @@ impl Index {
             }
             None => References::default(),
         };
+        let known = self.references.get(key).map(|known| known.holds.clone());
+        let holds_others = known.is_some_and(|known| known != now.holds);
         let freed = self.replace(key, now);
+        if holds_others {
+            // whether something of its is there matters to whom it kept from deleting what holds that
+            wakes.extend(self.attentive(key));
+        }
         for contender in self.contenders(&freed) {
             wakes.push((contender, Reason::Object));
         }
@@ -233,6 +249,13 @@ impl Index {
         wakes
     }
 
+    /// Who listens to each word of a Kustomization.
+    fn attentive(&self, of: &Key) -> impl Iterator<Item = (Key, Reason)> {
+        let listening = self.watched.iter();
+        let listening = listening.filter(move |(_, watched)| watched.each.contains(of));
+        listening.map(|(key, _)| (key.clone(), Reason::Dependency))
+    }
+
     /// It may want less than before: also those look who contest something of it.
     fn let_go(&mut self, key: &Key) -> Vec<(Key, Reason)> {
         let mut wakes = self.heard(key);
@@ -258,9 +281,34 @@ impl Index {
         holds && !self.stands.get(key).is_some_and(|stand| stand.leaves(id))
     }
 
-    /// Who else holds an object and does not let go of it.
-    pub fn claimant<'a>(&'a self, id: &ObjectId, but: &'a Key) -> Option<&'a Key> {
-        self.holders(id, but).find(|key| self.claims(key, id))
+    /// Who else holds an object and does not let go of it. More than one may have it in the
+    /// inventory; whose it is, its labels say.
+    pub fn claimants<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let held = self.holders(id, but);
+        let id = id.clone();
+        held.filter(move |key| self.claims(key, &id))
+    }
+
+    /// Who needs an object that would go with a container, and which: one that another holds, or
+    /// that another or this one wants.
+    pub fn needs(&self, container: &Container, by: &Key, need: Need) -> Option<(&Key, &ObjectId)> {
+        let deleting = |key: &Key| {
+            self.references
+                .get(key)
+                .is_none_or(|references| references.deleting)
+        };
+        let stands = self.stands.iter().filter(|(key, _)| !deleting(key));
+        let mut wanted = stands.filter_map(|(key, stand)| match &stand.wants {
+            Wants::Known(objects) => Some((key, objects.ids().find(|id| container.contains(id))?)),
+            Wants::Unknown(_) => None,
+        });
+        let others = self.references.iter().filter(|(key, _)| *key != by);
+        let mut held = others.filter_map(|(key, references)| {
+            let counts = |id: &&ObjectId| need == Need::Now || self.claims(key, id);
+            let mut within = references.holds.iter().filter(|id| container.contains(id));
+            Some((key, within.find(counts)?))
+        });
+        wanted.next().or_else(|| held.next())
     }
 
     /// Who else wants an object, and so takes it from one who does not.
@@ -275,7 +323,7 @@ impl Index {
             .iter()
             .filter(|(key, _)| *key != but && !deleting(key));
         let wanting = others.find_map(|(key, stand)| stand.wants(id).then_some(key));
-        wanting.or_else(|| self.claimant(id, but))
+        wanting.or_else(|| self.claimants(id, but).next())
     }
 
     /// Who reads a source.
@@ -557,8 +605,8 @@ mod tests {
             &["one appeared"],
         );
         told.check("two", What::Appeared, holds(&[]), &["two appeared"]);
-        assert_eq!(told.index.claimant(&id, &two), Some(&one));
-        assert_eq!(told.index.claimant(&id, &one), None);
+        assert_eq!(told.index.claimants(&id, &two).next(), Some(&one));
+        assert_eq!(told.index.claimants(&id, &one).next(), None);
         let contest = Contest {
             id: id.clone(),
             other: one.clone(),
@@ -616,20 +664,23 @@ mod tests {
         let index = &mut told.index;
         // of whom nothing is known holds what it held
         assert_eq!(
-            (index.claimant(&id, &two), index.taker(&id, &one)),
+            (index.claimants(&id, &two).next(), index.taker(&id, &one)),
             (Some(&one), None)
         );
         assert!(index.stand(&one, wanting(1, &[x, y])).is_empty());
-        assert_eq!(index.claimant(&id, &two), Some(&one));
+        assert_eq!(index.claimants(&id, &two).next(), Some(&one));
         // both want it: the first keeps it
         index.stand(&two, wanting(1, &[x]));
         assert_eq!(
-            (index.claimant(&id, &two), index.claimant(&id, &one)),
+            (
+                index.claimants(&id, &two).next(),
+                index.claimants(&id, &one).next()
+            ),
             (Some(&one), None)
         );
         index.stand(&one, wanting(1, &[y]));
         assert_eq!(
-            (index.claimant(&id, &two), index.taker(&id, &one)),
+            (index.claimants(&id, &two).next(), index.taker(&id, &one)),
             (None, Some(&two))
         );
         // what cannot be built any more holds on
@@ -638,7 +689,7 @@ mod tests {
             ..wanting(1, &[])
         };
         index.stand(&one, unknown);
-        assert_eq!(index.claimant(&id, &two), Some(&one));
+        assert_eq!(index.claimants(&id, &two).next(), Some(&one));
         // who is deleted holds on to nothing, and takes nothing
         let mut deleted = (*object("one", &json!({}), &ready("1", &[x, y]))).clone();
         deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
@@ -650,7 +701,7 @@ mod tests {
             after: Some(deleted),
         });
         told.index.stand(&one, wanting(1, &[x]));
-        assert_eq!(told.index.claimant(&id, &two), None);
+        assert_eq!(told.index.claimants(&id, &two).next(), None);
         assert_eq!(told.index.taker(&id, &two), None);
         told.check("one", What::Gone, None, &["one deleted"]);
         assert_eq!(told.index.standing(&one), None);

@@ -14,6 +14,7 @@ use equate_apply::owned::Digest;
 use equate_apply::plan;
 use equate_kustomize::Inputs;
 use equate_source::{ContentId, Tree};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::build::Rendered;
@@ -45,6 +46,17 @@ pub(crate) struct Memory {
     pub hearing: Option<Instant>,
     /// A status that could not be written.
     pub owed: Option<KustomizationStatus>,
+}
+
+impl Memory {
+    /// Notes what is declared by now: that need not be let go of any more, also if applying it fails.
+    pub(crate) fn declare(&mut self, wants: &Wants) {
+        if let Wants::Known(objects) = wants {
+            let lingering = std::mem::take(&mut self.lingering);
+            let still = lingering.into_iter().filter(|(id, _)| !objects.contains(id));
+            self.lingering = still.collect();
+        }
+    }
 }
 
 /// A build that was not carried out yet.
@@ -100,6 +112,8 @@ pub(crate) struct Record {
     pub objects: Vec<Held>,
     /// The objects that are waited for by name.
     pub checks: Vec<ObjectId>,
+    /// What it depended on when this was tried last.
+    pub leans_on: Vec<Leaning>,
     /// Objects that another Kustomization holds.
     pub contests: Vec<Contest>,
     /// Objects that turned out to be left alone only when they were looked at: they carry no
@@ -113,6 +127,19 @@ pub(crate) struct Record {
     pub phase: Phase,
     /// Since when health is waited for.
     pub checking: Instant,
+}
+
+/// A dependency at one moment: what failed then may work once it is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leaning {
+    /// The generation its status speaks of.
+    pub generation: Option<i64>,
+    /// The revision it applied.
+    pub revision: Option<String>,
+    /// Whether it was ready.
+    pub ready: bool,
+    /// Since when it was, or was not.
+    pub since: Timestamp,
 }
 
 /// An object that was applied, or left alone on purpose.

@@ -26,6 +26,7 @@
 //! | `reasons` | why it is not ready, and when it is worth another try |
 //! | `wants` | what a Kustomization wants, as the others see it |
 //! | `others` | what the others want, and what that forbids |
+//! | `kept` | what stays though it is not declared any more, because others would go with it |
 //! | `build` | what a revision wants applied |
 //! | `act` | applying it: stages, pruning |
 //! | `conclude` | how it ends: healthy, waiting for that, or why not |
@@ -43,6 +44,7 @@ pub mod decide;
 pub mod declared;
 mod finalize;
 pub mod index;
+mod kept;
 mod memory;
 mod observe;
 mod others;

@@ -2,7 +2,7 @@
 //! made here, so that looking costs nothing but time.
 
 use equate_api::kustomize::{Kustomization, SourceKind};
-use equate_api::meta::{ConditionType, is_true};
+use equate_api::meta::{ConditionType, condition, is_true};
 use equate_apply::health::Health;
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
 use super::declared::Declared;
-use super::memory::{Expects, Held, Memory, Record};
+use super::memory::{Expects, Held, Leaning, Memory, Record};
 use super::report::Revision;
 use super::tree::Content;
+use super::wants::Wants;
 use super::{Context, ORIGIN_REVISION};
 use crate::Key;
 use crate::runtime::hub::Hub;
@@ -120,6 +121,23 @@ fn dependencies(cx: &Context, ks: &Declared, artifact: Option<&Artifact>) -> Vec
     ks.depends_on.iter().map(|key| (key.clone(), one(key))).collect()
 }
 
+/// What it depends on, as far as that is a reason to try again what failed.
+pub(super) fn leans_on(cx: &Context, ks: &Declared) -> Vec<Leaning> {
+    let one = |key: &Key| {
+        let dependency = cx.kustomizations.get(key)?;
+        let status = dependency.status.as_ref()?;
+        let ready = condition(&status.conditions, ConditionType::Ready)?;
+        Some(Leaning {
+            generation: status.observed_generation,
+            revision: status.last_applied_revision.clone(),
+            ready: ready.status == "True",
+            since: ready.last_transition_time.0,
+        })
+    };
+    // one without a word leans on nothing: its first word is another
+    ks.depends_on.iter().filter_map(one).collect()
+}
+
 fn last(
     cx: &Context,
     ks: &Declared,
@@ -150,9 +168,12 @@ fn last(
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
         freed,
+        hope: record.leans_on != leans_on(cx, ks),
         lets_go: {
             let lingering = &memory.lingering;
-            !lingering.is_empty() && cx.rest(ks, lingering).plan.lingering(lingering) != *lingering
+            // of a build that says nothing it is not known what it would keep
+            let known = matches!(record.wants, Some(Wants::Known(_)));
+            known && !lingering.is_empty() && cx.rest(ks, lingering).plan.lingering(lingering) != *lingering
         },
         health: health(&cx.hub, ks, record),
         phase: record.phase,

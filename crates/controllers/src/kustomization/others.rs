@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, SourceKind};
-use equate_api::meta::{ConditionType, condition};
+use equate_api::meta::{ConditionType, Reason as Why, condition};
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
@@ -30,7 +30,8 @@ use tokio::time::Instant;
 use super::build::Rendered;
 use super::decide::{Decision, Finalize, Phase, Seen, SourceSeen, deadline};
 use super::declared::Declared;
-use super::index::{self, Index};
+use super::index::{self, Index, Need};
+use super::kept;
 use super::memory::Prepared;
 use super::observe::Artifact;
 use super::reasons::Failure;
@@ -226,17 +227,20 @@ impl Context {
     fn rest_of(&self, ks: &Declared, gone: &Inventory, watches: bool) -> Rest {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let mut rest = Rest::default();
+        let mut needed = BTreeMap::new();
         {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
                 rest.hearing = Asking::new(self, &mut index, ks).all();
                 rest.takers = takers(&index, &ks.key, gone.ids());
+                let presence = |id: &ObjectId| self.hub.get(id);
+                needed = kept::needed(&index, &ks.key, gone.ids(), presence, Need::Now);
             }
             if watches {
                 let mut each = rest.hearing.words.clone();
-                let takers = rest.takers.values();
-                each.extend(takers.map(|taker| Key::new(&*taker.namespace, &*taker.name)));
+                let others = rest.takers.values().chain(needed.values().map(|(by, _)| by));
+                each.extend(others.map(|other| Key::new(&*other.namespace, &*other.name)));
                 let (all, until) = (rest.hearing.unheard.clone(), rest.hearing.until);
                 index.watch(&ks.key, Watched { each, all, until });
             }
@@ -247,6 +251,7 @@ impl Context {
             // whether the revision is empty is asked of all of it
             allow_empty: Some(""),
             contenders: &rest.takers,
+            needed: &needed,
             awaited: awaited.as_ref(),
             ..Options::new(&owner, "")
         };
@@ -365,8 +370,10 @@ pub(super) fn claimants<'a>(
     index: &Index,
     key: &Key,
     ids: impl Iterator<Item = &'a ObjectId>,
-) -> BTreeMap<ObjectId, Owner> {
-    owners(ids, |id| index.claimant(id, key))
+) -> BTreeSet<(ObjectId, Owner)> {
+    let owner = |key: &Key| Owner::new(&key.namespace, &key.name);
+    ids.flat_map(|id| index.claimants(id, key).map(|key| (id.clone(), owner(key))))
+        .collect()
 }
 
 fn owners<'a, 'i>(
@@ -541,13 +548,7 @@ impl Run<'_> {
 
     /// What is kept for the sake of others, as the status says it.
     pub(super) fn awaited(&self, ks: &Declared) -> Option<String> {
-        let standing = || {
-            let status = self.object.status.as_ref()?;
-            let held = condition(&status.conditions, ConditionType::PruneHeld)?;
-            (held.status == "True").then(|| held.message.clone())
-        };
-        let record = self.memory.record.as_ref();
-        let staged = record.is_some_and(|record| matches!(record.phase, Phase::Staged { .. }));
+        let (standing, staged) = (|| self.standing(Why::OthersUnknown), self.is_staged());
         let lingering = &self.memory.lingering;
         if lingering.is_empty() {
             // a run that is not over knows nothing of what it is going to keep
@@ -560,6 +561,28 @@ impl Run<'_> {
             true => standing().or_else(|| rest.said()),
             false => rest.said(),
         }
+    }
+
+    /// What is kept because others would go with it, as the status says it.
+    pub(super) fn needed(&self, ks: &Declared) -> Option<String> {
+        let lingering = &self.memory.lingering;
+        match lingering.is_empty() {
+            true if self.is_staged() => self.standing(Why::StillNeeded),
+            true => None,
+            false => kept::said(&self.cx.look_at(ks, lingering).plan),
+        }
+    }
+
+    fn is_staged(&self) -> bool {
+        let record = self.memory.record.as_ref();
+        record.is_some_and(|record| matches!(record.phase, Phase::Staged { .. }))
+    }
+
+    /// What the status says of what is kept, if it is for this reason.
+    fn standing(&self, why: Why) -> Option<String> {
+        let status = self.object.status.as_ref()?;
+        let held = condition(&status.conditions, ConditionType::PruneHeld)?;
+        (held.status == "True" && held.reason == why.as_str()).then(|| held.message.clone())
     }
 
     /// Deletes what may be deleted by now, and forgets what others have taken. An outcome if that failed.

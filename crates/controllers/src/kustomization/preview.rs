@@ -4,7 +4,7 @@
 //! each) and writes nothing. Kustomizations are looked at together ([`Fleet`]): what moves from one to
 //! another is neither deleted nor created.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use tokio::sync::Semaphore;
 use super::act::undeclared;
 use super::build::{Rendered, Rendering, digest};
 use super::declared::Declared;
-use super::index::{self, Index};
+use super::index::{self, Index, Need, Source};
+use super::kept;
 use super::others::{claimants, knowable, takers, wants};
 use super::reasons::Failure;
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
@@ -59,6 +60,15 @@ pub enum PreviewError {
     /// It cannot be built; the text is what its status would say.
     #[error("{0}")]
     Build(String),
+    /// There is always one more: what nobody looked at may want what would be deleted.
+    #[error(
+        "more than {limit} Kustomizations are declared, which is as many as are looked at; does one declare \
+         itself, or others without end?"
+    )]
+    TooMany {
+        /// How many are looked at.
+        limit: usize,
+    },
     /// Its source has no tree here.
     #[error("it does not read what is looked at")]
     Unread,
@@ -79,6 +89,31 @@ pub enum PreviewError {
 pub struct Fleet {
     index: Index,
     members: BTreeMap<Key, Member>,
+    /// By source, those of whom nobody knows what they would want.
+    unknown: HashMap<Source, BTreeSet<Key>>,
+    /// The limit that was reached before all were looked at.
+    exceeded: Option<usize>,
+}
+
+/// Those that are still to be built, in order; of one name the latest.
+#[derive(Debug, Default)]
+struct Queue {
+    order: VecDeque<Key>,
+    objects: BTreeMap<Key, Arc<Kustomization>>,
+}
+
+impl Queue {
+    fn push(&mut self, object: Arc<Kustomization>) {
+        let key = Key::of(&object.metadata);
+        if self.objects.insert(key.clone(), object).is_none() {
+            self.order.push_back(key);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Arc<Kustomization>> {
+        let key = self.order.pop_front()?;
+        self.objects.remove(&key)
+    }
 }
 
 #[derive(Debug)]
@@ -100,11 +135,19 @@ impl Fleet {
         settings: impl Fn(&Kustomization) -> Settings,
     ) -> Fleet {
         let mut fleet = Fleet::default();
-        let mut queue: VecDeque<Arc<Kustomization>> = all.into_iter().map(Arc::new).collect();
+        let mut queue = Queue::default();
+        all.into_iter()
+            .map(Arc::new)
+            .for_each(|object| queue.push(object));
         // one that declares itself, ever differently, ends here
-        let mut left = 4 * queue.len() + MORE;
-        while let Some(object) = queue.pop_front().filter(|_| left > 0) {
-            left -= 1;
+        let limit = 4 * queue.order.len() + MORE;
+        let mut looked = 0;
+        while let Some(object) = queue.pop() {
+            if looked == limit {
+                fleet.exceeded = Some(limit);
+                break;
+            }
+            looked += 1;
             let declared = Declared::from(&*object);
             let outcome = match tree_of(&object) {
                 Some(tree) => {
@@ -123,7 +166,7 @@ impl Fleet {
             fleet.take_in(object, outcome);
             if declared.unsupported.is_none() && !declared.suspend {
                 let found = fleet.declared_by(&key, &queue);
-                queue.extend(found);
+                found.into_iter().for_each(|object| queue.push(object));
             }
         }
         fleet
@@ -157,7 +200,7 @@ impl Fleet {
     }
 
     /// The Kustomizations that one declares, as far as they are not known like that.
-    fn declared_by(&self, key: &Key, queue: &VecDeque<Arc<Kustomization>>) -> Vec<Arc<Kustomization>> {
+    fn declared_by(&self, key: &Key, queue: &Queue) -> Vec<Arc<Kustomization>> {
         let outcome = self.members.get(key).and_then(|member| member.outcome.as_ref());
         let Some(Ok(rendered)) = outcome else {
             return Vec::new();
@@ -169,11 +212,7 @@ impl Fleet {
     }
 
     /// A Kustomization that another one declares, if it is another than the one that is known.
-    fn declared(
-        &self,
-        desired: &Desired,
-        queue: &VecDeque<Arc<Kustomization>>,
-    ) -> Option<Arc<Kustomization>> {
+    fn declared(&self, desired: &Desired, queue: &Queue) -> Option<Arc<Kustomization>> {
         if &*desired.id.group != KUSTOMIZATIONS
             || &*desired.id.kind != "Kustomization"
             || desired.own_loop
@@ -185,7 +224,7 @@ impl Fleet {
         let value = Value::Object(desired.object.0.clone());
         let mut object: Kustomization = serde_json::from_value(value).ok()?;
         let key = Key::of(&object.metadata);
-        let waiting = queue.iter().rev().find(|object| Key::of(&object.metadata) == key);
+        let waiting = queue.objects.get(&key);
         let known = waiting.or_else(|| self.members.get(&key).map(|member| &member.object));
         if let Some(known) = known {
             if same_spec(known, &object) {
@@ -212,6 +251,15 @@ impl Fleet {
             Some(outcome) => wants(&object, outcome),
             None => None,
         };
+        if let Some(before) = self.members.get(&key) {
+            let unknown = self.unknown.get_mut(&index::source(&before.object));
+            unknown.map(|unknown| unknown.remove(&key));
+        }
+        let waited_for = !object.spec.suspend && object.metadata.deletion_timestamp.is_none();
+        if waited_for && matches!(wants, Some(Wants::Unknown(_))) {
+            let unknown = self.unknown.entry(index::source(&object)).or_default();
+            unknown.insert(key.clone());
+        }
         if let Some(wants) = wants {
             let stand = Stand {
                 generation: object.metadata.generation.unwrap_or_default(),
@@ -227,28 +275,23 @@ impl Fleet {
 
     /// Another Kustomization of the same source of which nobody knows what it would want.
     fn awaited(&self, of: &Declared) -> Option<Owner> {
-        let mut others = self.members.iter().filter(|(key, member)| {
-            let object = &member.object;
-            **key != of.key
-                && !object.spec.suspend
-                && object.metadata.deletion_timestamp.is_none()
-                && index::source(object) == (of.source_kind, of.source.clone())
-        });
-        others.find_map(|(key, _)| {
-            let stand = self.index.standing(key)?;
-            matches!(stand.wants, Wants::Unknown(_)).then(|| Owner::new(&key.namespace, &key.name))
-        })
+        let unknown = self.unknown.get(&(of.source_kind, of.source.clone()))?;
+        let other = unknown.iter().find(|key| **key != of.key)?;
+        Some(Owner::new(&other.namespace, &other.name))
     }
 
     /// Holds what a Kustomization would be built to against the cluster.
     ///
     /// # Errors
-    /// When it cannot be built. That objects would be refused is part of the answer.
+    /// When it cannot be built, or not all were looked at that are declared. That objects would be refused is part of the answer.
     pub async fn preview(
         &self,
         cluster: &Cluster,
         kustomization: &Kustomization,
     ) -> Result<Preview, PreviewError> {
+        if let Some(limit) = self.exceeded {
+            return Err(PreviewError::TooMany { limit });
+        }
         let declared = Declared::from(kustomization);
         if let Some(field) = declared.unsupported {
             return Err(PreviewError::Unsupported(field));
@@ -277,14 +320,18 @@ impl Fleet {
         }
         let owner = Owner::new(&declared.key.namespace, &declared.key.name);
         let ids = desired.iter().map(|desired| &desired.id);
-        let mut contenders = claimants(&self.index, &declared.key, ids);
-        contenders.extend(takers(&self.index, &declared.key, gone.ids()));
+        let claims = claimants(&self.index, &declared.key, ids);
+        let contenders = takers(&self.index, &declared.key, gone.ids());
+        let presence = |id: &ObjectId| live.get(id).clone();
+        let needed = kept::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
         let awaited = self.awaited(&declared);
         let options = Options {
             prune: declared.prune,
             allow_empty: declared.allow_empty.as_deref(),
+            claims: &claims,
             contenders: &contenders,
             awaited: awaited.as_ref(),
+            needed: &needed,
             ..Options::new(&owner, UNCOMMITTED)
         };
         let planned: plan::Plan = plan(desired, &declared.inventory, &live, &Memory::default(), &options);

@@ -47,6 +47,8 @@ pub struct Aspects {
     pub drifting: Option<String>,
     /// The objects that are not deleted yet because others may want them.
     pub awaited: Option<String>,
+    /// The objects that are not deleted yet because what others need would go with them.
+    pub needed: Option<String>,
 }
 
 /// What became of the health of what was applied.
@@ -91,11 +93,13 @@ impl<'a> Report<'a> {
             Reason::DriftRepeats,
             aspects.drifting.as_deref(),
         );
-        self.aspect(
-            ConditionType::PruneHeld,
-            Reason::OthersUnknown,
-            aspects.awaited.as_deref(),
-        );
+        let (awaited, needed) = (aspects.awaited.as_deref(), aspects.needed.as_deref());
+        // who is needed for longer is said when that is over
+        let reason = match awaited {
+            Some(_) => Reason::OthersUnknown,
+            None => Reason::StillNeeded,
+        };
+        self.aspect(ConditionType::PruneHeld, reason, awaited.or(needed));
         self.status
     }
 

@@ -74,6 +74,7 @@ fn last(phase: Phase) -> Last {
         inputs_hold: true,
         drifted: false,
         freed: false,
+        hope: false,
         lets_go: false,
         health: Verdict::Healthy,
         phase,
@@ -311,13 +312,25 @@ fn nothing_is_built_twice() {
     check(broken(None), Decision::Settled);
     check(broken(Some(future)), Decision::Settled);
     check(broken(Some(past)), Decision::Build(Cause::Retry));
-    check(
-        Last {
-            freed: true,
-            ..broken(Some(future))
-        },
-        Decision::Build(Cause::Retry),
-    );
+    let freed = |last: Last| Last { freed: true, ..last };
+    let hope = |last: Last| Last { hope: true, ..last };
+    let drifted = |last: Last| Last {
+        drifted: true,
+        ..last
+    };
+    check(freed(broken(Some(future))), Decision::Build(Cause::Retry));
+    // a new revision may have repaired it elsewhere; what cannot be built only moves on with it
+    check(older(broken(Some(future))), Decision::Build(Cause::Retry));
+    check(older(broken(None)), Decision::Carry);
+    // so may a dependency, which what cannot be built does not ask
+    check(hope(broken(Some(future))), Decision::Build(Cause::Retry));
+    check(hope(broken(None)), Decision::Settled);
+    check(hope(ready()), Decision::Settled);
+    // meanwhile the rest goes on
+    check(lets_go(broken(Some(future))), Decision::LetGo);
+    check(lets_go(broken(None)), Decision::Settled);
+    check(drifted(broken(Some(future))), Decision::Build(Cause::Drift));
+    check(drifted(broken(None)), Decision::Settled);
 }
 
 #[test]
@@ -365,6 +378,24 @@ fn dependencies_hold_up_what_is_new_only() {
     );
     check(Some(last(Phase::Staged { until: now })), Some(Decision::Resume));
     check(Some(last(Phase::Failed { retry: Some(now) })), None);
+    let broken = || {
+        last(Phase::Failed {
+            retry: Some(now + Duration::from_secs(1)),
+        })
+    };
+    // one that stopped being ready is no hope, and what failed still says why
+    let hope = Last {
+        hope: true,
+        ..broken()
+    };
+    check(Some(hope), Some(Decision::Settled));
+    check(
+        Some(Last {
+            revision: FIRST.to_owned(),
+            ..broken()
+        }),
+        None,
+    );
 }
 
 #[test]
@@ -614,6 +645,7 @@ fn a_life_in_statuses() {
         contested: Some(contest.to_string()),
         drifting: None,
         awaited: Some("not deleted yet: one".to_owned()),
+        needed: None,
     };
     check(
         &|report| report.ready(&revision(SECOND), &one, &attempt("sha256:b"), &Healthy::Still),

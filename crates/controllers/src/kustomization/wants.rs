@@ -73,6 +73,11 @@ impl Objects {
         self.ids.iter().any(|id| named(&id.namespace) || named(&id.name))
     }
 
+    /// What they are called.
+    pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.ids.iter()
+    }
+
     /// Whether an object is among them.
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.ids.binary_search(id).is_ok()

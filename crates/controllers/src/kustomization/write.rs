@@ -158,6 +158,7 @@ impl Run<'_> {
             contested: (!lines.is_empty()).then(|| lines.join(", ")),
             drifting: self.memory.corrections.said(Instant::now()),
             awaited: self.awaited(ks),
+            needed: self.needed(ks),
         }
     }
 

@@ -1,8 +1,8 @@
 //! A dependency chain becomes ready by events, not by intervals.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::session::{Session, config_map};
+use crate::session::{Session, config_map, document};
 
 fn files() -> Vec<(String, String)> {
     (0..5)
@@ -92,5 +92,74 @@ async fn a_circle_is_named() {
         .await;
     session.patch("b", json!({ "spec": { "dependsOn": null } })).await;
     session.value("default", "a", Some("one")).await;
+    session.end().await;
+}
+
+/// A ConfigMap in a namespace that another Kustomization has to declare, and that namespace.
+fn in_web() -> (String, String) {
+    let mut map: Value = serde_json::from_str(&config_map("x", "one")).unwrap();
+    map["metadata"]["namespace"] = json!("web");
+    let web = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "web" } });
+    (document(&map), document(&web))
+}
+
+#[tokio::test]
+async fn what_failed_is_tried_again_when_it_was_repaired_elsewhere() {
+    let (x, web) = in_web();
+    let on = json!({ "dependsOn": [{ "name": "infra" }] });
+    let files = [
+        ("infra/a.yaml", &*config_map("a", "one")),
+        ("more/web.yaml", &*web),
+        ("apps/x.yaml", &*x),
+    ];
+    // by the next commit, which changes nothing of what failed: with an interval of ten minutes
+    let session = Session::start(&files).await;
+    let first = session.commit(&[]);
+    session.kustomize("infra", "infra", json!({})).await;
+    session.kustomize("apps", "apps", on.clone()).await;
+    session.ready("infra", &first).await;
+    let message = session.fails("apps", "ReconciliationFailed").await;
+    assert!(message.contains("web"), "{message}");
+    let second = session.commit(&[("infra/web.yaml", Some(&*web))]);
+    session.ready("apps", &second).await;
+    session.value("web", "x", Some("one")).await;
+    session.end().await;
+
+    // or by what it depends on, at the same commit
+    let session = Session::start(&files).await;
+    let only = session.commit(&[]);
+    session.kustomize("infra", "infra", json!({})).await;
+    session.kustomize("apps", "apps", on).await;
+    session.fails("apps", "ReconciliationFailed").await;
+    let built = session.stats().builds;
+    session
+        .patch("infra", json!({ "spec": { "path": "more" } }))
+        .await;
+    session.ready("apps", &only).await;
+    assert_eq!(session.stats().builds, built + 2, "one of each");
+    session.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_built_says_so_of_each_revision() {
+    let session = Session::start(&[("apps/kustomization.yaml", "resources: [missing.yaml]\n")]).await;
+    let first = session.commit(&[]);
+    session.kustomize("apps", "apps", json!({})).await;
+    session.fails("apps", "BuildFailed").await;
+    // nothing of the tree changes, so it is not built again
+    let built = session.stats().builds;
+    let second = session.commit(&[]);
+    assert_ne!(first, second);
+    let status = session
+        .until("apps", "was tried at the second", |status| {
+            status.last_attempted_revision.as_ref() == Some(&second)
+        })
+        .await;
+    assert_eq!(crate::session::ready(&status).0, "False");
+    assert_eq!(session.stats().builds, built);
+    assert!(
+        status.history.iter().all(|record| !record.digest.is_empty()),
+        "{status:?}"
+    );
     session.end().await;
 }

@@ -10,6 +10,7 @@
 )]
 
 mod apply;
+mod containers;
 mod contest;
 mod correct;
 mod delete;

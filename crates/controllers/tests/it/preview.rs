@@ -128,3 +128,58 @@ async fn what_moves_is_not_deleted_and_created() {
     .await;
     session.end().await;
 }
+
+#[tokio::test]
+async fn what_would_take_others_with_it_is_kept() {
+    let web = document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "web" } }));
+    let x = config_map("x", "one").replace("\"default\"", "\"web\"");
+    let keep = config_map("keep", "one");
+    let files = [
+        ("a/web.yaml", &*web),
+        ("a/keep.yaml", &*keep),
+        ("b/x.yaml", &*x),
+        ("b/keep.yaml", &*config_map("keep-too", "one")),
+    ];
+    let session = Session::start(&files).await;
+    let revision = session.commit(&[]);
+    session.kustomize("a", "a", json!({})).await;
+    session.ready("a", &revision).await;
+    session.kustomize("b", "b", json!({})).await;
+    session.ready("b", &revision).await;
+    write(&session, "a/web.yaml", None);
+    assert_eq!(
+        foreseen(&session).await,
+        [
+            "a: keep Namespace/web (not pruned while Kustomization flux-system/b has ConfigMap/web/x, which \
+             would go with it)"
+        ]
+    );
+    write(&session, "b/x.yaml", None);
+    assert_eq!(
+        foreseen(&session).await,
+        ["a: prune Namespace/web", "b: prune ConfigMap/web/x"]
+    );
+    session.end().await;
+}
+
+#[tokio::test]
+async fn no_more_are_looked_at_than_anybody_has() {
+    let session = Session::start(&[("root/a.yaml", &*config_map("a", "one"))]).await;
+    let revision = session.commit(&[]);
+    session.kustomize("root", "root", json!({})).await;
+    session.ready("root", &revision).await;
+    let declared = |n: usize| {
+        let name = format!("k{n}");
+        document(&serde_json::to_value(kustomization(&name, "lost", json!({}))).unwrap())
+    };
+    let all: Vec<String> = (0..1005).map(declared).collect();
+    write(&session, "root/more.yaml", Some(&all.join("\n---\n")));
+    let lines = foreseen(&session).await;
+    let expected = "error more than 1004 Kustomizations are declared, which is as many as are looked at; does one \
+                    declare itself, or others without end?";
+    assert!(!lines.is_empty());
+    for line in lines {
+        assert!(line.ends_with(expected), "{line}");
+    }
+    session.end().await;
+}
