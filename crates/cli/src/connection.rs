@@ -26,6 +26,20 @@ pub(crate) struct Options {
     pub(crate) context: Option<String>,
 }
 
+/// The same before the command, or after it: `crate::line` has them reach the command that asks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Anywhere {
+    /// The kubeconfig to use; without it KUBECONFIG, else that of the `equate up` running here.
+    #[arg(long, value_name = "FILE", global = true)]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use.
+    #[arg(long, value_name = "NAME", global = true)]
+    context: Option<String>,
+    /// The namespace to look in.
+    #[arg(short, long, value_name = "NAMESPACE", global = true)]
+    namespace: Option<String>,
+}
+
 /// Why there is no cluster to talk to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {

@@ -1,6 +1,7 @@
 //! `equate events`: what controllers said, oldest first.
 
 use crate::connection;
+use crate::document::{Form, document};
 use crate::exit::Failure;
 use crate::get::Scope;
 use crate::interrupt::interrupted;
@@ -15,6 +16,8 @@ use kube::api::{Api, ListParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event as Change, watcher};
 use kube::{Client, ResourceExt};
+use serde_json::json;
+use std::collections::HashSet;
 use std::io::Write;
 
 /// List the events of sources, Kustomizations and the other kinds.
@@ -33,6 +36,9 @@ pub(crate) struct Args {
     /// Go on listing what is said, until interrupted.
     #[arg(short, long)]
     watch: bool,
+    /// How to print: a table, or the events as they are. With --watch each is a document of its own.
+    #[arg(short, long, value_enum, value_name = "FORM")]
+    output: Option<Form>,
     /// Leave the table's header out.
     #[arg(long)]
     no_header: bool,
@@ -53,6 +59,9 @@ pub(crate) enum EventsError {
     /// The cluster did not answer.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// An event could not be printed.
+    #[error("could not write an event as JSON")]
+    Json(#[source] serde_json::Error),
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
@@ -118,14 +127,26 @@ async fn events(
     found.sort_by_key(last_seen);
     if found.is_empty() && !args.watch {
         eprintln!("no events {namespaces}");
+    }
+    if let (Some(form), false) = (args.output, args.watch) {
+        let items: Vec<serde_json::Value> = found.into_iter().map(shown).collect::<Result<_, _>>()?;
+        let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items });
+        return say(out, &document(&list, form));
+    }
+    if found.is_empty() && !args.watch {
         return Ok(());
     }
-    let mut seen = std::collections::HashSet::new();
-    for event in &found {
-        seen.insert((event.uid(), event.resource_version()));
-        table.row(row(event, wide));
-    }
-    write(out, &mut table)?;
+    let mut print = |events: Vec<Event>| match args.output {
+        Some(form) => say(out, &stream(events, form)?),
+        None => {
+            for event in &events {
+                table.row(row(event, wide));
+            }
+            say(out, &table.take())
+        }
+    };
+    let mut seen: HashSet<_> = found.iter().map(version).collect();
+    print(found)?;
     if !args.watch {
         return Ok(());
     }
@@ -139,9 +160,8 @@ async fn events(
         match change {
             Some(Ok(Change::Apply(event) | Change::InitApply(event))) => {
                 // The watch begins with what was listed already.
-                if filter.admits(&event) && seen.insert((event.uid(), event.resource_version())) {
-                    table.row(row(&event, wide));
-                    write(out, &mut table)?;
+                if filter.admits(&event) && seen.insert(version(&event)) {
+                    print(vec![event])?;
                 }
             }
             Some(Ok(Change::Init | Change::InitDone | Change::Delete(_))) => {}
@@ -260,8 +280,29 @@ fn seen(event: &Event, now: Timestamp) -> String {
     }
 }
 
-fn write(out: &mut impl Write, table: &mut Table) -> Result<(), EventsError> {
-    let text = table.take();
+fn version(event: &Event) -> (Option<String>, Option<String>) {
+    (event.uid(), event.resource_version())
+}
+
+/// As it is, without what nobody reads.
+fn shown(mut event: Event) -> Result<serde_json::Value, EventsError> {
+    event.metadata.managed_fields = None;
+    serde_json::to_value(event).map_err(EventsError::Json)
+}
+
+/// Documents one after the other.
+fn stream(events: Vec<Event>, form: Form) -> Result<String, EventsError> {
+    let mut text = String::new();
+    for event in events {
+        if form == Form::Yaml {
+            text.push_str("---\n");
+        }
+        text.push_str(&document(&shown(event)?, form));
+    }
+    Ok(text)
+}
+
+fn say(out: &mut impl Write, text: &str) -> Result<(), EventsError> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(EventsError::Output)

@@ -94,7 +94,9 @@ impl Failure {
             Self::Up(UpError::Serve(ServeError::Listen { .. })) => {
                 Some("choose another port with --port, or 0 for any free one")
             }
-            Self::Up(UpError::NotReady { .. }) => {
+            // To wait longer for what has failed mends nothing.
+            Self::Up(UpError::NotReady { early: true, .. }) => Some("run it without --once to watch it"),
+            Self::Up(UpError::NotReady { early: false, .. }) => {
                 Some("run it without --once to watch it; --timeout waits longer")
             }
             Self::Diff(DiffError::None { .. }) => Some(

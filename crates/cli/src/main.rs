@@ -5,6 +5,7 @@ mod api;
 mod build;
 mod connection;
 mod diff;
+mod document;
 mod events;
 mod exit;
 #[cfg(test)]
@@ -12,15 +13,17 @@ mod fixture;
 mod get;
 mod interrupt;
 mod kinds;
+mod line;
 mod objects;
 mod reconcile;
 mod suspend;
 mod table;
 mod tree;
 mod up;
+mod version;
 mod workspace;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -36,6 +39,8 @@ struct Cli {
     /// Say more on standard error (-v: info, -vv: debug); `RUST_LOG` overrides it.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
+    #[command(flatten)]
+    place: connection::Anywhere,
     #[command(subcommand)]
     command: Command,
 }
@@ -63,8 +68,9 @@ enum Command {
     /// Serve the embedded Kubernetes API until interrupted.
     Api(api::Args),
     /// Print the version.
-    Version,
+    Version(version::Args),
     /// Print a completion script for a shell.
+    #[command(visible_alias = "completions")]
     Completion {
         /// The shell.
         shell: clap_complete::Shell,
@@ -73,7 +79,7 @@ enum Command {
 
 fn main() -> ExitCode {
     install_tls();
-    let cli = Cli::parse();
+    let cli = line::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     start_logging(cli.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -99,13 +105,13 @@ fn main() -> ExitCode {
         Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args)),
         Command::Resume(args) => runtime.block_on(suspend::run_resume(args)),
         Command::Api(args) => runtime.block_on(api::run(args)),
-        Command::Version => {
-            writeln!(std::io::stdout(), "equate {}", env!("CARGO_PKG_VERSION")).map_err(exit::Failure::Output)
+        Command::Version(args) => {
+            version::print(&args, &mut std::io::stdout()).map_err(exit::Failure::Output)
         }
         Command::Completion { shell } => {
             // By way of memory: writing to it cannot fail, and to a reader that left may.
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "equate", &mut script);
+            clap_complete::generate(shell, &mut line::command(), "equate", &mut script);
             std::io::stdout()
                 .write_all(&script)
                 .map_err(exit::Failure::Output)

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `.gitignore` | keeps the directory out of git |
 //! | `pid` | the process; locked while it runs, so that a stale one is told from a live one |
-//! | `kubeconfig` | how to reach its API; mode 0600, removed at the end |
+//! | `kubeconfig` | how to reach its API; mode 0600 |
 //! | `endpoints.json` | where its artifacts, webhook and counters are; the same |
 //!
-//! The lock is the operating system's and goes with the process, however it ends.
+//! All of it goes at the end, and the directory unless it holds something else. The lock is the
+//! operating system's and goes with the process, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// The directory's name.
@@ -44,7 +45,12 @@ pub(crate) enum ClaimError {
     },
 }
 
-/// A claimed `.equate/`. Dropping it removes the kubeconfig and lets go of the claim.
+/// What is this command's own in it, the claim last.
+const OWN: [&str; 4] = ["kubeconfig", "endpoints.json", ".gitignore", "pid"];
+/// How often a claim is tried anew that a process took away as it ended.
+const TRIES: usize = 16;
+
+/// A claimed `.equate/`. Dropping it removes what it holds and lets go of the claim.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     directory: PathBuf,
@@ -56,46 +62,27 @@ impl Workspace {
     pub(crate) fn claim(parent: &Path) -> Result<Self, ClaimError> {
         let directory = parent.join(DIRECTORY);
         // What is written below must not go where a repository's author wants it to.
-        for path in [
-            directory.clone(),
-            directory.join("pid"),
-            directory.join(".gitignore"),
-            directory.join("kubeconfig"),
-            directory.join("endpoints.json"),
-        ] {
+        for path in OWN
+            .iter()
+            .map(|name| directory.join(name))
+            .chain([directory.clone()])
+        {
             if path.is_symlink() {
                 return Err(ClaimError::Link { path });
             }
         }
-        std::fs::create_dir_all(&directory).map_err(failed(&directory))?;
         let path = directory.join("pid");
-        let mut claim = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed(&path))?;
-        match claim.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                claim.read_to_string(&mut pid).map_err(failed(&path))?;
-                return Err(ClaimError::Taken {
-                    directory: parent.to_path_buf(),
-                    pid: pid.trim().to_owned(),
-                });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed(&path)(source)),
-        }
-        let ignore = directory.join(".gitignore");
+        let claim = lock(parent, &directory, &path)?;
+        // From here on an error takes away what is here.
+        let workspace = Self { directory, claim };
+        let ignore = workspace.directory.join(".gitignore");
         std::fs::write(&ignore, "*\n").map_err(failed(&ignore))?;
+        let mut claim = &workspace.claim;
         claim
             .set_len(0)
             .and_then(|()| claim.rewind())
             .and_then(|()| writeln!(claim, "{}", std::process::id()))
             .map_err(failed(&path))?;
-        let workspace = Self { directory, claim };
         // Left by a process that was killed: it names a port that may be anyone's now.
         workspace.forget()?;
         Ok(workspace)
@@ -114,25 +101,105 @@ impl Workspace {
     /// What only a live process may leave.
     fn forget(&self) -> Result<(), ClaimError> {
         for path in [self.kubeconfig(), self.endpoints()] {
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(failed(&path)(error));
-                }
-                Ok(()) | Err(_) => {}
-            }
+            remove(&path)?;
         }
         Ok(())
+    }
+
+    /// The rest; all but the claim is gone before another can take that.
+    fn leave(&self) -> Result<(), ClaimError> {
+        self.forget()?;
+        let entries = std::fs::read_dir(&self.directory).map_err(failed(&self.directory))?;
+        let others = entries
+            .filter_map(Result::ok)
+            .any(|entry| !OWN.iter().any(|own| entry.file_name() == *own));
+        let ignore = self.directory.join(".gitignore");
+        // Other things, such as kept state, are to stay out of git.
+        if !others {
+            remove(&ignore)?;
+        }
+        remove(&self.directory.join("pid"))?;
+        match std::fs::remove_dir(&self.directory) {
+            Ok(()) => Ok(()),
+            Err(_) if others => Ok(()),
+            // Another process has begun here, or ended already.
+            Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
+                Ok(())
+            }
+            Err(error) => Err(failed(&self.directory)(error)),
+        }
     }
 }
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if let Err(error) = self.forget() {
-            tracing::warn!(%error, "what tells how to reach this loop is left behind");
+        if let Err(error) = self.leave() {
+            tracing::warn!(%error, "not all of `.equate/` could be removed");
         }
         if let Err(error) = self.claim.unlock() {
             tracing::debug!(%error, "could not let go of the claim");
         }
+    }
+}
+
+/// Makes the directory and takes the lock of the file that claims it.
+fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError> {
+    let mut last = None;
+    for _ in 0..TRIES {
+        std::fs::create_dir_all(directory).map_err(failed(directory))?;
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        let mut claim = match opened {
+            Ok(claim) => claim,
+            // Somebody ended, and took the directory with it.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                last = Some(error);
+                continue;
+            }
+            Err(error) => return Err(failed(path)(error)),
+        };
+        match claim.try_lock() {
+            // The lock of a file that was removed meanwhile keeps nobody away.
+            Ok(()) if !is_at(&claim, path) => {}
+            Ok(()) => return Ok(claim),
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                claim.read_to_string(&mut pid).map_err(failed(path))?;
+                return Err(ClaimError::Taken {
+                    directory: parent.to_path_buf(),
+                    pid: pid.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(path)(source)),
+        }
+    }
+    Err(failed(path)(last.unwrap_or_else(|| {
+        std::io::Error::other("other processes take it and let it go all the time")
+    })))
+}
+
+/// Whether an open file is the one that a path leads to.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    matches!((file.metadata(), path.metadata()), (Ok(open), Ok(there)) if same(&open, &there))
+}
+
+/// Elsewhere a file that is open is not removed.
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+fn remove(path: &Path) -> Result<(), ClaimError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(path)(error)),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -221,10 +288,54 @@ mod tests {
         assert_eq!(live_kubeconfig(&below), Some(workspace.kubeconfig()));
         let kubeconfig = workspace.kubeconfig();
         drop(workspace);
-        assert!(!kubeconfig.exists());
+        assert!(!place.path().join(DIRECTORY).exists());
+        std::fs::create_dir(place.path().join(DIRECTORY)).unwrap();
         std::fs::write(&kubeconfig, "left by a killed process").unwrap();
         assert_eq!(live_kubeconfig(&below), None);
         Workspace::claim(place.path()).unwrap();
-        assert!(!kubeconfig.exists());
+        assert!(!place.path().join(DIRECTORY).exists());
+    }
+
+    #[test]
+    fn what_somebody_keeps_there_stays_and_stays_out_of_git() {
+        let place = tempfile::tempdir().unwrap();
+        let workspace = Workspace::claim(place.path()).unwrap();
+        let directory = place.path().join(DIRECTORY);
+        std::fs::create_dir(directory.join("state")).unwrap();
+        drop(workspace);
+        let mut left: Vec<_> = std::fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, [".gitignore", "state"]);
+    }
+
+    /// Claims that are let go while others are taken: at no time do two hold one.
+    #[test]
+    fn two_never_hold_one() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let place = tempfile::tempdir().unwrap();
+        let holders = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        match Workspace::claim(place.path()) {
+                            Ok(workspace) => {
+                                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                                std::thread::yield_now();
+                                holders.fetch_sub(1, Ordering::SeqCst);
+                                drop(workspace);
+                            }
+                            Err(ClaimError::Taken { .. } | ClaimError::Io { .. }) => {}
+                            Err(error @ ClaimError::Link { .. }) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+        });
+        drop(Workspace::claim(place.path()).unwrap());
+        assert!(!place.path().join(DIRECTORY).exists());
     }
 }

@@ -28,7 +28,7 @@ const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// The API group of kustomize's own files, which are not applied.
 const FILES_GROUP: &str = "kustomize.config.k8s.io/";
 
-/// Which Kustomization, and what stands in for its source.
+/// Which Kustomization, and how it is built from the directory `--path` that each command has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The Kustomization.
@@ -37,23 +37,20 @@ pub(crate) struct Args {
     /// The namespace it is in.
     #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     pub(crate) namespace: String,
-    /// The directory that stands in for spec.path of its source.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) path: PathBuf,
     /// Read the Kustomization from this file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "path")]
     pub(crate) kustomization_file: Option<PathBuf>,
     /// Patterns of files that are left out where a kustomization file is made up, as in .gitignore.
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "path")]
     pub(crate) ignore_paths: Vec<String>,
     /// Fail where a variable is neither set nor has a default.
-    #[arg(long)]
+    #[arg(long, requires = "path")]
     pub(crate) strict_substitute: bool,
     /// Go on with every Kustomization that is among the objects.
-    #[arg(short, long)]
+    #[arg(short, long, requires = "path")]
     pub(crate) recursive: bool,
     /// Directories that stand in for the sources of those, as Kind/namespace/name=DIR.
-    #[arg(long, value_name = "SOURCE=DIR", value_delimiter = ',', value_parser = local_source)]
+    #[arg(long, value_name = "SOURCE=DIR", value_delimiter = ',', value_parser = local_source, requires = "path")]
     pub(crate) local_sources: Vec<(String, PathBuf)>,
     #[command(flatten)]
     pub(crate) cluster: connection::Options,
@@ -66,6 +63,9 @@ pub(crate) struct Args {
 pub(crate) struct BuildArgs {
     #[command(flatten)]
     common: Args,
+    /// The directory that stands in for spec.path of its source.
+    #[arg(long, value_name = "DIR")]
+    path: PathBuf,
     /// Ask no cluster; what postBuild.substituteFrom names is left out.
     #[arg(long, requires = "kustomization_file")]
     dry_run: bool,
@@ -193,15 +193,16 @@ pub(crate) struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    /// Connects, unless no cluster is to be asked.
+    /// Prepares to build over a directory.
     pub(crate) fn new(
         args: &'a Args,
+        path: &Path,
         client: Option<Client>,
         runtime: &'a Runtime,
     ) -> Result<Self, RenderError> {
-        if !args.path.is_dir() {
+        if !path.is_dir() {
             return Err(KustomizationError::Path {
-                path: args.path.clone(),
+                path: path.to_owned(),
             }
             .into());
         }
@@ -346,7 +347,11 @@ impl<'a> Renderer<'a> {
 
 /// Builds and prints.
 pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderError> {
-    let BuildArgs { common, dry_run } = args;
+    let BuildArgs {
+        common,
+        path,
+        dry_run,
+    } = args;
     let client = match dry_run {
         true => None,
         false => {
@@ -354,11 +359,11 @@ pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderErr
             Some(connection.map_err(KustomizationError::from)?.client)
         }
     };
-    let renderer = Renderer::new(common, client, runtime)?;
+    let renderer = Renderer::new(common, path, client, runtime)?;
     let named = renderer.named()?;
     let mut text = String::new();
     let mut seen = HashSet::new();
-    let mut left = vec![(named, common.path.clone())];
+    let mut left = vec![(named, path.clone())];
     while let Some((kustomization, directory)) = left.pop() {
         let key = (
             kustomization.metadata.namespace.clone(),

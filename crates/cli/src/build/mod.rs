@@ -25,14 +25,11 @@ use tokio::runtime::Runtime;
 
 /// Print the objects that a directory builds, as `kustomize build` does.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "EXAMPLES:
+#[command(after_help = "EXAMPLES:
   equate build clusters/dev
   equate build .@v1.2.0:clusters/dev                  a commit of the repository here, as it is in git
   equate build 'https://example.org/fleet.git//clusters/dev?ref=main'
-  equate build kustomization apps --path apps/dev     a Flux Kustomization over a local directory"
-)]
+  equate build kustomization apps --path apps/dev     a Flux Kustomization over a local directory")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,

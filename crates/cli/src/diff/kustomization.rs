@@ -13,13 +13,14 @@ use equate_controllers::kustomization::preview::{Fleet, PreviewError};
 use equate_kustomize::Resource;
 use std::collections::HashSet;
 use std::error::Error;
+use std::path::Path;
 use tokio::runtime::Runtime;
 
 /// Compares the Kustomization that is named, and with `--recursive` those it declares.
-pub(super) fn compare(args: &Args, runtime: &Runtime) -> Result<Vec<Compared>, DiffError> {
+pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec<Compared>, DiffError> {
     let connection = runtime.block_on(args.cluster.connect_aloud())?;
     let cluster = Cluster::new(connection.client.clone());
-    let renderer = Renderer::new(args, Some(connection.client.clone()), runtime)?;
+    let renderer = Renderer::new(args, path, Some(connection.client.clone()), runtime)?;
     // of the others it is enough to know what they hold
     let all = runtime.block_on(all_kustomizations(&connection.client))?;
     let own = |kustomization: &Kustomization| settings(kustomization, connection.is_up());
@@ -27,7 +28,7 @@ pub(super) fn compare(args: &Args, runtime: &Runtime) -> Result<Vec<Compared>, D
     let mut built = Vec::new();
     let mut seen = HashSet::new();
     let named = renderer.named().map_err(RenderError::from)?;
-    let mut left = vec![(named, args.path.clone())];
+    let mut left = vec![(named, path.to_owned())];
     while let Some((mut kustomization, directory)) = left.pop() {
         let meta = &mut kustomization.metadata;
         let namespace = meta.namespace.get_or_insert_with(|| args.namespace.clone());

@@ -4,11 +4,13 @@
 //! the controllers run, and asks the API server what each object would become. Nothing is written.
 //! Values of Secrets are masked.
 
+mod data;
 mod kustomization;
 mod text;
 
 use crate::build::RenderError;
 use crate::connection::{self, ConnectError, Connection};
+use crate::document::{Form, document};
 use crate::up::{Repository, RepositoryError};
 use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::source::GitRepository;
@@ -21,19 +23,16 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
 /// Show what a commit of the worktree as it is would change in the cluster.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "EXIT CODES:
+#[command(after_help = "EXIT CODES:
   0  nothing would change
   1  something would change
-  2  it could not be told, or something would be refused"
-)]
+  2  it could not be told, or something would be refused")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -46,15 +45,28 @@ pub(crate) struct Args {
     /// Only Kustomizations of this namespace.
     #[arg(short, long)]
     namespace: Option<String>,
+    /// How to print: as text, or the differences as data.
+    #[arg(short, long, value_enum, value_name = "FORM", global = true)]
+    output: Option<Form>,
     #[command(flatten)]
     cluster: connection::Options,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show what a Kustomization would change, built from a local directory, as `flux diff kustomization` does.
+    /// Show what one Kustomization would change: built from a local directory, as `flux diff kustomization` does; without --path from the repository here.
     #[command(visible_alias = "ks")]
-    Kustomization(crate::build::kustomization::Args),
+    Kustomization(One),
+}
+
+/// One Kustomization.
+#[derive(Debug, clap::Args)]
+struct One {
+    #[command(flatten)]
+    common: crate::build::kustomization::Args,
+    /// The directory that stands in for spec.path of its source; without it the repository here is read, as `equate diff -k NAME` does.
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
 }
 
 /// Why it could not be told.
@@ -114,29 +126,66 @@ struct Compared {
 
 /// Compares, prints, and tells by the exit code.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError> {
-    let compared = match &args.command {
-        Some(Command::Kustomization(args)) => kustomization::compare(args, runtime)?,
-        None => runtime.block_on(async {
-            let connection = args.cluster.connect_aloud().await?;
-            compare(args, &connection).await
-        })?,
+    let mut chosen = Chosen {
+        directory: &args.directory,
+        kustomizations: &args.kustomizations,
+        namespace: args.namespace.as_deref(),
     };
-    let mut out = std::io::stdout().lock();
-    let mut code = 0;
-    for one in &compared {
-        code = code.max(text::code(one));
-        out.write_all(text::describe(one).as_bytes())
-            .map_err(DiffError::Output)?;
-    }
-    out.write_all(text::summary(&compared).as_bytes())
+    let compared = match &args.command {
+        None => chosen.compare(&args.cluster, runtime)?,
+        Some(Command::Kustomization(One { common, path: None })) => {
+            chosen.kustomizations = std::slice::from_ref(&common.name);
+            chosen.namespace = Some(&common.namespace);
+            chosen.compare(&common.cluster, runtime)?
+        }
+        Some(Command::Kustomization(One {
+            common,
+            path: Some(path),
+        })) => kustomization::compare(common, path, runtime)?,
+    };
+    let code = compared.iter().map(text::code).max().unwrap_or(0);
+    let said = match args.output {
+        Some(form) => document(&data::list(&compared), form),
+        None => {
+            let mut said: String = compared.iter().map(text::describe).collect();
+            said.push_str(&text::summary(&compared));
+            said
+        }
+    };
+    std::io::stdout()
+        .lock()
+        .write_all(said.as_bytes())
         .map_err(DiffError::Output)?;
     Ok(ExitCode::from(code))
 }
 
-async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, DiffError> {
-    let given = args.directory.to_string_lossy();
+/// Which Kustomizations of the cluster, rendered from which repository.
+struct Chosen<'a> {
+    directory: &'a Path,
+    kustomizations: &'a [String],
+    namespace: Option<&'a str>,
+}
+
+impl Chosen<'_> {
+    fn compare(&self, cluster: &connection::Options, runtime: &Runtime) -> Result<Vec<Compared>, DiffError> {
+        runtime.block_on(async {
+            let connection = cluster.connect_aloud().await?;
+            compare(self, &connection).await
+        })
+    }
+
+    fn wants(&self, kustomization: &Kustomization) -> bool {
+        let (name, namespace) = (&kustomization.metadata.name, &kustomization.metadata.namespace);
+        let named = |name: &String| self.kustomizations.contains(name);
+        (self.namespace.is_none() || self.namespace == namespace.as_deref())
+            && (self.kustomizations.is_empty() || name.as_ref().is_some_and(named))
+    }
+}
+
+async fn compare(chosen: &Chosen<'_>, connection: &Connection) -> Result<Vec<Compared>, DiffError> {
+    let given = chosen.directory.to_string_lossy();
     let repository = Repository::choose(&given, None)?;
-    let local = LocalRepository::discover(&args.directory).map_err(DiffError::Files)?;
+    let local = LocalRepository::discover(chosen.directory).map_err(DiffError::Files)?;
     let files = local.files().map_err(DiffError::Files)?;
     let client = &connection.client;
     let sources: Api<GitRepository> = Api::all(client.clone());
@@ -174,13 +223,13 @@ async fn compare(args: &Args, connection: &Connection) -> Result<Vec<Compared>, 
     )
     .await;
     let mut compared = Vec::new();
-    for kustomization in fleet.kustomizations().filter(|one| wanted(args, one)) {
+    for kustomization in fleet.kustomizations().filter(|one| chosen.wants(one)) {
         compared.push(one(&cluster, &fleet, kustomization).await);
     }
     if compared.is_empty() {
         return Err(DiffError::None {
             url: repository.url,
-            names: args.kustomizations.clone(),
+            names: chosen.kustomizations.to_vec(),
         });
     }
     Ok(compared)
@@ -194,13 +243,6 @@ async fn all_kustomizations(client: &Client) -> Result<Vec<Kustomization>, DiffE
         source,
     })?;
     Ok(all.items)
-}
-
-fn wanted(args: &Args, kustomization: &Kustomization) -> bool {
-    let (name, namespace) = (&kustomization.metadata.name, &kustomization.metadata.namespace);
-    let named = |name: &String| args.kustomizations.contains(name);
-    (args.namespace.is_none() || args.namespace == *namespace)
-        && (args.kustomizations.is_empty() || name.as_ref().is_some_and(named))
 }
 
 type Trees = BTreeMap<(Option<String>, Option<String>), Tree>;

@@ -73,6 +73,14 @@ fn describe_step(text: &mut String, step: &Step) {
     };
 }
 
+/// What is said of an object that is left alone, behind its mark and name; none where nothing is.
+pub(super) fn why_kept(step: &Step) -> Option<String> {
+    let mut text = String::new();
+    describe_step(&mut text, step);
+    let (_, why) = text.split_once("  ")?;
+    Some(why.trim_end().to_owned())
+}
+
 /// What it comes to.
 pub(super) fn summary(all: &[Compared]) -> String {
     let previews = || all.iter().filter_map(|one| one.outcome.as_ref().ok());
@@ -121,11 +129,11 @@ fn is_awaited(step: &Step) -> bool {
     matches!(step, Step::Keep(_, KeepReason::Awaited(_)))
 }
 
-fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {
+pub(super) fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {
     preview.plan.steps()
 }
 
-fn chain(error: &dyn Error) -> String {
+pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

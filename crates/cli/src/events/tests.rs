@@ -85,6 +85,18 @@ async fn what_was_said() {
         ],
     )
     .await;
+    check(
+        "--for ks/absent -o json",
+        &[
+            "{",
+            "\"apiVersion\": \"v1\",",
+            "\"items\": [],",
+            "\"kind\": \"List\",",
+            "\"metadata\": {}",
+            "}",
+        ],
+    )
+    .await;
     check("--for ks", &["error: --for takes KIND/NAME, not \"ks\""]).await;
 }
 

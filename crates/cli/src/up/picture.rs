@@ -7,9 +7,10 @@ use equate_api::source::GitRepository;
 use equate_apply::health::Status;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
+use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Digits of a commit that people read.
@@ -29,11 +30,12 @@ pub(crate) struct Known<'a> {
 
 /// Everything, ready to be drawn.
 pub(crate) fn picture(known: Known<'_>) -> Picture {
+    let listed = Listed::of(&known);
     let held: BTreeSet<ObjectId> = known
         .kustomizations
         .iter()
         .flat_map(|k| inventory(k))
-        .filter(|id| !listed(id, &known))
+        .filter(|id| !listed.has(id))
         .collect();
     let objects = held
         .iter()
@@ -70,16 +72,36 @@ pub(crate) fn picture(known: Known<'_>) -> Picture {
     }
 }
 
-/// Whether an object is a row of another group already. One that was applied this moment may not be
-/// known there yet: to leave it out would call a loop ready that has only begun.
-fn listed(id: &ObjectId, known: &Known<'_>) -> bool {
-    let is = |meta: &ObjectMeta| {
-        meta.name.as_deref() == Some(&*id.name) && meta.namespace.as_deref() == Some(&*id.namespace)
-    };
-    match &*id.kind {
-        _ if !has_its_own_group(id) => false,
-        "Kustomization" => known.kustomizations.iter().any(|k| is(&k.metadata)),
-        _ => known.sources.iter().any(|source| is(&source.metadata)),
+/// What has a row in another group already. One that was applied this moment may not be known there
+/// yet: to leave it out would call a loop ready that has only begun.
+struct Listed<'a> {
+    sources: HashSet<(&'a str, &'a str)>,
+    kustomizations: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Listed<'a> {
+    fn of(known: &Known<'a>) -> Self {
+        let names = |meta: &'a ObjectMeta| {
+            let text = |field: &'a Option<String>| field.as_deref().unwrap_or_default();
+            (text(&meta.namespace), text(&meta.name))
+        };
+        Self {
+            sources: known
+                .sources
+                .iter()
+                .map(|source| names(&source.metadata))
+                .collect(),
+            kustomizations: known.kustomizations.iter().map(|k| names(&k.metadata)).collect(),
+        }
+    }
+
+    fn has(&self, id: &ObjectId) -> bool {
+        let group = match &*id.kind {
+            _ if !has_its_own_group(id) => return false,
+            "Kustomization" => &self.kustomizations,
+            _ => &self.sources,
+        };
+        group.contains(&(&*id.namespace, &*id.name))
     }
 }
 
@@ -244,6 +266,8 @@ pub(crate) fn standing(
         ]
         .iter()
         .any(|reason| ready.reason == reason.as_str());
+        // For an artifact that is there but lacks the path there is nothing to wait for.
+        let waits = waits && !ready.message.starts_with(PATH_NOT_FOUND);
         let given_up = is_true(conditions, ConditionType::Stalled)
             || (ready.status == ConditionStatus::False.as_str() && !waits);
         let state = if given_up { State::Failed } else { State::Waiting };
@@ -300,6 +324,7 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use equate_controllers::kustomization::reasons::Failure;
     use serde_json::json;
 
     #[test]
@@ -342,6 +367,29 @@ mod tests {
         let root = ready("root", &["apps"]);
         check(&[Arc::clone(&root)], &["Kustomization/apps not there"]);
         check(&[root, ready("apps", &[])], &[]);
+    }
+
+    #[test]
+    fn what_waits_is_told_from_what_failed() {
+        let check = |reason: &str, message: &str, expected: State| {
+            let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
+            let conditions = [serde_json::from_value(condition).unwrap()];
+            let (state, said) = standing(&ObjectMeta::default(), false, &conditions, None);
+            assert_eq!((state, said.as_str()), (expected, message));
+        };
+        check(
+            "ArtifactFailed",
+            "GitRepository/a has no artifact",
+            State::Waiting,
+        );
+        check(
+            "DependencyNotReady",
+            "Kustomization/b is not ready",
+            State::Waiting,
+        );
+        let absent = Failure::PathAbsent("apps".to_owned());
+        check(absent.reason().as_str(), &absent.to_string(), State::Failed);
+        check("BuildFailed", "no such file", State::Failed);
     }
 
     #[test]

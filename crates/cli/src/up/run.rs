@@ -19,14 +19,21 @@ use equate_source::{Retention, Storage, StorageError};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Ages are read in seconds; redrawing more often for them would only flicker.
 const TICK: Duration = Duration::from_secs(1);
+/// Which part of the time goes into redrawing ages, at most: one in this.
+const TICK_SHARE: u32 = 200;
+/// Ages older than this are wrong even where a view is large.
+const TICK_MAX: Duration = Duration::from_secs(10);
+/// The same for changes, which are worth more.
+const CALM_SHARE: u32 = 10;
 /// How long an answer that is being given may hold up the end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Changes closer together than this are shown together.
@@ -82,6 +89,8 @@ pub(crate) enum UpError {
     NotReady {
         /// How long was waited.
         waited: String,
+        /// Whether the wait ended early, for something failed and nothing else moved.
+        early: bool,
         /// What, and why.
         reasons: Vec<String>,
     },
@@ -96,8 +105,10 @@ pub(crate) enum UpError {
 /// Runs until interrupted, or until the wait of `--once` is over.
 pub(crate) async fn run(args: Args) -> Result<(), UpError> {
     let here = std::env::current_dir().map_err(UpError::Here)?;
-    let workspace = Workspace::claim(&here)?;
+    // Heard from here on: an interrupt while the parts start takes away what they leave behind, too.
+    let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
     let repository = Repository::choose(&args.repository, args.branch.as_deref())?;
+    let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
     if repository.uncommitted {
         screen
@@ -109,14 +120,42 @@ pub(crate) async fn run(args: Args) -> Result<(), UpError> {
         ..Picture::default()
     };
     screen.show(&starting).map_err(UpError::Output)?;
-    let session = Session::start(&args, &repository, &workspace).await?;
+    let session = tokio::select! {
+        biased;
+        result = &mut interrupt => {
+            result.map_err(UpError::Signal)?;
+            let reasons = vec!["it was only starting".to_owned()];
+            return if args.once { Err(UpError::Interrupted { reasons }) } else { Ok(()) };
+        }
+        session = Session::start(&args, &repository, &workspace) => session?,
+    };
     let outcome = if args.once {
-        session.until_ready(&mut screen, args.timeout.get()).await
+        let timeout = args.timeout.get();
+        session.until_ready(&mut screen, timeout, interrupt).await
     } else {
-        session.until_interrupted(&mut screen).await
+        session.until_interrupted(&mut screen, interrupt).await
     };
     session.stop().await;
     outcome
+}
+
+/// How soon a view is drawn again: the longer that takes, the later.
+#[derive(Debug, PartialEq, Eq)]
+struct Pace {
+    /// For ages alone.
+    tick: Duration,
+    /// After a change, for those that follow it.
+    calm: Duration,
+}
+
+impl Pace {
+    /// After a view that took this long to make.
+    fn of(cost: Duration) -> Self {
+        Self {
+            tick: cost.saturating_mul(TICK_SHARE).clamp(TICK, TICK_MAX),
+            calm: cost.saturating_mul(CALM_SHARE).clamp(CALM, TICK),
+        }
+    }
 }
 
 /// All parts of a running loop.
@@ -210,24 +249,31 @@ impl Session {
         })
     }
 
-    async fn until_interrupted(&self, screen: &mut Screen) -> Result<(), UpError> {
-        let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
+    async fn until_interrupted(
+        &self,
+        screen: &mut Screen,
+        mut interrupt: Pin<&mut impl Future<Output = std::io::Result<()>>>,
+    ) -> Result<(), UpError> {
         let mut changes = self.engine.engine.changes();
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let begun = Instant::now();
             screen.show(&self.picture()).map_err(UpError::Output)?;
+            let pace = Pace::of(begun.elapsed());
             tokio::select! {
                 result = &mut interrupt => return result.map_err(UpError::Signal),
-                _ = tick.tick(), if screen.shows_ages() => {}
-                _ = changes.changed() => tokio::time::sleep(CALM).await,
+                () = tokio::time::sleep(pace.tick), if screen.shows_ages() => {}
+                _ = changes.changed() => tokio::time::sleep(pace.calm).await,
             }
         }
     }
 
     /// Until all is ready; until what failed has been so for a while and nothing else moves; or the timeout.
-    async fn until_ready(&self, screen: &mut Screen, timeout: Duration) -> Result<(), UpError> {
-        let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
+    async fn until_ready(
+        &self,
+        screen: &mut Screen,
+        timeout: Duration,
+        mut interrupt: Pin<&mut impl Future<Output = std::io::Result<()>>>,
+    ) -> Result<(), UpError> {
         let mut changes = self.engine.engine.changes();
         let begun = Instant::now();
         let mut quiet_since = begun;
@@ -248,7 +294,8 @@ impl Session {
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     let waited = format!("{:.0?}", begun.elapsed());
-                    return Err(UpError::NotReady { waited, reasons });
+                    let early = deadline < begun + timeout;
+                    return Err(UpError::NotReady { waited, early, reasons });
                 }
                 _ = changes.changed() => quiet_since = Instant::now(),
             }
@@ -385,4 +432,24 @@ fn hints(args: &Args) -> Vec<String> {
     vec![format!(
         "KUBECONFIG={DIRECTORY}/kubeconfig kubectl get pods -A    equate tree ks flux-system    Ctrl-C stops"
     )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_view_is_drawn_less_often() {
+        let check = |cost: u64, tick: u64, calm: u64| {
+            let expected = Pace {
+                tick: Duration::from_millis(tick),
+                calm: Duration::from_millis(calm),
+            };
+            assert_eq!(Pace::of(Duration::from_millis(cost)), expected);
+        };
+        check(0, 1000, 100);
+        check(5, 1000, 100);
+        check(33, 6600, 330);
+        check(500, 10_000, 1000);
+    }
 }

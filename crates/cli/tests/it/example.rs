@@ -1,6 +1,6 @@
 //! What the README promises, command by command.
 
-use super::session::{Fleet, said};
+use super::session::{Fleet, equate_in, said};
 use std::os::unix::fs::PermissionsExt;
 
 const DEPLOYMENT: &str = "apps/base/web/deployment.yaml";
@@ -13,9 +13,7 @@ fn once_waits_until_all_is_ready_and_leaves_nothing_to_connect_to() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ready    Kustomization/apps"), "{text}");
     assert!(text.contains("ready    Deployment/web/web"), "{text}");
-    assert!(!fleet.path().join(".equate/kubeconfig").exists());
-    assert!(!fleet.path().join(".equate/endpoints.json").exists());
-    assert_eq!(fleet.read(".equate/.gitignore"), "*\n");
+    assert!(!fleet.path().join(".equate").exists());
     let output = fleet.equate(&["get", "all"]);
     assert_ne!(output.status.code(), Some(0));
     let text = said(&output);
@@ -49,6 +47,38 @@ fn once_says_what_is_not_ready_and_why() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("not ready after"), "{text}");
     assert!(text.contains("apps/base/web/deployment.yaml:9:"), "{text}");
+    // It ended early: to wait longer would not have helped.
+    assert!(text.contains("hint: run it without --once"), "{text}");
+    assert!(!text.contains("--timeout"), "{text}");
+}
+
+#[test]
+fn a_path_that_is_missing_is_no_reason_to_wait() {
+    let fleet = Fleet::example();
+    let output = fleet.equate(&["up", "--path", "clusters/absent", "--once"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("kustomization path not found: "), "{text}");
+    assert!(!text.contains("--timeout"), "{text}");
+    assert!(!fleet.path().join(".equate").exists());
+}
+
+#[test]
+fn a_loop_that_is_refused_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    for arguments in [
+        ["up", "."].as_slice(),
+        &["up", "absent"],
+        &["--context", "c", "up", "."],
+    ] {
+        let output = equate_in(place.path(), arguments).output().unwrap();
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+        assert_eq!(
+            std::fs::read_dir(place.path()).unwrap().count(),
+            0,
+            "{arguments:?}"
+        );
+    }
 }
 
 #[test]
@@ -106,6 +136,19 @@ fn a_session_as_the_readme_tells_it() {
         0,
         &["ReconciliationSucceeded"],
     );
+    run(
+        &[
+            "-n",
+            "flux-system",
+            "events",
+            "--for",
+            "Kustomization/apps",
+            "-o",
+            "json",
+        ],
+        0,
+        &["\"reason\": \"ReconciliationSucceeded\"", "\"kind\": \"List\""],
+    );
     run(&["diff"], 0, &["nothing would change"]);
 
     // Uncommitted: shown by diff, not applied.
@@ -115,6 +158,20 @@ fn a_session_as_the_readme_tells_it() {
         &["diff"],
         1,
         &["~ Deployment/web/web", ".spec.replicas: 1 -> 2", "1 changed"],
+    );
+    run(
+        &["diff", "ks", "apps", "-o", "yaml"],
+        1,
+        &[
+            "kustomization: Kustomization/flux-system/apps",
+            "action: change",
+            "after: 2",
+        ],
+    );
+    run(
+        &["diff", "kustomization", "infrastructure"],
+        0,
+        &["1 Kustomization: nothing would change"],
     );
     // Committed: followed.
     fleet.commit(DEPLOYMENT, Some(&more));
@@ -127,5 +184,5 @@ fn a_session_as_the_readme_tells_it() {
     run(&["resume", "kustomization", "apps"], 0, &[]);
 
     assert!(up.interrupt());
-    assert!(!fleet.path().join(".equate/kubeconfig").exists());
+    assert!(!fleet.path().join(".equate").exists());
 }

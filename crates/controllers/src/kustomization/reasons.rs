@@ -190,6 +190,9 @@ pub enum Retry {
     Backoff,
 }
 
+/// How the message of an artifact without `spec.path` begins; with the same reason as waiting for one.
+pub const PATH_NOT_FOUND: &str = "kustomization path not found: ";
+
 /// A run that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
@@ -247,7 +250,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::PathAbsent(path) => write!(
                 f,
-                "kustomization path not found: {path} is not in the artifact; check spec.path and the revision"
+                "{PATH_NOT_FOUND}{path} is not in the artifact; check spec.path and the revision"
             ),
             Failure::Build(why) => write!(f, "kustomize build failed: {why}"),
             Failure::Artifact(why)

@@ -1,0 +1,142 @@
+//! A comparison as data: what `-o json` and `-o yaml` print.
+//!
+//! One entry for each Kustomization, also where nothing would change. Values of Secrets are masked
+//! here as in the text; a value that is not there before or after has no field of that name.
+
+use super::{Compared, text};
+use equate_apply::difference::{Difference, Shown};
+use equate_apply::id::ObjectId;
+use equate_apply::plan::Step;
+use serde_json::{Map, Value, json};
+
+/// All of them, as a list.
+pub(super) fn list(all: &[Compared]) -> Value {
+    Value::Array(all.iter().map(kustomization).collect())
+}
+
+fn kustomization(compared: &Compared) -> Value {
+    let mut value = json!({ "kustomization": compared.name, "path": compared.path });
+    match &compared.outcome {
+        Err(error) => value["error"] = text::chain(error).into(),
+        Ok(preview) => {
+            value["differences"] = text::steps(preview).filter_map(difference).collect();
+            if let Some(guard) = &preview.plan.guard {
+                value["wouldRenderNothing"] = json!({ "revision": guard.revision, "objects": guard.objects });
+            }
+            if !preview.failures.is_empty() {
+                let failures = preview.failures.iter().map(|failure| text::chain(failure).into());
+                value["refused"] = Value::Array(failures.collect());
+            }
+        }
+    }
+    value
+}
+
+/// What would happen to an object; none where nothing would that the text speaks of.
+fn difference(step: &Step) -> Option<Value> {
+    let (action, detail) = match step {
+        Step::Create(_) => ("create", None),
+        Step::Patch { changes, .. } => {
+            let changes = changes.iter().map(field).collect();
+            ("change", Some(("fields", Value::Array(changes))))
+        }
+        Step::Recreate { why, .. } => ("recreate", Some(("why", why.trim().into()))),
+        Step::Prune { .. } => ("prune", None),
+        // the text's own words: a reason that it learns is one here as well
+        Step::Keep(..) => ("keep", Some(("why", text::why_kept(step)?.into()))),
+    };
+    let mut value = json!({ "action": action, "object": object(step.id()) });
+    if let Some((field, detail)) = detail {
+        value[field] = detail;
+    }
+    Some(value)
+}
+
+fn object(id: &ObjectId) -> Value {
+    json!({ "group": &*id.group, "kind": &*id.kind, "namespace": &*id.namespace, "name": &*id.name })
+}
+
+fn field(difference: &Difference) -> Value {
+    let mut value = Map::from_iter([("path".to_owned(), difference.path.as_str().into())]);
+    for (name, shown) in [("before", &difference.before), ("after", &difference.after)] {
+        match shown {
+            Some(Shown::Value(shown)) => value.insert(name.to_owned(), shown.clone()),
+            Some(Shown::Masked) => value.insert(name.to_owned(), "***".into()),
+            None => None,
+        };
+    }
+    Value::Object(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equate_apply::cluster::Preview;
+    use equate_apply::owner::Owner;
+    use equate_apply::plan::{KeepReason, PatchReason, Plan};
+    use equate_controllers::kustomization::preview::PreviewError;
+
+    fn check(outcome: Result<Vec<Step>, PreviewError>, expected: &Value) {
+        let outcome = outcome.map(|prune| Preview {
+            plan: Plan {
+                prune,
+                ..Plan::default()
+            },
+            failures: Vec::new(),
+        });
+        let one = Compared {
+            name: "Kustomization/n/a".to_owned(),
+            path: "a".to_owned(),
+            outcome,
+        };
+        assert_eq!(list(&[one]), json!([expected]));
+    }
+
+    #[test]
+    fn what_would_happen_and_what_is_secret() {
+        let id = || ObjectId::new("apps", "Deployment", "n", "x");
+        let object = json!({ "group": "apps", "kind": "Deployment", "namespace": "n", "name": "x" });
+        let base = |differences: Value| json!({ "kustomization": "Kustomization/n/a", "path": "a", "differences": differences });
+        let changes = vec![
+            Difference {
+                path: ".data.k".to_owned(),
+                before: Some(Shown::Masked),
+                after: Some(Shown::Masked),
+            },
+            Difference {
+                path: ".spec.replicas".to_owned(),
+                before: None,
+                after: Some(Shown::Value(json!(2))),
+            },
+        ];
+        let patch = Step::Patch {
+            id: id(),
+            reason: PatchReason::Changed,
+            from: None,
+            changes,
+        };
+        check(
+            Ok(vec![Step::Create(id()), patch]),
+            &base(json!([
+                { "action": "create", "object": object },
+                { "action": "change", "object": object, "fields": [
+                    { "path": ".data.k", "before": "***", "after": "***" },
+                    { "path": ".spec.replicas", "after": 2 },
+                ] },
+            ])),
+        );
+        check(
+            Ok(vec![
+                Step::Keep(id(), KeepReason::Unchanged),
+                Step::Keep(id(), KeepReason::HandedOver(Owner::new("n", "b"))),
+            ]),
+            &base(json!([
+                { "action": "keep", "object": object, "why": "handed over to Kustomization/n/b" },
+            ])),
+        );
+        check(
+            Err(PreviewError::Build("no such file".to_owned())),
+            &json!({ "kustomization": "Kustomization/n/a", "path": "a", "error": PreviewError::Build("no such file".to_owned()).to_string() }),
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! The command line as a whole: what may stand anywhere on it, and what may not stand where it does.
+//!
+//! `--kubeconfig`, `--context` and `--namespace` mean the same wherever they are written, also before
+//! the command. A command that runs a cluster of its own refuses them by name rather than act on
+//! another cluster than the one that was named; one that asks no cluster has no use for them.
+
+use crate::Cli;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+
+/// Where to look.
+const PLACE: [&str; 3] = ["kubeconfig", "context", "namespace"];
+/// Commands that look nowhere: their help is silent about it.
+const PLACELESS: [&str; 5] = ["up", "build", "api", "version", "completion"];
+/// Those of them that run a cluster of their own.
+const OWN_CLUSTER: [&str; 2] = ["up", "api"];
+
+/// The command line that is understood.
+pub(crate) fn command() -> Command {
+    PLACELESS.iter().fold(Cli::command(), |command, name| {
+        command.mut_subcommand(name, without_place)
+    })
+}
+
+/// Hides what a command has no use for. `api` has a `--kubeconfig` of another meaning.
+fn without_place(command: Command) -> Command {
+    let everywhere = Cli::command();
+    PLACE.iter().fold(command, |command, id| {
+        let known = |command: &Command| command.get_arguments().find(|arg| arg.get_id() == *id).cloned();
+        match (known(&command), known(&everywhere)) {
+            (None, Some(arg)) => command.arg(arg.hide(true)),
+            _ => command,
+        }
+    })
+}
+
+/// Reads the words of a command line; the error knows how to print itself and its exit code.
+pub(crate) fn parse(
+    words: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    let misplaced = placed_for_nothing(&command, &matches).or_else(|| not_of_the_inner(&command, &matches));
+    if let Some(message) = misplaced {
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+/// A cluster is named, and the command runs its own.
+fn placed_for_nothing(command: &Command, matches: &ArgMatches) -> Option<String> {
+    let (name, inner) = matches.subcommand()?;
+    if !OWN_CLUSTER.contains(&name) {
+        return None;
+    }
+    let own = command.find_subcommand(name)?;
+    let useless = own
+        .get_arguments()
+        .find(|arg| arg.is_hide_set() && given(inner, arg.get_id().as_str()))?;
+    let long = useless.get_long().unwrap_or_default();
+    Some(format!(
+        "`equate {name}` runs a cluster of its own: --{long} means nothing to it"
+    ))
+}
+
+/// What belongs to a command stands before the name of one of its own: it would be passed over.
+fn not_of_the_inner(command: &Command, matches: &ArgMatches) -> Option<String> {
+    let (name, outer) = matches.subcommand()?;
+    let inner = outer.subcommand_name()?;
+    let arguments = command.find_subcommand(name)?.get_arguments();
+    let lost = arguments
+        .filter(|arg| !arg.is_global_set() && !PLACE.contains(&arg.get_id().as_str()))
+        .find(|arg| given(outer, arg.get_id().as_str()))?;
+    Some(format!(
+        "{lost} belongs to `equate {name}` and cannot stand before `{inner}`: write it after, if `equate {name} {inner}` has it"
+    ))
+}
+
+fn given(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+#[cfg(test)]
+mod tests;
