@@ -162,6 +162,8 @@ string_enum! {
         OthersUnknown = "OthersUnknown",
         /// Another Kustomization needs what would go with it; Equate's own.
         StillNeeded = "StillNeeded",
+        /// Another Kustomization is to take what is not declared any more; Equate's own.
+        NotTaken = "NotTaken",
         /// Another controller keeps changing what is declared; Equate's own.
         DriftRepeats = "DriftRepeats",
     }

@@ -8,7 +8,7 @@ use equate_apply::cluster::Execution;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, Options, Presence};
+use equate_apply::plan::{self, Options, Plan, Presence};
 use tokio::time::Instant;
 
 use super::Run;
@@ -93,6 +93,7 @@ impl Run<'_> {
             return Ok(Some(Outcome::after(ks.interval, Reason::Interval)));
         }
         if !waits {
+            self.tell_left(&plan);
             return Ok(None);
         }
         let now = Instant::now();
@@ -102,17 +103,26 @@ impl Run<'_> {
             .get_or_insert_with(|| deadline(now, ks.timeout));
         let remaining = self.remaining(ks, &owner).await;
         if remaining.is_empty() {
+            self.tell_left(&plan);
             return Ok(None);
         }
         if until <= now {
             let names: Vec<String> = remaining.iter().map(|(id, _)| id.to_string()).collect();
             let message = format!("failed to wait for resources termination: [{}]", names.join(", "));
             self.tell(Severity::Warning, Why::PruneFailed, message);
+            self.tell_left(&plan);
             return Ok(None);
         }
         let blind = remaining.iter().any(|(_, seen)| *seen == Sight::Asked);
         let wait = if blind { LOOK.min(until - now) } else { until - now };
         Ok(Some(Outcome::after(wait, Reason::Deadline)))
+    }
+
+    /// Tells what stays: from now on no inventory may have it.
+    fn tell_left(&self, plan: &Plan) {
+        if let Some(left) = kept::left(plan) {
+            self.tell(Severity::Normal, Why::Progressing, format!("not deleted: {left}"));
+        }
     }
 
     /// The objects of ours that are still on their way out. Those of a kind that nobody may list

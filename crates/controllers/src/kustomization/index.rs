@@ -118,11 +118,15 @@ impl Index {
             }
             None => References::default(),
         };
-        let known = self.references.get(key).map(|known| known.holds.clone());
+        let known = self.references.get(key).map(|known| Arc::clone(&known.holds));
         let holds_others = known.is_some_and(|known| known != now.holds);
+        let rests = |object: &Option<Arc<Kustomization>>| object.as_ref().is_some_and(|o| o.spec.suspend);
         let freed = self.replace(key, now);
-        if holds_others {
-            // whether something of its is there matters to whom it kept from deleting what holds that
+        let differs = holds_others || before != after || rests(&change.before) != rests(&change.after);
+        // of one that is gone everybody is told below
+        if differs && change.after.is_some() {
+            // what it has matters to whom it keeps from deleting what that is in, and how it is to
+            // whom it is to take something from
             wakes.extend(self.attentive(key));
         }
         for contender in self.contenders(&freed) {

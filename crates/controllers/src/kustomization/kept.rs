@@ -45,18 +45,47 @@ pub(super) fn said(plan: &Plan) -> Option<String> {
             ));
         }
     }
-    if kept.is_empty() {
-        return None;
+    let kept = listed(kept)?;
+    Some(format!(
+        "not deleted yet: {kept}. It goes on when nobody declares or holds such an object"
+    ))
+}
+
+/// The objects that another is to take and does not, with what `trouble` knows of that.
+pub(super) fn untaken(
+    plan: &Plan,
+    trouble: impl Fn(&ObjectId, &Owner) -> Option<&'static str>,
+) -> Option<String> {
+    let mut kept = Vec::new();
+    for step in &plan.prune {
+        if let Step::Keep(id, KeepReason::HandedOver(owner)) = step
+            && let Some(why) = trouble(id, owner)
+        {
+            kept.push(format!("{id}, for Kustomization/{owner}, which {why}"));
+        }
     }
+    let kept = listed(kept)?;
+    Some(format!(
+        "not deleted, and not taken yet: {kept}. It goes when it is taken, or not declared there any more"
+    ))
+}
+
+/// What stays in the cluster when its Kustomization goes, and why.
+pub(super) fn left(plan: &Plan) -> Option<String> {
+    let stays = plan.prune.iter().filter(|step| match step {
+        Step::Keep(_, KeepReason::Gone | KeepReason::Deleting) => false,
+        step => !step.acts(),
+    });
+    listed(stays.map(ToString::to_string).collect())
+}
+
+fn listed(mut kept: Vec<String>) -> Option<String> {
     let more = match kept.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     kept.truncate(NAMED);
-    Some(format!(
-        "not deleted yet: {}{more}. It goes on when nobody declares or holds such an object",
-        kept.join("; ")
-    ))
+    (!kept.is_empty()).then(|| format!("{}{more}", kept.join("; ")))
 }
 
 /// Whether something stays for what would go with it.

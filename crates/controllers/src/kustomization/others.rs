@@ -573,6 +573,30 @@ impl Run<'_> {
         }
     }
 
+    /// What another is to take and does not, as the status says it.
+    pub(super) fn untaken(&self, ks: &Declared) -> Option<String> {
+        let lingering = &self.memory.lingering;
+        if lingering.is_empty() {
+            return None;
+        }
+        let plan = self.cx.look_at(ks, lingering).plan;
+        let index = self.cx.index();
+        kept::untaken(&plan, |id, owner| {
+            let key = Key::new(&*owner.namespace, &*owner.name);
+            let taker = self.cx.kustomizations.get(&key)?;
+            let status = taker.status.as_ref();
+            let ready = status.and_then(|status| condition(&status.conditions, ConditionType::Ready));
+            match index.standing(&key) {
+                _ if taker.spec.suspend => Some("is suspended"),
+                Some(stand) if stand.ignores(id) => {
+                    Some("leaves it alone, as its annotations there say: nobody takes it")
+                }
+                _ if ready.is_some_and(|ready| ready.status == "False") => Some("is not ready"),
+                _ => None,
+            }
+        })
+    }
+
     fn is_staged(&self) -> bool {
         let record = self.memory.record.as_ref();
         record.is_some_and(|record| matches!(record.phase, Phase::Staged { .. }))

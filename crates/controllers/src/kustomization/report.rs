@@ -49,6 +49,8 @@ pub struct Aspects {
     pub awaited: Option<String>,
     /// The objects that are not deleted yet because what others need would go with them.
     pub needed: Option<String>,
+    /// The objects that another declares and does not take.
+    pub untaken: Option<String>,
 }
 
 /// What became of the health of what was applied.
@@ -93,13 +95,13 @@ impl<'a> Report<'a> {
             Reason::DriftRepeats,
             aspects.drifting.as_deref(),
         );
-        let (awaited, needed) = (aspects.awaited.as_deref(), aspects.needed.as_deref());
-        // who is needed for longer is said when that is over
-        let reason = match awaited {
-            Some(_) => Reason::OthersUnknown,
-            None => Reason::StillNeeded,
+        // one at a time: what is held for longer is said when the rest is over
+        let (reason, held) = match (&aspects.awaited, &aspects.needed) {
+            (Some(awaited), _) => (Reason::OthersUnknown, Some(awaited)),
+            (None, Some(needed)) => (Reason::StillNeeded, Some(needed)),
+            (None, None) => (Reason::NotTaken, aspects.untaken.as_ref()),
         };
-        self.aspect(ConditionType::PruneHeld, reason, awaited.or(needed));
+        self.aspect(ConditionType::PruneHeld, reason, held.map(String::as_str));
         self.status
     }
 

@@ -646,6 +646,7 @@ fn a_life_in_statuses() {
         drifting: None,
         awaited: Some("not deleted yet: one".to_owned()),
         needed: None,
+        untaken: None,
     };
     check(
         &|report| report.ready(&revision(SECOND), &one, &attempt("sha256:b"), &Healthy::Still),

@@ -40,6 +40,8 @@ impl Wants {
 pub struct Objects {
     /// Sorted.
     ids: Vec<ObjectId>,
+    /// Those of them that are left alone on their own wish.
+    ignored: BTreeSet<ObjectId>,
     /// The Kustomizations among them that are applied as they are written, with their digests: each
     /// of them may want what is no longer declared elsewhere, once it is there.
     pub kustomizations: Vec<(ObjectId, Digest)>,
@@ -59,8 +61,10 @@ impl Objects {
                 && matches!(desired.policy.mode, Mode::Override | Mode::Merge)
         };
         let kustomizations = desired.iter().filter(applied);
+        let ignored = desired.iter().filter(|desired| desired.policy.ignored());
         Self {
             ids,
+            ignored: ignored.map(|desired| desired.id.clone()).collect(),
             kustomizations: kustomizations
                 .map(|desired| (desired.id.clone(), desired.digest))
                 .collect(),
@@ -76,6 +80,11 @@ impl Objects {
     /// What they are called.
     pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
         self.ids.iter()
+    }
+
+    /// Whether an object is among them, and is never applied.
+    pub fn ignores(&self, id: &ObjectId) -> bool {
+        self.ignored.contains(id)
     }
 
     /// Whether an object is among them.
@@ -116,6 +125,11 @@ impl Stand {
     /// Whether it is known to want an object.
     pub fn wants(&self, id: &ObjectId) -> bool {
         matches!(&self.wants, Wants::Known(objects) if objects.contains(id))
+    }
+
+    /// Whether it wants an object, and leaves it alone.
+    pub fn ignores(&self, id: &ObjectId) -> bool {
+        matches!(&self.wants, Wants::Known(objects) if objects.ignores(id))
     }
 
     /// Whether it is known not to want an object.

@@ -269,17 +269,32 @@ async fn to_one_that_rests_or_waits() {
     session.value("default", "gone", None).await;
     session.value("default", "x", Some("one")).await;
     // until it is taken, it is the first one's to remember
-    session.until("a", "holds x", |status| holds(status, "x")).await;
+    let untaken = async |why: &str| {
+        let message = format!(
+            "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which {why}. \
+             It goes when it is taken, or not declared there any more"
+        );
+        let says = |status: &KustomizationStatus| {
+            holds(status, "x") && said(status, ConditionType::PruneHeld) == message
+        };
+        session.until("a", &message, says).await;
+    };
+    untaken("is suspended").await;
     let spec = json!({ "spec": { "suspend": false, "dependsOn": [{ "name": "later" }] } });
     session.patch("b", spec).await;
     session.fails("b", "DependencyNotReady").await;
-    session.until("a", "holds x", |status| holds(status, "x")).await;
+    untaken("is not ready").await;
     let later = config_map("later", "one");
     let revision = session.commit(&[("later/later.yaml", Some(&later))]);
     session.kustomize("later", "later", json!({})).await;
     session.ready("later", &revision).await;
     taken(&session, "goes on", "x", "b", &x).await;
     lets_go(&session, "a", "x").await;
+    session
+        .until("a", "keeps nothing any more", |status| {
+            said(status, ConditionType::PruneHeld).is_empty()
+        })
+        .await;
 
     // one that never comes to take it, and does not want it any more: it is forgotten by nobody
     session.patch("a", json!({ "spec": { "suspend": true } })).await;
@@ -456,5 +471,39 @@ async fn to_another_namespace() {
     taken(&session, "to team/b", "x", "b", &x).await;
     session.value("default", "gone", None).await;
     lets_go(&session, "a", "x").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn to_one_that_leaves_it_alone() {
+    let (session, x) = started("a", "b").await;
+    let mut alone: Value = serde_json::from_str(&config_map("x", "moved")).unwrap();
+    alone["metadata"]["annotations"] = json!({ "kustomize.toolkit.fluxcd.io/reconcile": "disabled" });
+    let alone = document(&alone);
+    let revision = session.commit(&[("a/x.yaml", None), ("b/x.yaml", Some(&alone))]);
+    session.ready("b", &revision).await;
+    let status = session
+        .until("a", "says why it keeps x", |status| {
+            !said(status, ConditionType::PruneHeld).is_empty()
+        })
+        .await;
+    assert_eq!(
+        said(&status, ConditionType::PruneHeld),
+        "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which leaves it \
+         alone, as its annotations there say: nobody takes it. It goes when it is taken, or not declared there \
+         any more"
+    );
+    assert!(holds(&status, "x"));
+    session.value("default", "x", Some("one")).await;
+    // who is deleted tells what it leaves behind
+    session.delete::<Kustomization>(HOME, "a").await;
+    goes(&session, "a").await;
+    session
+        .event(
+            "a",
+            "not deleted: keep ConfigMap/default/x (handed over to Kustomization flux-system/b)",
+        )
+        .await;
+    assert_eq!(uid(&session, "x").await, x);
     session.end().await;
 }
