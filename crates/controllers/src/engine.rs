@@ -83,6 +83,8 @@ pub struct Stats {
     pub corrections: u64,
     /// Statuses of Kustomizations written.
     pub status_patches: u64,
+    /// How often all Kustomizations were asked what they want, for one that deletes.
+    pub hearings: u64,
     /// Kustomizations that run now or stand in the line.
     pub queue: usize,
 }
@@ -351,6 +353,7 @@ fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, change: &Change<GitRep
     }
     let readers = {
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.supplied();
         if change.after.is_none() {
             index.lost(&(SourceKind::GitRepository, change.key.clone()));
         }
@@ -425,6 +428,7 @@ impl Engine {
             prunes: read(&tally.prunes),
             corrections: read(&tally.corrections),
             status_patches: read(&tally.status_patches),
+            hearings: read(&tally.hearings),
             queue: queue.ready + queue.running,
         }
     }

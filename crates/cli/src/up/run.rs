@@ -335,6 +335,7 @@ impl Loop for Running {
             prunes,
             corrections,
             status_patches,
+            hearings,
             queue,
         } = self.engine.stats();
         let mut text = String::new();
@@ -346,6 +347,7 @@ impl Loop for Running {
             ("equate_objects_pruned_total", prunes),
             ("equate_objects_corrected_total", corrections),
             ("equate_status_patches_total", status_patches),
+            ("equate_hearings_total", hearings),
         ] {
             let _infallible = writeln!(text, "# TYPE {name} counter\n{name} {value}");
         }

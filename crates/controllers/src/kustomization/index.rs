@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use equate_api::kustomize::{Inventory, Kustomization, SourceKind};
 use equate_api::meta::{ConditionType, is_true};
@@ -18,6 +19,7 @@ use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
+use super::others::Hearing;
 use super::reasons::Contest;
 use super::wants::{Stand, Wants, Watched};
 use crate::Key;
@@ -39,6 +41,15 @@ pub enum Need {
     Lasting,
 }
 
+/// What was heard, and when that holds.
+#[derive(Debug)]
+struct Kept {
+    version: u64,
+    timeout: Duration,
+    artifact: Option<String>,
+    hearing: Arc<Hearing>,
+}
+
 /// The relations.
 #[derive(Debug, Default)]
 pub struct Index {
@@ -50,8 +61,16 @@ pub struct Index {
     contests: BTreeMap<Key, Vec<Contest>>,
     /// What each Kustomization wants, as far as it is known.
     stands: BTreeMap<Key, Stand>,
+    /// Who is known to want an object.
+    wanting: HashMap<ObjectId, BTreeSet<Key>>,
     /// Who waits for a word of others.
-    watched: BTreeMap<Key, Watched>,
+    watched: HashMap<Key, Watched>,
+    /// Who waits for a word of this one.
+    listeners: HashMap<Key, BTreeSet<Key>>,
+    /// What was heard last, by those who read a source.
+    hearings: HashMap<Source, Kept>,
+    /// Raised with all that may change what is heard.
+    version: u64,
     /// Since when it is waited for what a Kustomization wants, and from what it will be built.
     unheard: HashMap<Key, (BuiltFrom, Instant)>,
     /// From what a Kustomization could not be built, for the API server could not be asked.
@@ -66,6 +85,8 @@ struct References {
     depends_on: BTreeSet<Key>,
     holds: Arc<BTreeSet<ObjectId>>,
     deleting: bool,
+    suspended: bool,
+    generation: i64,
 }
 
 /// What a dependent sees of a Kustomization.
@@ -114,6 +135,8 @@ impl Index {
                     depends_on: depends_on(object),
                     holds,
                     deleting: object.metadata.deletion_timestamp.is_some(),
+                    suspended: object.spec.suspend,
+                    generation: object.metadata.generation.unwrap_or_default(),
                 }
             }
             None => References::default(),
@@ -151,8 +174,11 @@ impl Index {
 
     /// Forgets what a Kustomization that is gone said: who waited for a word of it.
     pub fn forget(&mut self, key: &Key) -> Vec<(Key, Reason)> {
-        self.stands.remove(key);
-        self.watched.remove(key);
+        self.version += 1;
+        if let Some(stand) = self.stands.remove(key) {
+            unlink(&mut self.wanting, stand.wanted().iter(), key);
+        }
+        self.watch(key, Watched::default());
         self.unheard.remove(key);
         self.unreached.remove(key);
         let mut wakes = self.contest(key, &[]);
@@ -164,9 +190,26 @@ impl Index {
     pub fn stand(&mut self, key: &Key, stand: Stand) -> Vec<(Key, Reason)> {
         let before = self.stands.get(key);
         if before == Some(&stand) {
-            return Vec::new();
+            // what it was waited for with may have been taken back
+            return match self.unheard.contains_key(key) {
+                true => self.heard(key),
+                false => Vec::new(),
+            };
         }
         let same = before.is_some_and(|before| before.wants == stand.wants);
+        let from = |stand: &Stand| (stand.generation, stand.artifact.clone());
+        let declares = matches!(&stand.wants, Wants::Known(objects) if !objects.kustomizations.is_empty());
+        // that all is applied is news of those only who declare Kustomizations
+        if !same || declares || before.map(from) != Some(from(&stand)) {
+            self.version += 1;
+        }
+        if !same {
+            if let Some(before) = before {
+                let left = before.wanted().iter().filter(|id| !stand.wants(id));
+                unlink(&mut self.wanting, left, key);
+            }
+            link(&mut self.wanting, stand.wanted().iter(), key);
+        }
         self.stands.insert(key.clone(), stand);
         self.unheard.remove(key);
         self.unreached.remove(key);
@@ -183,10 +226,59 @@ impl Index {
 
     /// From now on the key is woken by a word of these, and of nobody else.
     pub fn watch(&mut self, key: &Key, watched: Watched) {
-        match watched.is_empty() {
-            true => self.watched.remove(key),
-            false => self.watched.insert(key.clone(), watched),
+        if let Some(before) = self.watched.remove(key) {
+            unlink(&mut self.listeners, before.of.iter(), key);
+        }
+        link(&mut self.listeners, watched.of.iter(), key);
+        if !watched.is_empty() {
+            self.watched.insert(key.clone(), watched);
+        }
+    }
+
+    /// What those who read a source heard last, if it is still so: nothing has changed, or the one
+    /// that is waited for has not spoken.
+    pub(super) fn kept(
+        &self,
+        source: &Source,
+        timeout: Duration,
+        artifact: Option<&str>,
+    ) -> Option<Arc<Hearing>> {
+        let kept = self.hearings.get(source)?;
+        if kept.timeout != timeout || kept.artifact.as_deref() != artifact {
+            return None;
+        }
+        let silent = || {
+            let (key, since) = kept.hearing.waits_for()?;
+            Some(self.is_silent(key, since))
         };
+        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.hearing))
+    }
+
+    /// Whether one has not spoken that is waited for since then.
+    pub(super) fn is_silent(&self, key: &Key, since: Instant) -> bool {
+        self.unheard.get(key).is_some_and(|(_, known)| *known == since)
+    }
+
+    /// Keeps what was heard for others who read the same source and have as much time.
+    pub(super) fn keep(
+        &mut self,
+        source: Source,
+        timeout: Duration,
+        artifact: Option<String>,
+        hearing: Arc<Hearing>,
+    ) {
+        let kept = Kept {
+            version: self.version,
+            timeout,
+            artifact,
+            hearing,
+        };
+        self.hearings.insert(source, kept);
+    }
+
+    /// Notes that what a source makes available is another.
+    pub fn supplied(&mut self) {
+        self.version += 1;
     }
 
     /// Until when a Kustomization waits for the last of those it waits for.
@@ -212,6 +304,7 @@ impl Index {
         if self.unreached.get(key) == Some(&from) {
             return Vec::new();
         }
+        self.version += 1;
         self.unreached.insert(key.clone(), from);
         self.heard(key)
     }
@@ -225,14 +318,17 @@ impl Index {
     /// Who waited for that.
     pub fn looked(&mut self, source: Source) -> Vec<(Key, Reason)> {
         let readers = self.readers.get(&source).cloned().unwrap_or_default();
-        match self.looked.insert(source) {
-            true => readers.iter().flat_map(|key| self.heard(key)).collect(),
-            false => Vec::new(),
+        if !self.looked.insert(source) {
+            return Vec::new();
         }
+        self.version += 1;
+        readers.iter().flat_map(|key| self.heard(key)).collect()
     }
 
     /// Forgets a source that is gone: another of its name has to be looked at.
     pub fn lost(&mut self, source: &Source) {
+        self.version += 1;
+        self.hearings.remove(source);
         self.looked.remove(source);
     }
 
@@ -243,21 +339,14 @@ impl Index {
 
     /// There is a word of a Kustomization: who waited for it.
     pub fn heard(&mut self, of: &Key) -> Vec<(Key, Reason)> {
-        let mut wakes = Vec::new();
-        for (key, watched) in &mut self.watched {
-            let last = watched.all.remove(of) && watched.all.is_empty();
-            if last || watched.each.contains(of) {
-                wakes.push((key.clone(), Reason::Dependency));
-            }
-        }
-        wakes
+        self.unheard.remove(of);
+        self.attentive(of).collect()
     }
 
     /// Who listens to each word of a Kustomization.
     fn attentive(&self, of: &Key) -> impl Iterator<Item = (Key, Reason)> {
-        let listening = self.watched.iter();
-        let listening = listening.filter(move |(_, watched)| watched.each.contains(of));
-        listening.map(|(key, _)| (key.clone(), Reason::Dependency))
+        let listening = self.listeners.get(of).into_iter().flatten();
+        listening.map(|key| (key.clone(), Reason::Dependency))
     }
 
     /// It may want less than before: also those look who contest something of it.
@@ -303,7 +392,7 @@ impl Index {
         };
         let stands = self.stands.iter().filter(|(key, _)| !deleting(key));
         let mut wanted = stands.filter_map(|(key, stand)| match &stand.wants {
-            Wants::Known(objects) => Some((key, objects.ids().find(|id| container.contains(id))?)),
+            Wants::Known(objects) => Some((key, objects.ids().iter().find(|id| container.contains(id))?)),
             Wants::Unknown(_) => None,
         });
         let others = self.references.iter().filter(|(key, _)| *key != by);
@@ -322,11 +411,8 @@ impl Index {
                 .get(key)
                 .is_none_or(|references| references.deleting)
         };
-        let mut others = self
-            .stands
-            .iter()
-            .filter(|(key, _)| *key != but && !deleting(key));
-        let wanting = others.find_map(|(key, stand)| stand.wants(id).then_some(key));
+        let mut wanting = self.wanting.get(id).into_iter().flatten();
+        let wanting = wanting.find(|key| *key != but && !deleting(key));
         wanting.or_else(|| self.claimants(id, but).next())
     }
 
@@ -386,6 +472,12 @@ impl Index {
         if before == now {
             self.references.insert(key.clone(), before);
             return Vec::new();
+        }
+        let what = |r: &References| (r.source.clone(), r.deleting, r.suspended, r.generation);
+        if what(&before) != what(&now) {
+            self.version += 1;
+            // what it is waited for with is another
+            self.unheard.remove(key);
         }
         let freed: Vec<ObjectId> = before.holds.difference(&now.holds).cloned().collect();
         unlink(&mut self.readers, before.source.iter(), key);
@@ -488,7 +580,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kustomization::wants::{Objects, Wants};
+    use crate::kustomization::wants::Objects;
     use crate::runtime::mirror::What;
 
     fn object(name: &str, spec: &Value, status: &Value) -> Arc<Kustomization> {
@@ -724,23 +816,21 @@ mod tests {
             let wakes = told.index.stand(&key(of), stand);
             assert_eq!(shown(&wakes), expected, "{of}");
         };
-        let watched = |each: &[&str], all: &[&str]| Watched {
-            each: keys(each),
-            all: keys(all),
+        let watched = Watched {
+            of: keys(&["c", "d"]),
             until: None,
         };
-        told.index.watch(&key("a"), watched(&["d"], &["b", "c"]));
+        told.index.watch(&key("a"), watched);
         check(&mut told, "b", wanting(1, &[]), &[]);
-        check(&mut told, "b", wanting(2, &[]), &[]);
         check(&mut told, "c", wanting(1, &[]), &["a dependency"]);
-        check(&mut told, "c", wanting(2, &[]), &[]);
         check(&mut told, "d", wanting(1, &[]), &["a dependency"]);
         // the same word is no news
         check(&mut told, "d", wanting(1, &[]), &[]);
         check(&mut told, "d", wanting(2, &[]), &["a dependency"]);
         told.check("d", What::Gone, None, &["d deleted", "a dependency"]);
         told.index.watch(&key("a"), Watched::default());
-        check(&mut told, "b", wanting(3, &[]), &[]);
+        check(&mut told, "d", wanting(3, &[]), &[]);
+        assert!(told.index.listeners.is_empty() && told.index.watched.is_empty());
     }
 
     #[test]
@@ -749,7 +839,7 @@ mod tests {
         let none = || Some((json!({}), json!({})));
         told.check("a", What::Appeared, none(), &["a appeared"]);
         let (a, start) = (Key::new("n", "a"), Instant::now());
-        let later = start + std::time::Duration::from_secs(60);
+        let later = start + Duration::from_secs(60);
         let from = |artifact: &str| (1, artifact.to_owned());
         let index = &mut told.index;
         assert_eq!(index.unheard_since(&a, from("1"), start), start);
@@ -772,10 +862,9 @@ mod tests {
             told.check(name, What::Appeared, none(), &[&format!("{name} appeared")]);
         }
         let source = (SourceKind::GitRepository, Key::new("n", "fleet"));
-        let all = BTreeSet::from([Key::new("n", "a"), Key::new("n", "b")]);
         let watched = Watched {
-            all,
-            ..Watched::default()
+            of: BTreeSet::from([Key::new("n", "a")]),
+            until: None,
         };
         let index = &mut told.index;
         index.watch(&Key::new("n", "b"), watched);

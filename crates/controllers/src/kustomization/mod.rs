@@ -134,6 +134,7 @@ pub(crate) struct Tally {
     pub(crate) prunes: AtomicU64,
     pub(crate) corrections: AtomicU64,
     pub(crate) status_patches: AtomicU64,
+    pub(crate) hearings: AtomicU64,
 }
 
 /// Counts one more; nobody orders anything by these numbers.

@@ -37,7 +37,7 @@ use super::observe::Artifact;
 use super::reasons::Failure;
 use super::wants::{Stand, Wants, Watched};
 use super::write::Stop;
-use super::{Context, Run};
+use super::{Context, Run, count};
 use crate::Key;
 use crate::runtime::queue::Outcome;
 use crate::runtime::wake::Reason;
@@ -53,25 +53,56 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What has to be known before anything is deleted, and is not.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
-    /// These are going to be built from what is there now.
-    pub(super) unheard: BTreeSet<Key>,
+    /// These are going to be built from what is there now; since when that is waited for.
+    unheard: BTreeMap<Key, Instant>,
     /// What these want stays unknown for now, and why.
     barred: BTreeMap<Key, String>,
-    /// Whose words may change it.
+    /// Those who declare what is not applied yet.
     words: BTreeSet<Key>,
     /// When the last of the unheard has had its time.
     until: Option<Instant>,
+    /// Whether it depends on more than what the index is told of.
+    passing: bool,
 }
 
 impl Hearing {
+    /// One of those that have to speak before anything goes on: mostly the last, for they are woken
+    /// in order.
+    pub(super) fn waits_for(&self) -> Option<(&Key, Instant)> {
+        self.unheard.last_key_value().map(|(key, since)| (key, *since))
+    }
+
+    /// Some of those that have not spoken since, by name.
+    fn silent(&self, index: &Index) -> String {
+        let unheard = self.unheard.iter().rev();
+        let silent = unheard.filter(|(key, since)| index.is_silent(key, **since));
+        let mut names: Vec<String> = silent
+            .take(NAMED)
+            .map(|(key, _)| format!("Kustomization/{key}"))
+            .collect();
+        names.reverse();
+        names.join(", ")
+    }
+
+    /// Whose words may change it. As long as there are barred ones, some of them are among these.
+    fn listens_to(&self) -> BTreeSet<Key> {
+        let barred = self.barred.keys().take(NAMED);
+        let waits_for = self.waits_for().into_iter().map(|(key, _)| key);
+        self.words
+            .iter()
+            .chain(barred)
+            .chain(waits_for)
+            .cloned()
+            .collect()
+    }
+
     fn bar(&mut self, key: Key, why: impl Into<String>) {
-        self.words.insert(key.clone());
         self.barred.insert(key, why.into());
     }
 
     /// One of those of whom it is not known what they want.
     fn awaited(&self) -> Option<Owner> {
-        let key = self.barred.keys().next().or_else(|| self.unheard.iter().next());
+        let key = self.barred.keys().next().or_else(|| self.unheard.keys().next());
         key.map(|key| Owner::new(&key.namespace, &key.name))
     }
 }
@@ -81,7 +112,9 @@ impl Hearing {
 pub(super) struct Rest {
     pub(super) plan: Plan,
     pub(super) takers: BTreeMap<ObjectId, Owner>,
-    pub(super) hearing: Hearing,
+    pub(super) hearing: Arc<Hearing>,
+    /// Who has to be built first, by name.
+    waiting: String,
 }
 
 impl Rest {
@@ -97,12 +130,7 @@ impl Rest {
             until,
             message: format!(
                 "Waiting for {} to be built before {} may be deleted",
-                listed(
-                    self.hearing
-                        .unheard
-                        .iter()
-                        .map(|key| format!("Kustomization/{key}"))
-                ),
+                self.waiting,
                 listed(self.awaiting().map(ToString::to_string))
             ),
         })
@@ -224,6 +252,27 @@ impl Context {
         self.rest_of(ks, gone, false)
     }
 
+    /// What the others say; asked once for all who ask while nothing changes.
+    fn hearing(&self, index: &mut Index, ks: &Declared) -> Arc<Hearing> {
+        let source = (ks.source_kind, ks.source.clone());
+        let repository = self.repositories.get(&ks.source);
+        let artifact = repository.and_then(|repository| {
+            let artifact = repository.status.as_ref()?.artifact.as_ref()?;
+            Some(artifact.digest.clone())
+        });
+        let kept = index.kept(&source, ks.timeout, artifact.as_deref());
+        let now = Instant::now();
+        if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
+            return kept;
+        }
+        count(&self.tally.hearings, 1);
+        let hearing = Arc::new(Asking::new(self, index, ks).all());
+        if !hearing.passing {
+            index.keep(source, ks.timeout, artifact, Arc::clone(&hearing));
+        }
+        hearing
+    }
+
     fn rest_of(&self, ks: &Declared, gone: &Inventory, watches: bool) -> Rest {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let mut rest = Rest::default();
@@ -232,17 +281,18 @@ impl Context {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
-                rest.hearing = Asking::new(self, &mut index, ks).all();
+                rest.hearing = self.hearing(&mut index, ks);
+                rest.waiting = rest.hearing.silent(&index);
                 rest.takers = takers(&index, &ks.key, gone.ids());
                 let presence = |id: &ObjectId| self.hub.get(id);
                 needed = kept::needed(&index, &ks.key, gone.ids(), presence, Need::Now);
             }
             if watches {
-                let mut each = rest.hearing.words.clone();
+                let mut of = rest.hearing.listens_to();
                 let others = rest.takers.values().chain(needed.values().map(|(by, _)| by));
-                each.extend(others.map(|other| Key::new(&*other.namespace, &*other.name)));
-                let (all, until) = (rest.hearing.unheard.clone(), rest.hearing.until);
-                index.watch(&ks.key, Watched { each, all, until });
+                of.extend(others.map(|other| Key::new(&*other.namespace, &*other.name)));
+                let until = rest.hearing.until;
+                index.watch(&ks.key, Watched { of, until });
             }
         }
         let awaited = rest.hearing.awaited();
@@ -323,9 +373,12 @@ impl<'a> Asking<'a> {
         let since = self.index.unheard_since(&key, from, self.now);
         let until = deadline(since, self.ks.timeout);
         if until > self.now {
-            self.hearing.unheard.insert(key);
+            self.hearing.unheard.insert(key, since);
             self.hearing.until = self.hearing.until.max(Some(until));
-        } else if near {
+            return;
+        }
+        self.hearing.passing = true;
+        if near {
             self.hearing.bar(key, LATE);
         }
     }
@@ -341,11 +394,13 @@ impl<'a> Asking<'a> {
                 let generation = known.and_then(|object| object.metadata.generation);
                 if generation.is_none_or(|generation| generation < observed.generation) {
                     // applied, and the mirror is about to tell
+                    self.hearing.passing = true;
                     self.expect(key, (observed.generation, String::new()), true);
                 }
             }
             _ if stand.applied && known.is_some() => {}
             _ => {
+                self.hearing.passing = true;
                 self.hearing.words.insert(by.clone());
                 self.hearing.bar(
                     key,
@@ -523,15 +578,11 @@ impl Run<'_> {
             "Waiting for {} to be built before what it held is applied",
             listed(all.iter().map(|key| format!("Kustomization/{key}")))
         );
-        let (each, until_all) = (BTreeSet::new(), Some(until));
-        index.watch(
-            &self.key,
-            Watched {
-                each,
-                all,
-                until: until_all,
-            },
-        );
+        let watched = Watched {
+            of: all,
+            until: Some(until),
+        };
+        index.watch(&self.key, watched);
         Some(Awaited { until, message })
     }
 

@@ -77,9 +77,9 @@ impl Objects {
         self.ids.iter().any(|id| named(&id.namespace) || named(&id.name))
     }
 
-    /// What they are called.
-    pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
-        self.ids.iter()
+    /// Which they are.
+    pub fn ids(&self) -> &[ObjectId] {
+        &self.ids
     }
 
     /// Whether an object is among them, and is never applied.
@@ -122,6 +122,14 @@ impl Stand {
             .any(|(formed, form)| formed == id && *form == owned)
     }
 
+    /// What it is known to want.
+    pub fn wanted(&self) -> &[ObjectId] {
+        match &self.wants {
+            Wants::Known(objects) => objects.ids(),
+            Wants::Unknown(_) => &[],
+        }
+    }
+
     /// Whether it is known to want an object.
     pub fn wants(&self, id: &ObjectId) -> bool {
         matches!(&self.wants, Wants::Known(objects) if objects.contains(id))
@@ -141,10 +149,9 @@ impl Stand {
 /// What a Kustomization waits for of others: to be woken, not to be held up in a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Each word of these.
-    pub each: BTreeSet<Key>,
-    /// The last first word of these.
-    pub all: BTreeSet<Key>,
+    /// Each word of these. Of many that all have to speak it is one: nothing goes on before it
+    /// does, and a set for each who waits would be as many sets as Kustomizations.
+    pub of: BTreeSet<Key>,
     /// When the last of those has had its time.
     pub until: Option<Instant>,
 }
@@ -152,6 +159,6 @@ pub struct Watched {
 impl Watched {
     /// Whether there is nothing to wait for.
     pub fn is_empty(&self) -> bool {
-        self.each.is_empty() && self.all.is_empty()
+        self.of.is_empty()
     }
 }

@@ -40,3 +40,43 @@ async fn a_commit_that_touches_one_builds_one() {
     assert_eq!(after.status_patches - before.status_patches, many, "{after:?}");
     session.end().await;
 }
+
+/// Each asks all others before it deletes, but what they say is asked for once while it stays so:
+/// the work of one commit grows with the Kustomizations, not with their square.
+#[tokio::test]
+async fn a_commit_that_all_delete_for_asks_few_times() {
+    let files: Vec<(String, String)> = (0..MANY)
+        .flat_map(|n| {
+            let map = |file: &str| {
+                let name = format!("{file}{n}");
+                (format!("app{n}/{file}.yaml"), config_map(&name, "one"))
+            };
+            [map("keep"), map("gone")]
+        })
+        .collect();
+    let borrowed: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let session = Session::start(&borrowed).await;
+    let revision = session.commit(&[]);
+    for n in 0..MANY {
+        let name = format!("app{n}");
+        session.kustomize(&name, &name, json!({})).await;
+    }
+    for n in 0..MANY {
+        session.ready(&format!("app{n}"), &revision).await;
+    }
+    let before = session.stats();
+    let gone: Vec<String> = (0..MANY).map(|n| format!("app{n}/gone.yaml")).collect();
+    let gone: Vec<(&str, Option<&str>)> = gone.iter().map(|path| (&**path, None)).collect();
+    let revision = session.commit(&gone);
+    for n in 0..MANY {
+        session.ready(&format!("app{n}"), &revision).await;
+        session.value("default", &format!("gone{n}"), None).await;
+    }
+    let after = session.stats();
+    let (many, runs) = (u64::try_from(MANY).unwrap(), after.runs - before.runs);
+    assert_eq!(after.prunes - before.prunes, many, "{after:?}");
+    let hearings = after.hearings - before.hearings;
+    eprintln!("{hearings} hearings, {runs} runs");
+    assert!(hearings < many, "{hearings} hearings, {runs} runs of {many}");
+    session.end().await;
+}
