@@ -16,6 +16,7 @@
 //! | `generate` | ConfigMaps and Secrets from files |
 //! | `charts` | Helm charts, through what renders them |
 //! | `patch`, `selector`, `schema` | patches and whom they are for |
+//! | `sharing` | fields of one object that are one value |
 //! | `transform`, `field_spec` | namespace, names, labels, images, replicas, replacements |
 //! | `references`, `variables`, `order`, `notes` | what follows at the root |
 //! | `substitute` | `${var}` |
@@ -49,6 +50,7 @@ mod remote;
 mod resource;
 mod schema;
 mod selector;
+mod sharing;
 mod spec;
 mod spelling;
 pub mod substitute;

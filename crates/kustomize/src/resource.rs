@@ -4,6 +4,7 @@ use crate::Origin;
 use crate::error::Place;
 use crate::notes::Note;
 use crate::schema::Schema;
+use crate::sharing::Sharing;
 use crate::spelling::Spelling;
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
@@ -34,6 +35,8 @@ pub(crate) struct Resource {
     pub(crate) may_retype: bool,
     /// What its spelling adds to its value.
     pub(crate) spelling: Spelling,
+    /// Its fields that are one value.
+    pub(crate) sharing: Sharing,
     /// The variables read from it.
     pub(crate) variables: Vec<String>,
     /// Where it was made and by what it was changed, when that is to be told.

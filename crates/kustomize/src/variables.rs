@@ -131,7 +131,9 @@ pub(crate) fn resolve(
     let selection = Selection::new(specs);
     for resource in resources.items_mut() {
         for spec in selection.of(resource) {
-            let visited = spec.visit_any(resource, Creates::Nothing, &mut |value| expand(value, &values));
+            let visited = resource.in_step(|resource| {
+                spec.visit_any(resource, Creates::Nothing, &mut |value| expand(value, &values))
+            });
             visited.map_err(at(resource.place()))?;
         }
     }

@@ -13,6 +13,7 @@ use crate::kustomization::FieldSpecField;
 use crate::resource::{Resource, split_api_version};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// One field of one or more kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +23,7 @@ pub(crate) struct FieldSpec {
     pub(crate) kind: String,
     pub(crate) path: String,
     pub(crate) create: bool,
-    segments: Vec<String>,
+    pub(crate) segments: Arc<[String]>,
 }
 
 /// What a missing last field becomes before it is set.
@@ -41,7 +42,7 @@ impl FieldSpec {
             kind: kind.to_owned(),
             path: path.to_owned(),
             create,
-            segments: split(path),
+            segments: split(path).into(),
         }
     }
 
@@ -84,8 +85,21 @@ impl FieldSpec {
         creates: Creates,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
+        self.visit_placed(resource, creates, &mut |value, _| change(value))
+    }
+
+    /// The same; `change` learns which items of the lists on the way it is in, too.
+    pub(crate) fn visit_placed(
+        &self,
+        resource: &mut Resource,
+        creates: Creates,
+        change: Change<'_>,
+    ) -> Result<(), Fault> {
         let creates = if self.create { creates } else { Creates::Nothing };
-        visit_map(&mut resource.object.0, &self.segments, creates, change).map_err(|problem| Fault::Field {
+        let mut indexes = Vec::new();
+        let object = &mut resource.object.0;
+        let visited = visit_map(object, &self.segments, creates, &mut indexes, change);
+        visited.map_err(|problem| Fault::Field {
             path: self.path.clone(),
             id: resource.id().to_string(),
             problem,
@@ -176,21 +190,28 @@ fn push(segments: &mut [String], c: char) {
     }
 }
 
+/// Changes a field, which is in these items of the lists on the way.
+type Change<'c> = &'c mut dyn FnMut(&mut Value, &[usize]) -> Result<(), FieldProblem>;
+
 fn visit(
     value: &mut Value,
     path: &[String],
     creates: Creates,
-    change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+    indexes: &mut Vec<usize>,
+    change: Change<'_>,
 ) -> Result<(), FieldProblem> {
     if path.is_empty() {
-        return change(value);
+        return change(value, indexes);
     }
     match value {
         Value::Null => Ok(()),
-        Value::Array(items) => items
-            .iter_mut()
-            .try_for_each(|item| visit(item, path, creates, change)),
-        Value::Object(map) => visit_map(map, path, creates, change),
+        Value::Array(items) => items.iter_mut().enumerate().try_for_each(|(index, item)| {
+            indexes.push(index);
+            let visited = visit(item, path, creates, indexes, change);
+            indexes.pop();
+            visited
+        }),
+        Value::Object(map) => visit_map(map, path, creates, indexes, change),
         _ => Err(FieldProblem::NotCollection),
     }
 }
@@ -199,7 +220,8 @@ fn visit_map(
     map: &mut Map<String, Value>,
     path: &[String],
     creates: Creates,
-    change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
+    indexes: &mut Vec<usize>,
+    change: Change<'_>,
 ) -> Result<(), FieldProblem> {
     let Some((segment, rest)) = path.split_first() else {
         return Ok(());
@@ -233,16 +255,13 @@ fn visit_map(
             None => return Ok(()),
         },
     };
-    visit(field, rest, creates, change)
+    visit(field, rest, creates, indexes, change)
 }
 
-/// Sets an entry of a map field.
-pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<(), FieldProblem> {
+/// Sets an entry of a map field; whether it was made.
+pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool, FieldProblem> {
     match value {
-        Value::Object(map) => {
-            map.insert(key.to_owned(), text.into());
-            Ok(())
-        }
+        Value::Object(map) => Ok(map.insert(key.to_owned(), text.into()).is_none()),
         other => Err(FieldProblem::NotMap(node_kind(other))),
     }
 }

@@ -336,6 +336,9 @@ fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> R
         return Ok(false);
     };
     resource.object.0 = merged;
+    resource
+        .sharing
+        .follow_patch(&mut resource.object.0, &patch.object.0);
     if !patch.may_retype {
         resource.object.0.insert("kind".to_owned(), kind.into());
     }
@@ -376,6 +379,7 @@ fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
         let metadata = resource.metadata_mut();
         metadata.insert("annotations".to_owned(), Value::Object(Map::new()));
     }
+    resource.sharing.forget();
     resource.spelling.pass_through_json(&mut resource.object.0);
     let document = Value::Object(std::mem::take(&mut resource.object.0));
     match patch.apply(document) {

@@ -4,7 +4,10 @@ use crate::collection::Collection;
 use crate::error::Fault;
 use crate::field_spec::{Creates, FieldSpec, Selection, Tables, merge, set_entry};
 use crate::kustomization::LabelField;
+use crate::resource::Resource;
+use crate::sharing::Member;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Sets the entries in every field the specifications name.
 pub(crate) fn apply(
@@ -16,16 +19,42 @@ pub(crate) fn apply(
         return Ok(());
     }
     let selection = Selection::new(specs);
+    let keys: Vec<Arc<str>> = entries.keys().map(|key| key.as_str().into()).collect();
     for resource in resources.contents_mut() {
-        for spec in selection.of(resource) {
-            spec.visit_any(resource, Creates::Map, &mut |value| {
-                entries
-                    .iter()
-                    .try_for_each(|(key, text)| set_entry(value, key, text))
-            })?;
-        }
+        let specs = selection.of(resource);
+        let mut made = vec![Vec::new(); keys.len()];
+        resource.in_step(|resource| {
+            specs
+                .iter()
+                .try_for_each(|spec| set(resource, entries, &keys, spec, &mut made))
+        })?;
+        made.into_iter().for_each(|members| resource.sharing.add(members));
     }
     Ok(())
+}
+
+/// Sets the entries in the fields of one specification, and tells which of them were made.
+fn set(
+    resource: &mut Resource,
+    entries: &BTreeMap<String, String>,
+    keys: &[Arc<str>],
+    spec: &FieldSpec,
+    made: &mut [Vec<Member>],
+) -> Result<(), Fault> {
+    // noting where an object comes from writes its annotations anew
+    let shares = resource.note.is_none() || spec.path != "metadata/annotations";
+    spec.visit_placed(resource, Creates::Map, &mut |value, indexes| {
+        for (at, (key, text)) in entries.iter().enumerate() {
+            if set_entry(value, key, text)? && shares {
+                made[at].push(Member {
+                    way: Arc::clone(&spec.segments),
+                    indexes: indexes.to_vec(),
+                    key: Arc::clone(&keys[at]),
+                });
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The fields an entry of `labels` means.

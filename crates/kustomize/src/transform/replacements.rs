@@ -236,14 +236,20 @@ fn apply_to(
             continue;
         }
         resources.change(at, schema, |resource| {
-            let mut object = Value::Object(std::mem::take(&mut resource.object.0));
-            let done = paths
-                .iter()
-                .try_for_each(|path| copy(&mut object, path, value, target.options.as_ref()));
-            if let Value::Object(map) = object {
-                resource.object.0 = map;
-            }
-            done
+            paths.iter().try_for_each(|path| {
+                let change = |resource: &mut Resource| {
+                    let mut object = Value::Object(std::mem::take(&mut resource.object.0));
+                    let done = copy(&mut object, path, value, target.options.as_ref());
+                    if let Value::Object(map) = object {
+                        resource.object.0 = map;
+                    }
+                    done
+                };
+                match value {
+                    Value::Array(_) | Value::Object(_) => resource.apart(change),
+                    _ => resource.in_step(change),
+                }
+            })
         })?;
     }
     Ok(())

@@ -131,8 +131,16 @@ fn json_of(pair: impl Strategy<Value = (&'static str, &'static str)> + 'static) 
 }
 
 fn labels() -> BoxedStrategy<Value> {
-    // no key that `commonLabels` sets: upstream's objects share what that makes
-    let pairs = json_of(select(&[("m", "v"), ("o", "w")][..]));
+    // keys that `commonLabels` sets as well, with the same and other values
+    let pairs = json_of(select(
+        &[
+            ("m", "v"),
+            ("l", "v"),
+            ("l", "other"),
+            ("app", "x"),
+            ("tier", "z"),
+        ][..],
+    ));
     (pairs, any::<bool>(), any::<bool>())
         .prop_map(|(pairs, selectors, templates)| {
             json!([{"pairs": pairs, "includeSelectors": selectors, "includeTemplates": templates}])

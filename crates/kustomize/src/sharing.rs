@@ -1,0 +1,194 @@
+//! Fields of one object that are one value.
+//!
+//! Upstream's label and annotation passes put one node of YAML into every place they make in an
+//! object, so that whoever sets one of them later, in whatever layer, sets all of them. What has
+//! the key already is set where it stands and shares nothing new. A field leaves the others when it
+//! is deleted, when a map it stands in is replaced as a whole, or when a list it stands in is
+//! patched; a JSON patch ends all sharing of the objects it changes, which pass through text for it.
+//!
+//! A selector cannot be changed in a cluster: whether it follows `metadata.labels` decides whether
+//! an object that is there can be applied again.
+//!
+//! Not told: a map copied by a replacement, whose values upstream shares with its source.
+
+use crate::resource::Resource;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The groups of fields that are one value each.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sharing(Vec<Vec<Member>>);
+
+/// A field: an entry of a map that a field specification leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// To the map; lists on the way are not named.
+    pub(crate) way: Arc<[String]>,
+    /// Of the items of those lists.
+    pub(crate) indexes: Vec<usize>,
+    pub(crate) key: Arc<str>,
+}
+
+/// What a patch does to a field.
+enum Mention {
+    None,
+    Set,
+    /// It is another field afterwards.
+    Replaced,
+}
+
+impl Sharing {
+    /// Adds fields that were made from one value.
+    pub(crate) fn add(&mut self, mut members: Vec<Member>) {
+        if members.len() > 1 {
+            // the order in which a patch sets them
+            members.sort_by(|one, other| one.names().cmp(other.names()));
+            self.0.push(members);
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// The value of each group.
+    fn values(&self, object: &Map<String, Value>) -> Vec<Option<Value>> {
+        let first = |members: &Vec<Member>| members.first().and_then(|member| member.get(object).cloned());
+        self.0.iter().map(first).collect()
+    }
+
+    /// Sets all fields of a group to what one of them was changed to.
+    fn follow(&mut self, object: &mut Map<String, Value>, before: &[Option<Value>]) {
+        for (members, before) in self.0.iter_mut().zip(before) {
+            members.retain(|member| member.get(object).is_some());
+            let changed = |member: &&Member| member.get(object) != before.as_ref();
+            let new = members.iter().rev().find(changed);
+            if let Some(new) = new.and_then(|member| member.get(object)).cloned() {
+                set_all(members, object, &new);
+            }
+        }
+        self.tidy();
+    }
+
+    /// Takes out the fields that were changed.
+    fn part(&mut self, object: &Map<String, Value>, before: &[Option<Value>]) {
+        for (members, before) in self.0.iter_mut().zip(before) {
+            members.retain(|member| {
+                member
+                    .get(object)
+                    .is_some_and(|value| Some(value) == before.as_ref())
+            });
+        }
+        self.tidy();
+    }
+
+    /// Does to the groups of a merged object what the strategic patch did to their fields.
+    pub(crate) fn follow_patch(&mut self, object: &mut Map<String, Value>, patch: &Map<String, Value>) {
+        if is_replaced(patch) {
+            // upstream replaces a copy
+            return;
+        }
+        for members in &mut self.0 {
+            let mut new = None;
+            members.retain(|member| {
+                let (Some(value), mention) = (member.get(object), member.mention(patch)) else {
+                    return false;
+                };
+                if matches!(mention, Mention::Set) {
+                    new = Some(value.clone());
+                }
+                !matches!(mention, Mention::Replaced)
+            });
+            if let Some(new) = new {
+                set_all(members, object, &new);
+            }
+        }
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        self.0.retain(|members| members.len() > 1);
+    }
+}
+
+impl Resource {
+    /// Changes scalars; fields that are one value with a changed one change, too.
+    pub(crate) fn in_step<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.sharing.values(&self.object.0);
+        let done = change(self);
+        self.sharing.follow(&mut self.object.0, &before);
+        done
+    }
+
+    /// Puts maps or lists in the place of others; the fields in them are others afterwards.
+    pub(crate) fn apart<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.sharing.values(&self.object.0);
+        let done = change(self);
+        self.sharing.part(&self.object.0, &before);
+        done
+    }
+}
+
+fn set_all(members: &[Member], object: &mut Map<String, Value>, new: &Value) {
+    for member in members {
+        if let Some(value) = member.get_mut(object) {
+            value.clone_from(new);
+        }
+    }
+}
+
+impl Member {
+    /// The names on the way, without the mark that one is of a list, and the key.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let way = self.way.iter();
+        way.map(|name| name.strip_suffix("[]").unwrap_or(name))
+            .chain(std::iter::once(&*self.key))
+    }
+
+    fn get<'v>(&self, object: &'v Map<String, Value>) -> Option<&'v Value> {
+        let mut indexes = self.indexes.iter();
+        let mut names = self.names();
+        let mut value = object.get(names.next()?)?;
+        for name in names {
+            while let Value::Array(items) = value {
+                value = items.get(*indexes.next()?)?;
+            }
+            value = value.get(name)?;
+        }
+        Some(value)
+    }
+
+    fn get_mut<'v>(&self, object: &'v mut Map<String, Value>) -> Option<&'v mut Value> {
+        let mut indexes = self.indexes.iter();
+        let mut names = self.names();
+        let mut value = object.get_mut(names.next()?)?;
+        for name in names {
+            while value.is_array() {
+                value = value.get_mut(*indexes.next()?)?;
+            }
+            value = value.get_mut(name)?;
+        }
+        Some(value)
+    }
+
+    fn mention(&self, patch: &Map<String, Value>) -> Mention {
+        let mut map = patch;
+        for name in self.names() {
+            match map.get(name) {
+                None => return Mention::None,
+                Some(Value::Object(inner)) if is_replaced(inner) => return Mention::Replaced,
+                Some(Value::Object(inner)) => map = inner,
+                Some(Value::Null | Value::Array(_)) => return Mention::Replaced,
+                Some(_) => return Mention::Set,
+            }
+        }
+        Mention::None
+    }
+}
+
+fn is_replaced(patch: &Map<String, Value>) -> bool {
+    patch
+        .get("$patch")
+        .is_some_and(|directive| directive == "replace" || directive == "delete")
+}
