@@ -159,7 +159,7 @@ impl Build<'_, '_> {
                 path: directory.to_owned(),
             }));
         }
-        let mut below = Accumulated::empty();
+        let mut below = Accumulated::empty(&self.loader.budget);
         self.kustomize(&base, &mut below)?;
         self.visited.pop();
         let schema = self.schema.get();
@@ -207,6 +207,11 @@ impl Build<'_, '_> {
         let limit = self.loader.limits.depth_max;
         if self.visited.len() >= limit {
             return Err(at(place)(Fault::Depth(limit)));
+        }
+        let limit = self.loader.limits.kustomizations_max;
+        self.loader.entered += 1;
+        if self.loader.entered > limit {
+            return Err(at(place)(Fault::Kustomizations(limit)));
         }
         let Some(name) = kustomization::find(self.loader, directory)? else {
             return Err(at(place)(Fault::NoKustomization {

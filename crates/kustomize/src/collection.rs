@@ -7,6 +7,7 @@
 //! stay in their places until all are looked at, so that a thousand deletions
 //! are not a thousand moves of everything.
 
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::resource::{Behavior, Called, Resource};
 use crate::schema::Schema;
@@ -24,9 +25,23 @@ pub(crate) struct Collection {
     ids: Option<Index>,
     /// By current and former names.
     names: Option<Index>,
+    budget: Budget,
 }
 
 impl Collection {
+    /// None yet, in a build with this budget.
+    pub(crate) fn within(budget: &Budget) -> Self {
+        Self {
+            budget: budget.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// What the build may still make.
+    pub(crate) fn budget(&self) -> Budget {
+        self.budget.clone()
+    }
+
     /// The resources.
     pub(crate) fn items(&mut self) -> &[Resource] {
         self.sweep();

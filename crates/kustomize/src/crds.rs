@@ -1,7 +1,14 @@
 //! `crds`: OpenAPI definitions whose extensions tell transformers of more fields.
+//!
+//! Read as upstream reads them: the properties of a definition's `Schema`, and through a property's
+//! own `$ref` those of the definition of exactly that name; extensions that are texts. Definitions
+//! that lead back to themselves are left at that: the real tool does not come back from them. A
+//! definition can still be reached in very many ways, so that what is looked at is counted.
 
-use crate::error::BuildError;
+use crate::budget::Budget;
+use crate::error::{BuildError, Exhausted, Fault, Place};
 use crate::kustomization::{Configuration, FieldSpecField, ReferenceField};
+use crate::loader::{Loader, at};
 use equate_manifest::yaml::{self, Options};
 use serde_json::{Map, Value};
 
@@ -12,107 +19,164 @@ const VERSION: &str = "x-kubernetes-object-ref-api-version";
 const KIND: &str = "x-kubernetes-object-ref-kind";
 const NAME_KEY: &str = "x-kubernetes-object-ref-name-key";
 
-/// The deepest definition.
+/// The longest chain of definitions.
 const DEPTH_MAX: usize = 64;
 
 /// What a file of definitions says.
-pub(crate) fn configuration(text: &str, path: &str) -> Result<Configuration, BuildError> {
+pub(crate) fn configuration(
+    text: &str,
+    path: &str,
+    loader: &Loader<'_>,
+) -> Result<Configuration, BuildError> {
     let documents = yaml::load(text, &Options::default()).map_err(|error| BuildError::yaml(path, error))?;
     let value = documents
         .into_iter()
         .next()
         .map_or(Value::Null, |document| document.value);
-    let mut configuration = Configuration::default();
-    let Value::Object(definitions) = value else {
-        return Ok(configuration);
-    };
-    for (name, definition) in &definitions {
-        let schema = definition.get("Schema").unwrap_or(definition);
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+    read(&value, loader.limits.crd_properties_max, &loader.budget).map_err(at(Place::file(path)))
+}
+
+fn read(value: &Value, properties_max: usize, budget: &Budget) -> Result<Configuration, Fault> {
+    let none = Map::new();
+    let definitions = map_or_nothing(value)?.unwrap_or(&none);
+    let mut found = Configuration::default();
+    let mut left = properties_max;
+    for definition in definitions.values() {
+        for property in properties_of(definition)?.into_iter().flat_map(Map::values) {
+            map_or_nothing(property)?;
+        }
+    }
+    for (name, definition) in definitions {
+        let Some(properties) = properties_of(definition)? else {
             continue;
         };
-        if !properties.contains_key("kind")
-            || !properties.contains_key("metadata")
-            || !properties.contains_key("apiVersion")
+        if !["kind", "metadata", "apiVersion"]
+            .iter()
+            .all(|field| properties.contains_key(*field))
         {
             continue;
         }
-        let kind = name.rsplit('.').next().unwrap_or(name);
         let mut reader = Reader {
-            definitions: &definitions,
-            kind,
-            found: &mut configuration,
+            definitions,
+            kind: name.rsplit('.').next().unwrap_or(name),
+            left: &mut left,
+            limit: properties_max,
+            budget,
+            within: vec![name],
+            found: &mut found,
         };
-        reader.properties(properties, &mut Vec::new());
+        reader.properties(properties, &mut Vec::new())?;
     }
-    Ok(configuration)
+    Ok(found)
 }
 
-struct Reader<'d> {
+/// A map; `None` for null.
+fn map_or_nothing(value: &Value) -> Result<Option<&Map<String, Value>>, Fault> {
+    match value {
+        Value::Object(map) => Ok(Some(map)),
+        Value::Null => Ok(None),
+        other => Err(Fault::Definitions {
+            found: crate::error::node_kind(other),
+        }),
+    }
+}
+
+/// `Schema.properties` of a definition.
+fn properties_of(definition: &Value) -> Result<Option<&Map<String, Value>>, Fault> {
+    let fields = map_or_nothing(definition)?.into_iter().flatten();
+    // the one name that upstream reads in any case
+    let mut schemas = fields.filter(|(field, _)| field.eq_ignore_ascii_case("schema"));
+    let Some((_, schema)) = schemas.next() else {
+        return Ok(None);
+    };
+    match map_or_nothing(schema)?.and_then(|schema| schema.get("properties")) {
+        Some(properties) => map_or_nothing(properties),
+        None => Ok(None),
+    }
+}
+
+struct Reader<'d, 'r> {
     definitions: &'d Map<String, Value>,
     kind: &'d str,
-    found: &'d mut Configuration,
+    /// How many properties may still be looked at.
+    left: &'r mut usize,
+    limit: usize,
+    budget: &'r Budget,
+    /// The definitions on the way here.
+    within: Vec<&'d str>,
+    found: &'r mut Configuration,
 }
 
-impl Reader<'_> {
-    fn properties(&mut self, properties: &Map<String, Value>, path: &mut Vec<String>) {
-        if path.len() > DEPTH_MAX {
-            return;
-        }
+impl<'d> Reader<'d, '_> {
+    fn properties(
+        &mut self,
+        properties: &'d Map<String, Value>,
+        path: &mut Vec<&'d str>,
+    ) -> Result<(), Fault> {
         for (name, property) in properties {
-            path.push(name.clone());
-            self.property(property, path);
-            let reference = property
-                .get("$ref")
-                .or_else(|| property.get("items").and_then(|items| items.get("$ref")))
-                .and_then(Value::as_str);
-            let inner = match reference {
-                Some(reference) => {
-                    let name = reference.strip_prefix("#/definitions/").unwrap_or(reference);
-                    self.definitions
-                        .get(name)
-                        .map(|definition| definition.get("Schema").unwrap_or(definition))
+            *self.left = self.left.checked_sub(1).ok_or(Fault::Properties(self.limit))?;
+            path.push(name);
+            if let Some(property) = map_or_nothing(property)? {
+                self.property(property, path)?;
+                if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
+                    self.definition(reference, path)?;
                 }
-                None => Some(property),
-            };
-            if let Some(inner) = inner
-                .and_then(|inner| inner.get("properties"))
-                .and_then(Value::as_object)
-            {
-                let inner = inner.clone();
-                self.properties(&inner, path);
             }
             path.pop();
         }
+        Ok(())
     }
 
-    fn property(&mut self, property: &Value, path: &[String]) {
-        let spec = |path: &[String], create: bool| FieldSpecField {
-            kind: self.kind.to_owned(),
-            path: path.join("/"),
-            create,
-            ..FieldSpecField::default()
+    /// What a property refers to, unless that is where it stands.
+    fn definition(&mut self, name: &'d str, path: &mut Vec<&'d str>) -> Result<(), Fault> {
+        if self.within.contains(&name) {
+            return Ok(());
+        }
+        if self.within.len() >= DEPTH_MAX {
+            return Err(Fault::DefinitionDepth(DEPTH_MAX));
+        }
+        let Some(definition) = self.definitions.get(name) else {
+            return Ok(());
         };
-        if property.get(ANNOTATION).is_some() {
-            self.found.common_annotations.push(spec(path, false));
+        if let Some(properties) = properties_of(definition)? {
+            self.within.push(name);
+            self.properties(properties, path)?;
+            self.within.pop();
         }
-        if property.get(LABEL_SELECTOR).is_some() {
-            self.found.common_labels.push(spec(path, false));
-        }
-        if property.get(IDENTITY).is_some() {
-            self.found.name_prefix.push(spec(path, false));
-        }
+        Ok(())
+    }
+
+    fn property(&mut self, property: &Map<String, Value>, path: &[&str]) -> Result<(), Exhausted> {
         let text = |field: &str| property.get(field).and_then(Value::as_str);
+        for (extension, list) in [
+            (ANNOTATION, &mut self.found.common_annotations),
+            (LABEL_SELECTOR, &mut self.found.common_labels),
+            (IDENTITY, &mut self.found.name_prefix),
+        ] {
+            if text(extension).is_some() {
+                list.push(field(self.kind, path.join("/"), self.budget)?);
+            }
+        }
         if let (Some(version), Some(kind)) = (text(VERSION), text(KIND)) {
-            let mut path = path.to_vec();
-            path.push(text(NAME_KEY).unwrap_or("name").to_owned());
-            let field = spec(&path, false);
+            let path = format!("{}/{}", path.join("/"), text(NAME_KEY).unwrap_or("name"));
+            self.budget.make(version.len() + kind.len())?;
             self.found.name_reference.push(ReferenceField {
                 group: String::new(),
                 version: version.to_owned(),
                 kind: kind.to_owned(),
-                field_specs: vec![field],
+                field_specs: vec![field(self.kind, path, self.budget)?],
             });
         }
+        Ok(())
     }
+}
+
+fn field(kind: &str, path: String, budget: &Budget) -> Result<FieldSpecField, Exhausted> {
+    budget.make(kind.len() + path.len())?;
+    Ok(FieldSpecField {
+        kind: kind.to_owned(),
+        path,
+        create: false,
+        ..FieldSpecField::default()
+    })
 }

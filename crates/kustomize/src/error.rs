@@ -130,6 +130,16 @@ pub enum Fault {
     Depth(usize),
     #[error("the build holds more than {0} objects")]
     Objects(usize),
+    #[error(
+        "more than {0} kustomizations are entered: bases that list bases more than once double each time"
+    )]
+    Kustomizations(usize),
+    #[error("more than {0} properties are reached by definitions that refer to one another")]
+    Properties(usize),
+    #[error("definitions refer to one another deeper than {0} levels")]
+    DefinitionDepth(usize),
+    #[error("{0}")]
+    Exhausted(Exhausted),
 
     // finding and reading
     #[error(
@@ -222,6 +232,8 @@ pub enum Fault {
     )]
     SortOptions { order: String },
 
+    #[error("unable to parse open API definition: expected MappingNode but got {found}")]
+    Definitions { found: &'static str },
     #[error("the specified OpenAPI version is not built in: {version}; v1.21.2 is")]
     OpenApiVersion { version: String },
     #[error("builtin version and custom schema provided, cannot use both")]
@@ -466,6 +478,32 @@ pub enum FieldProblem {
     Reference,
     #[error("invalid value type expect a string")]
     NotText,
+    #[error("{0}")]
+    Exhausted(Exhausted),
+}
+
+/// What a build may make no more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each text says it")]
+pub enum Exhausted {
+    #[error("the build makes more than {0} bytes")]
+    Made(usize),
+    #[error("the regular expressions of the build take more than {0} bytes")]
+    Patterns(usize),
+    #[error("values are nested deeper than {0} levels")]
+    Nesting(usize),
+}
+
+impl From<Exhausted> for Fault {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::Exhausted(exhausted)
+    }
+}
+
+impl From<Exhausted> for FieldProblem {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::Exhausted(exhausted)
+    }
 }
 
 /// What upstream's messages call a value's node.

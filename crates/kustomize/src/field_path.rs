@@ -1,6 +1,8 @@
 //! Paths into one object, as replacements and variables write them:
 //! `spec.template.spec.containers.[name=web].image`, `a.0.b`, `a.*.b`, `data.[a.b/c]`.
 
+use crate::budget::Budget;
+use crate::error::Exhausted;
 use serde_json::{Map, Value};
 
 /// What a field that is made on the way to be set holds.
@@ -33,7 +35,24 @@ impl Made {
 
 /// Why a path leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Astray(pub(crate) String);
+pub(crate) enum Astray {
+    Wrong(String),
+    Exhausted(Exhausted),
+}
+
+impl From<Exhausted> for Astray {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::Exhausted(exhausted)
+    }
+}
+
+/// What is done at a path's end, and what doing it may take.
+pub(crate) struct Visitor<'v> {
+    /// What a field that is made on the way holds; without it none is made.
+    pub(crate) makes: Option<Made>,
+    pub(crate) budget: &'v Budget,
+    pub(crate) set: &'v mut dyn FnMut(&mut Value) -> Result<(), Astray>,
+}
 
 /// Splits at dots. `\.` is a dot; what stands in brackets stays together.
 pub(crate) fn split(path: &str) -> Vec<String> {
@@ -120,23 +139,18 @@ pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
 }
 
 /// Calls `set` for every value a path leads to, and tells how many there are.
-pub(crate) fn visit(
-    value: &mut Value,
-    path: &[String],
-    makes: Option<Made>,
-    set: &mut dyn FnMut(&mut Value) -> Result<(), String>,
-) -> Result<usize, Astray> {
+pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_>) -> Result<usize, Astray> {
     let Some((segment, rest)) = path.split_first() else {
-        return set(value).map(|()| 1).map_err(Astray);
+        return (visitor.set)(value).map(|()| 1);
     };
     if value.is_null() {
         return Ok(0);
     }
     if let Some(at) = index_of(segment) {
-        return visit_index(value, at, rest, makes, set);
+        return visit_index(value, at, rest, visitor);
     }
     if let Some((name, wanted)) = index_by(segment) {
-        return visit_named(value, name, wanted, rest, makes, set);
+        return visit_named(value, name, wanted, rest, visitor);
     }
     if segment == "*" {
         let Value::Array(items) = value else {
@@ -144,25 +158,25 @@ pub(crate) fn visit(
         };
         return items
             .iter_mut()
-            .try_fold(0, |count, item| Ok(count + visit(item, rest, makes, set)?));
+            .try_fold(0, |count, item| Ok(count + visit(item, rest, visitor)?));
     }
     let Value::Object(map) = value else {
         return Err(wrong_kind("MappingNode", value));
     };
     if !map.contains_key(segment) {
-        let Some(makes) = makes else {
+        let Some(makes) = visitor.makes else {
             return Ok(0);
         };
         map.insert(segment.clone(), part(rest, makes).value());
     }
     match map.get_mut(segment) {
-        Some(field) => visit(field, rest, makes, set),
+        Some(field) => visit(field, rest, visitor),
         None => Ok(0),
     }
 }
 
 fn wrong_kind(expected: &str, found: &Value) -> Astray {
-    Astray(format!(
+    Astray::Wrong(format!(
         "wrong node kind: expected {expected} but got {}",
         crate::error::node_kind(found)
     ))
@@ -181,21 +195,20 @@ fn visit_index(
     value: &mut Value,
     at: usize,
     rest: &[String],
-    makes: Option<Made>,
-    set: &mut dyn FnMut(&mut Value) -> Result<(), String>,
+    visitor: &mut Visitor<'_>,
 ) -> Result<usize, Astray> {
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
-    if let Some(makes) = makes
+    if let Some(makes) = visitor.makes
         && items.len() == at
     {
         items.push(part(rest, makes).value());
     }
     let count = items.len();
     match items.get_mut(at) {
-        Some(item) => visit(item, rest, makes, set),
-        None => Err(Astray(format!(
+        Some(item) => visit(item, rest, visitor),
+        None => Err(Astray::Wrong(format!(
             "index {at} specified but only {count} elements found"
         ))),
     }
@@ -206,13 +219,13 @@ fn visit_named(
     name: &str,
     wanted: &str,
     rest: &[String],
-    makes: Option<Made>,
-    set: &mut dyn FnMut(&mut Value) -> Result<(), String>,
+    visitor: &mut Visitor<'_>,
 ) -> Result<usize, Astray> {
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
-    let pattern = regex::Regex::new(wanted).map_err(|error| Astray(error.to_string()))?;
+    let pattern = visitor.budget.pattern(wanted)?;
+    let pattern = pattern.map_err(|error| Astray::Wrong(error.to_string()))?;
     let mut count = 0;
     for item in items.iter_mut() {
         let text = if name.is_empty() {
@@ -225,15 +238,15 @@ fn visit_named(
             .is_some_and(|text| pattern.is_match(&text));
         if fits {
             count += if name.is_empty() {
-                visit(item, &[], makes, set)?
+                visit(item, &[], visitor)?
             } else {
-                visit(item, rest, makes, set)?
+                visit(item, rest, visitor)?
             };
         }
     }
-    let Some(makes) = makes.filter(|_| count == 0) else {
+    if visitor.makes.is_none() || count > 0 {
         return Ok(count);
-    };
+    }
     let mut item = if name.is_empty() {
         Value::from(wanted)
     } else {
@@ -241,12 +254,7 @@ fn visit_named(
         map.insert(name.to_owned(), wanted.into());
         Value::Object(map)
     };
-    let made = visit(
-        &mut item,
-        if name.is_empty() { &[] } else { rest },
-        Some(makes),
-        set,
-    )?;
+    let made = visit(&mut item, if name.is_empty() { &[] } else { rest }, visitor)?;
     items.push(item);
     Ok(made)
 }
@@ -271,10 +279,18 @@ mod tests {
     #[test]
     fn a_path_reaches_and_makes_fields() {
         let check = |path: &str, makes: Option<Made>, mut value: Value, count: usize, expected: Value| {
-            let found = visit(&mut value, &split(path), makes, &mut |field| {
-                *field = "X".into();
-                Ok(())
-            });
+            let found = visit(
+                &mut value,
+                &split(path),
+                &mut Visitor {
+                    makes,
+                    budget: &Budget::default(),
+                    set: &mut |field| {
+                        *field = "X".into();
+                        Ok(())
+                    },
+                },
+            );
             assert_eq!((found, value), (Ok(count), expected), "{path}");
         };
         check(

@@ -26,6 +26,7 @@
 //! plugins that are programs.
 
 mod bases;
+mod budget;
 mod charts;
 mod collection;
 mod crds;
@@ -59,7 +60,7 @@ mod tree;
 mod variables;
 
 pub use charts::{Chart, ChartError, Charts, ValuesMerge};
-pub use error::{BuildError, Fault, FieldProblem, Place};
+pub use error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 pub use files::file_names;
 pub use inputs::{Inputs, RemoteInput};
 pub use kustomization::Deprecation;
@@ -150,9 +151,18 @@ pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<
                 line: resource.origin.line,
                 column: 0,
             };
-            substitute::apply(resource, &variables, substitution.strict).map_err(at(place))?;
+            substitute::apply(resource, &variables, substitution.strict, &loader.budget)
+                .map_err(at(place))?;
         }
     }
+    let texts = [&spec.common_metadata.labels, &spec.common_metadata.annotations];
+    let texts = texts
+        .into_iter()
+        .flatten()
+        .map(|(key, text)| key.len() + text.len());
+    let bytes = texts.sum::<usize>().saturating_mul(resources.len());
+    let made = loader.budget.make(bytes).map_err(Fault::from);
+    made.map_err(at(Place::file(&kustomization.path)))?;
     for resource in &mut resources {
         flux::common_metadata(resource, &spec.common_metadata);
     }

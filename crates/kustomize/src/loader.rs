@@ -4,6 +4,7 @@
 //! reference: a build sees one commit of it.
 
 use crate::Loaders;
+use crate::budget::Budget;
 use crate::charts::Charts;
 use crate::error::{BuildError, Fault, Place};
 use crate::inputs::{Inputs, RemoteInput};
@@ -27,6 +28,10 @@ pub(crate) struct Loader<'t> {
     pub(crate) charts: Option<&'t dyn Charts>,
     fetched: Vec<Fetched>,
     pub(crate) limits: Limits,
+    /// What the build may still make.
+    pub(crate) budget: Budget,
+    /// How often a kustomization was entered.
+    pub(crate) entered: usize,
     restriction: LoadRestriction,
     /// Whether the tree is a whole file system, where absolute paths mean something.
     pub(crate) whole: bool,
@@ -59,6 +64,8 @@ impl<'t> Loader<'t> {
             remotes: None,
             charts: None,
             fetched: Vec::new(),
+            budget: Budget::new(&limits),
+            entered: 0,
             limits,
             restriction,
             whole: false,
@@ -304,6 +311,7 @@ impl<'t> Loader<'t> {
         if self.bytes > self.limits.bytes_max {
             return Err(Fault::Bytes(self.limits.bytes_max));
         }
+        self.budget.make(length)?;
         Ok(())
     }
 

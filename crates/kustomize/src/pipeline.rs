@@ -5,6 +5,7 @@
 //! references, variables, the order, and what is told about origins.
 
 use crate::bases::Visited;
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
@@ -41,9 +42,9 @@ pub(crate) struct Accumulated {
 }
 
 impl Accumulated {
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn empty(budget: &Budget) -> Self {
         Self {
-            resources: Collection::default(),
+            resources: Collection::within(budget),
             tables: Tables::none(),
             variables: Variables::default(),
         }
@@ -97,7 +98,7 @@ pub(crate) fn run(
         visited: vec![Visited::root(kustomization)],
     };
     build.choose_schema(kustomization)?;
-    let mut accumulated = Accumulated::empty();
+    let mut accumulated = Accumulated::empty(&build.loader.budget);
     build.kustomize(kustomization, &mut accumulated)?;
     let schema = build.schema.get();
     let Accumulated {
@@ -270,7 +271,7 @@ impl Build<'_, '_> {
                 .loader
                 .read_text(&kustomization.root, entry)
                 .map_err(at(place.clone()))?;
-            let configuration = crate::crds::configuration(&text, &path)?;
+            let configuration = crate::crds::configuration(&text, &path, self.loader)?;
             Arc::make_mut(&mut so_far.tables)
                 .extend(&configuration)
                 .map_err(at(place))?;

@@ -1,5 +1,6 @@
 //! Which objects a patch or replacement is for.
 
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::kustomization::Selector;
 use crate::resource::Resource;
@@ -20,13 +21,13 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    pub(crate) fn new(selector: &Selector) -> Result<Self, Fault> {
+    pub(crate) fn new(selector: &Selector, budget: &Budget) -> Result<Self, Fault> {
         Ok(Self {
-            group: Pattern::anchored(&selector.group)?,
-            version: Pattern::anchored(&selector.version)?,
-            kind: Pattern::anchored(&selector.kind)?,
-            name: Pattern::anchored(&selector.name)?,
-            namespace: Pattern::anchored(&selector.namespace)?,
+            group: Pattern::anchored(&selector.group, budget)?,
+            version: Pattern::anchored(&selector.version, budget)?,
+            kind: Pattern::anchored(&selector.kind, budget)?,
+            name: Pattern::anchored(&selector.name, budget)?,
+            namespace: Pattern::anchored(&selector.namespace, budget)?,
             labels: requirements(&selector.label_selector)?,
             annotations: requirements(&selector.annotation_selector)?,
         })
@@ -92,7 +93,7 @@ enum Pattern {
 }
 
 impl Pattern {
-    fn anchored(pattern: &str) -> Result<Self, Fault> {
+    fn anchored(pattern: &str, budget: &Budget) -> Result<Self, Fault> {
         if pattern.is_empty() {
             return Ok(Self::Any);
         }
@@ -102,7 +103,7 @@ impl Pattern {
         {
             return Ok(Self::Text(pattern.to_owned()));
         }
-        match Regex::new(&format!("^(?:{pattern})$")) {
+        match budget.pattern(&format!("^(?:{pattern})$"))? {
             Ok(regex) => Ok(Self::Expression(regex)),
             Err(problem) => Err(Fault::Pattern {
                 pattern: pattern.to_owned(),
@@ -298,11 +299,13 @@ mod tests {
             ("web.1", "web-1", true),
         ] {
             assert_eq!(
-                Pattern::anchored(pattern).unwrap().matches(name),
+                Pattern::anchored(pattern, &Budget::default())
+                    .unwrap()
+                    .matches(name),
                 expected,
                 "{pattern}"
             );
         }
-        assert!(Pattern::anchored("(").is_err());
+        assert!(Pattern::anchored("(", &Budget::default()).is_err());
     }
 }

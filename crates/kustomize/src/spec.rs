@@ -132,10 +132,20 @@ pub struct Limits {
     pub depth_max: usize,
     /// The most objects at any moment of the build.
     pub objects_max: usize,
+    /// The most kustomizations entered, each time one is: two bases with two bases each, and so on, double.
+    pub kustomizations_max: usize,
+    /// The most bytes a build makes: read, counted every time, and copied by prefixes, labels, images, patches,
+    /// replacements, variables and the like.
+    pub made_bytes_max: usize,
+    /// The most bytes that the regular expressions of selectors, images and replacements take, compiled.
+    pub pattern_bytes_max: usize,
+    /// The most properties looked at in one file of `crds`, each time one is reached.
+    pub crd_properties_max: usize,
 }
 
 impl Default for Limits {
-    /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects.
+    /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects, 20,000 kustomizations, 1 GiB made,
+    /// 128 MiB of expressions, 200,000 properties.
     fn default() -> Self {
         Self {
             files_max: 20_000,
@@ -143,6 +153,10 @@ impl Default for Limits {
             file_bytes_max: 16 << 20,
             depth_max: 64,
             objects_max: 50_000,
+            kustomizations_max: 20_000,
+            made_bytes_max: 1 << 30,
+            pattern_bytes_max: 128 << 20,
+            crd_properties_max: 200_000,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `vars`: values of fields, put in place of `$(NAME)` in others. Deprecated upstream, done all the same.
 
+use crate::budget::Budget;
 use crate::collection::Collection;
-use crate::error::{BuildError, Fault, FieldProblem, Place};
+use crate::error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 use crate::field_path;
 use crate::field_spec::{Creates, FieldSpec, Selection};
 use crate::kustomization::Variable;
@@ -129,10 +130,13 @@ pub(crate) fn resolve(
         values.insert(variable.name.as_str(), value);
     }
     let selection = Selection::new(specs);
+    let budget = resources.budget();
     for resource in resources.items_mut() {
         for spec in selection.of(resource) {
             let visited = resource.in_step(|resource| {
-                spec.visit_any(resource, Creates::Nothing, &mut |value| expand(value, &values))
+                spec.visit_any(resource, Creates::Nothing, &mut |value| {
+                    expand(value, &values, &budget)
+                })
             });
             visited.map_err(at(resource.place()))?;
         }
@@ -170,21 +174,21 @@ fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fau
 }
 
 /// Expands a text, or the texts of a list or map.
-fn expand(value: &mut Value, values: &BTreeMap<&str, Value>) -> Result<(), FieldProblem> {
+fn expand(value: &mut Value, values: &BTreeMap<&str, Value>, budget: &Budget) -> Result<(), FieldProblem> {
     match value {
-        Value::String(text) => *value = expanded(text, values),
+        Value::String(text) => *value = expanded(text, values, budget)?,
         Value::Array(items) => {
             for item in items {
                 let Value::String(text) = item else {
                     return Err(FieldProblem::NotText);
                 };
-                *item = expanded(text, values);
+                *item = expanded(text, values, budget)?;
             }
         }
         Value::Object(map) => {
             for value in map.values_mut() {
                 if let Value::String(text) = value {
-                    *value = expanded(text, values);
+                    *value = expanded(text, values, budget)?;
                 }
             }
         }
@@ -194,7 +198,7 @@ fn expand(value: &mut Value, values: &BTreeMap<&str, Value>) -> Result<(), Field
 }
 
 /// `$(NAME)` becomes the value; a text that is nothing else takes the value's type. `$$` is a dollar.
-fn expanded(text: &str, values: &BTreeMap<&str, Value>) -> Value {
+fn expanded(text: &str, values: &BTreeMap<&str, Value>, budget: &Budget) -> Result<Value, Exhausted> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -210,9 +214,12 @@ fn expanded(text: &str, values: &BTreeMap<&str, Value>) -> Value {
             match values.get(name) {
                 Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
                     if text.len() == name.len() + 3 {
-                        return value.clone();
+                        budget.copy(value, 0)?;
+                        return Ok(value.clone());
                     }
-                    out.push_str(&crate::resource::scalar_text(value).unwrap_or_default());
+                    let value = crate::resource::scalar_text(value).unwrap_or_default();
+                    budget.make(value.len())?;
+                    out.push_str(&value);
                 }
                 _ => {
                     out.push_str("$(");
@@ -227,7 +234,7 @@ fn expanded(text: &str, values: &BTreeMap<&str, Value>) -> Value {
         }
     }
     out.push_str(rest);
-    out.into()
+    Ok(out.into())
 }
 
 #[cfg(test)]
@@ -250,7 +257,11 @@ mod tests {
             ("cost $", Value::from("cost $")),
             ("$(A", Value::from("$(A")),
         ] {
-            assert_eq!(expanded(text, &values), expected, "{text}");
+            assert_eq!(
+                expanded(text, &values, &Budget::default()),
+                Ok(expected),
+                "{text}"
+            );
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod merge;
 
+use crate::budget::{Budget, measure, measure_map};
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::kustomization::{Patch, Selector};
@@ -70,7 +71,7 @@ pub(crate) fn prepare(
     let target = patch
         .target
         .as_ref()
-        .map(Matcher::new)
+        .map(|target| Matcher::new(target, &loader.budget))
         .transpose()
         .map_err(at(place.clone()))?;
     Ok(Prepared {
@@ -230,7 +231,7 @@ pub(crate) fn apply_json_entry(
     if patch.is_empty() {
         return Err(at(place.clone())(Fault::EmptyPatch { source_text: source }));
     }
-    let target = Matcher::new(&selector).map_err(at(place.clone()))?;
+    let target = Matcher::new(&selector, &loader.budget).map_err(at(place.clone()))?;
     json_by_selector(resources, &patch.patch, &target, false, schema).map_err(at(place.clone()))
 }
 
@@ -314,6 +315,7 @@ fn strategic(
     patch: &Resource,
     schema: &Schema,
 ) -> Result<bool, Fault> {
+    resources.budget().make(measure_map(&patch.object.0).0)?;
     resources.change(at, schema, |resource| {
         if patch.may_rename || patch.may_retype {
             resource.remember(schema);
@@ -357,6 +359,7 @@ fn json_by_selector(
     remembers: bool,
     schema: &Schema,
 ) -> Result<(), Fault> {
+    let budget = resources.budget();
     for at in resources.candidates(target) {
         if !target.matches(resources.at(at), schema) {
             continue;
@@ -365,13 +368,13 @@ fn json_by_selector(
             if remembers {
                 resource.remember(schema);
             }
-            json_to(resource, patch)
+            json_to(resource, patch, &budget)
         })?;
     }
     Ok(())
 }
 
-fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
+fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Result<(), Fault> {
     let id = resource.id().to_string();
     // upstream keeps the history in annotations, so that a renamed object always has some
     let lends = !resource.history.is_empty() && resource.texts("annotations").is_none();
@@ -382,8 +385,13 @@ fn json_to(resource: &mut Resource, patch: &json::Patch) -> Result<(), Fault> {
     resource.sharing.forget();
     resource.spelling.pass_through_json(&mut resource.object.0);
     let document = Value::Object(std::mem::take(&mut resource.object.0));
+    let (before, _) = measure(&document);
     match patch.apply(document) {
-        Ok(Value::Object(map)) => resource.object.0 = map,
+        Ok(Value::Object(map)) => {
+            let (after, _) = measure_map(&map);
+            budget.make(after.saturating_sub(before))?;
+            resource.object.0 = map;
+        }
         Ok(_) => return Err(Fault::JsonResult { id }),
         Err(problem) => return Err(Fault::JsonApply { id, problem }),
     }

@@ -150,7 +150,7 @@ fn load(
     field: &str,
     entries: &[String],
 ) -> Result<Vec<Resource>, BuildError> {
-    let mut found = Accumulated::empty();
+    let mut found = Accumulated::empty(&build.loader.budget);
     let mut paths = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let place = kustomization.item(field, index);

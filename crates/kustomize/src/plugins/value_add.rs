@@ -45,6 +45,7 @@ pub(super) fn apply(
         return Err(at(place)(Fault::ValueAdd("must specify at least one target")));
     }
     let schema = build.schema.get();
+    let budget = resources.budget();
     for target in &targets {
         if target.field_path.is_empty() {
             return Err(at(place)(Fault::ValueAdd("fieldPath cannot be empty")));
@@ -52,7 +53,10 @@ pub(super) fn apply(
         let Ok(position) = usize::try_from(target.file_path_position) else {
             return Err(at(place)(Fault::ValueAdd("filePathPosition cannot be negative")));
         };
-        let matcher = target.selector.as_ref().map(Matcher::new).transpose();
+        let matcher = target.selector.as_ref();
+        let matcher = matcher
+            .map(|selector| Matcher::new(selector, &budget))
+            .transpose();
         let matcher = matcher.map_err(at(place.clone()))?;
         let spec = FieldSpec::new("", "", "", &target.field_path, true);
         for resource in resources.items_mut() {
@@ -67,6 +71,7 @@ pub(super) fn apply(
             }
             let added = spec.visit_any(resource, Creates::Scalar, &mut |field| {
                 let before = scalar_text(field).unwrap_or_default();
+                budget.make(before.len() + value.len())?;
                 set_scalar(field, added(&before, value, position).into())
             });
             added.map_err(at(place.clone()))?;

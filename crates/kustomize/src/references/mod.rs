@@ -7,6 +7,7 @@
 
 mod crowd;
 
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, FieldProblem};
 use crate::field_spec::{Creates, FieldSpec, Reference};
@@ -28,6 +29,7 @@ pub(crate) fn fix(
 ) -> Result<(), BuildError> {
     let renamed = Renamed::new(resources.items(), schema);
     let by_kind = by_referrer(references);
+    let budget = resources.budget();
     for resource in resources.contents_mut() {
         let referrer = Referrer::new(resource, schema).map_err(at(resource.place()))?;
         let (group, version) = split_api_version(&referrer.api_version);
@@ -41,6 +43,7 @@ pub(crate) fn fix(
                     referrer: &referrer,
                     target,
                     spec,
+                    budget: &budget,
                 };
                 fixer.fix(resource).map_err(at(resource.place()))?;
             }
@@ -277,6 +280,7 @@ struct Fixer<'a> {
     referrer: &'a Referrer,
     target: &'a Reference,
     spec: &'a FieldSpec,
+    budget: &'a Budget,
 }
 
 /// What is wrong with a reference.
@@ -323,6 +327,7 @@ impl Fixer<'_> {
         if let Some(referral) = self.select(&name, None, false)?
             && referral.name != name
         {
+            self.make(referral)?;
             *value = referral.name.clone().into();
         }
         Ok(())
@@ -340,11 +345,19 @@ impl Fixer<'_> {
         if referral.name == name && referral.namespace.is_empty() {
             return Ok(());
         }
+        self.make(referral)?;
         map.insert("name".to_owned(), referral.name.clone().into());
         if !referral.namespace.is_empty() {
             map.insert("namespace".to_owned(), referral.namespace.clone().into());
         }
         Ok(())
+    }
+
+    fn make(&self, referral: &Candidate) -> Result<(), Problem> {
+        let bytes = referral.name.len() + referral.namespace.len();
+        self.budget
+            .make(bytes)
+            .map_err(|exhausted| Problem::Field(exhausted.into()))
     }
 
     /// The one candidate a name means, if there is one.

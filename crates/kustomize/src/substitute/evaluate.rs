@@ -3,11 +3,13 @@
 use super::SubstituteError;
 use super::parse::Node;
 use super::pattern::Pattern;
+use crate::budget::Budget;
 use std::collections::BTreeMap;
 
 pub(super) struct Evaluator<'v> {
     pub(super) variables: &'v BTreeMap<&'v str, String>,
     pub(super) strict: bool,
+    pub(super) budget: &'v Budget,
 }
 
 impl Evaluator<'_> {
@@ -39,9 +41,25 @@ impl Evaluator<'_> {
                 if value.is_none() && self.strict && !has_default {
                     return Err(SubstituteError::NotSet(name.clone()));
                 }
+                let bytes = bound(operator, value.map_or("", String::as_str), &arguments);
+                self.budget.make(bytes).map_err(SubstituteError::Exhausted)?;
                 Ok(apply(operator, value.map_or("", String::as_str), &arguments))
             }
         }
+    }
+}
+
+/// What it comes to is no longer than this.
+fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
+    let all = arguments
+        .iter()
+        .fold(value.len(), |sum, argument| sum.saturating_add(argument.len()));
+    match (operator, arguments) {
+        ("//", [old, rest @ ..]) => {
+            let times = value.matches(old.as_str()).count();
+            all.saturating_add(times.saturating_mul(with(rest).len()))
+        }
+        _ => all,
     }
 }
 

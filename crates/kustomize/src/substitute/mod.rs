@@ -13,7 +13,8 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-use crate::error::Fault;
+use crate::budget::Budget;
+use crate::error::{Exhausted, Fault};
 use crate::resource::Resource;
 use crate::spec::Substitution;
 use equate_manifest::yaml::{self, Duplicates, Options};
@@ -48,6 +49,9 @@ pub enum SubstituteError {
     /// Substitutions inside substitutions beyond reason.
     #[error("substitutions nested deeper than {0} levels")]
     Depth(usize),
+    /// What is put in comes to more than a build may make.
+    #[error("{0}")]
+    Exhausted(Exhausted),
 }
 
 /// The variables' values, newlines taken out, names checked.
@@ -78,6 +82,7 @@ pub(crate) fn apply(
     resource: &mut Resource,
     variables: &BTreeMap<&str, String>,
     strict: bool,
+    budget: &Budget,
 ) -> Result<(), Fault> {
     let opts_out = ["labels", "annotations"].iter().any(|field| {
         let texts = resource.texts(field);
@@ -90,8 +95,8 @@ pub(crate) fn apply(
     }
     let id = || resource.id().to_string();
     let text = yaml::to_string(&Value::Object(resource.object.0.clone()));
-    let substituted =
-        text_in(&text, variables, strict).map_err(|problem| Fault::Substitution { id: id(), problem })?;
+    let substituted = text_within(&text, variables, strict, budget)
+        .map_err(|problem| Fault::Substitution { id: id(), problem })?;
     if substituted == text {
         return Ok(());
     }
@@ -145,7 +150,20 @@ pub fn text_in(
     variables: &BTreeMap<&str, String>,
     strict: bool,
 ) -> Result<String, SubstituteError> {
+    text_within(text, variables, strict, &Budget::default())
+}
+
+fn text_within(
+    text: &str,
+    variables: &BTreeMap<&str, String>,
+    strict: bool,
+    budget: &Budget,
+) -> Result<String, SubstituteError> {
     let nodes = parse::parse(text)?;
-    let evaluator = evaluate::Evaluator { variables, strict };
+    let evaluator = evaluate::Evaluator {
+        variables,
+        strict,
+        budget,
+    };
     evaluator.all(&nodes)
 }

@@ -13,6 +13,14 @@ pub(crate) enum Affix<'a> {
     Suffix(&'a str),
 }
 
+impl Affix<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Prefix(text) | Self::Suffix(text) => text,
+        }
+    }
+}
+
 const NAME: &str = "metadata/name";
 
 /// Puts it there, in every resource but those whose name means something.
@@ -22,6 +30,7 @@ pub(crate) fn apply(
     specs: &[FieldSpec],
     schema: &Schema,
 ) -> Result<(), Fault> {
+    let budget = resources.budget();
     for resource in resources.items_mut() {
         if keeps_its_name(resource) {
             continue;
@@ -32,10 +41,13 @@ pub(crate) fn apply(
                 continue;
             }
             if spec.path == NAME {
+                // what it was called is kept beside what it is called
+                budget.make(affix.text().len() + resource.name().len())?;
                 note(resource, affix, schema);
             }
             spec.visit(resource, Creates::Scalar, &mut |value| {
                 let name = scalar_text(value).unwrap_or_default();
+                budget.make(affix.text().len() + name.len())?;
                 let name = match affix {
                     Affix::Prefix(prefix) => format!("{prefix}{name}"),
                     Affix::Suffix(suffix) => format!("{name}{suffix}"),

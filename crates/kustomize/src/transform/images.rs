@@ -1,7 +1,8 @@
 //! `images`: names, tags and digests of container images.
 
+use crate::budget::Budget;
 use crate::collection::Collection;
-use crate::error::{Fault, FieldProblem, node_kind};
+use crate::error::{Exhausted, Fault, FieldProblem, node_kind};
 use crate::field_spec::{Creates, FieldSpec, Selection};
 use crate::kustomization::Image;
 use crate::resource::{Resource, scalar_text};
@@ -27,7 +28,7 @@ enum Name<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub(crate) fn new(image: &'a Image) -> Self {
+    pub(crate) fn new(image: &'a Image, budget: &Budget) -> Result<Self, Exhausted> {
         let plain = image
             .name
             .bytes()
@@ -35,9 +36,9 @@ impl<'a> Change<'a> {
         let name = if plain {
             Name::Plain(&image.name)
         } else {
-            expression(&image.name).map_or(Name::Nothing, Name::Expression)
+            expression(&image.name, budget)?.map_or(Name::Nothing, Name::Expression)
         };
-        Self { image, name }
+        Ok(Self { image, name })
     }
 
     fn means(&self, image: &str) -> bool {
@@ -78,16 +79,17 @@ impl<'a> Change<'a> {
         Some(changed)
     }
 
-    fn set(&self, value: &mut Value) -> Result<(), FieldProblem> {
+    fn set(&self, value: &mut Value, budget: &Budget) -> Result<(), FieldProblem> {
         if let Some(changed) = self.changed(&text_of(value)?) {
+            budget.make(changed.len())?;
             *value = changed.into();
         }
         Ok(())
     }
 }
 
-fn expression(name: &str) -> Result<Regex, regex::Error> {
-    Regex::new(&format!(
+fn expression(name: &str, budget: &Budget) -> Result<Result<Regex, regex::Error>, Exhausted> {
+    budget.pattern(&format!(
         "^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@[a-zA-Z0-9]+([.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{{}}-]*)?$"
     ))
 }
@@ -141,8 +143,9 @@ struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn new(images: &'a [Image]) -> Self {
-        let list: Vec<Change<'a>> = images.iter().map(Change::new).collect();
+    fn new(images: &'a [Image], budget: &Budget) -> Result<Self, Exhausted> {
+        let list = images.iter().map(|image| Change::new(image, budget));
+        let list = list.collect::<Result<Vec<_>, _>>()?;
         let (mut by_end, mut rest) = (HashMap::<_, Vec<usize>>::new(), Vec::new());
         for (at, change) in list.iter().enumerate() {
             match change.name {
@@ -153,7 +156,7 @@ impl<'a> Changes<'a> {
                 Name::Nothing => {}
             }
         }
-        Self { list, by_end, rest }
+        Ok(Self { list, by_end, rest })
     }
 
     /// The first entry from `from` on that means one of these images.
@@ -181,7 +184,8 @@ fn end_of(name: &str) -> &str {
 
 /// Changes all images the entries mean, one entry after the other, in everything but definitions.
 pub(crate) fn apply(resources: &mut Collection, images: &[Image], specs: &[FieldSpec]) -> Result<(), Fault> {
-    let changes = Changes::new(images);
+    let budget = resources.budget();
+    let changes = Changes::new(images, &budget)?;
     let selection = Selection::new(specs);
     for resource in resources.contents_mut() {
         if resource.kind() == "CustomResourceDefinition" {
@@ -199,7 +203,9 @@ pub(crate) fn apply(resources: &mut Collection, images: &[Image], specs: &[Field
             let Some(at) = changes.next(&found, from) else {
                 break;
             };
-            visit(resource, &specs, &mut |value| changes.list[at].set(value))?;
+            visit(resource, &specs, &mut |value| {
+                changes.list[at].set(value, &budget)
+            })?;
             from = at + 1;
         }
     }
@@ -305,7 +311,10 @@ mod tests {
             ("nginx", entry("(", "", "1", "", ""), None),
         ] {
             assert_eq!(
-                Change::new(&change).changed(image).as_deref(),
+                Change::new(&change, &Budget::default())
+                    .unwrap()
+                    .changed(image)
+                    .as_deref(),
                 expected,
                 "{image} {change:?}"
             );
@@ -343,13 +352,13 @@ mod tests {
                 new_name: "new".to_owned(),
                 ..Image::default()
             };
-            let plain = Change::new(&image);
+            let plain = Change::new(&image, &Budget::default()).unwrap();
             assert!(matches!(plain.name, Name::Plain(_)), "{name}");
             let expression = Change {
                 image: &image,
-                name: Name::Expression(expression(name).unwrap()),
+                name: Name::Expression(expression(name, &Budget::default()).unwrap().unwrap()),
             };
-            let list = Changes::new(std::slice::from_ref(&image));
+            let list = Changes::new(std::slice::from_ref(&image), &Budget::default()).unwrap();
             for image in images {
                 assert_eq!(plain.means(image), expression.means(image), "{name} {image}");
                 assert_eq!(

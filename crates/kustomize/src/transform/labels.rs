@@ -1,5 +1,6 @@
 //! `labels`, `commonLabels`, `commonAnnotations`: entries for maps of many fields.
 
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::Fault;
 use crate::field_spec::{Creates, FieldSpec, Selection, Tables, merge, set_entry};
@@ -19,6 +20,7 @@ pub(crate) fn apply(
         return Ok(());
     }
     let selection = Selection::new(specs);
+    let budget = resources.budget();
     let keys: Vec<Arc<str>> = entries.keys().map(|key| key.as_str().into()).collect();
     for resource in resources.contents_mut() {
         let specs = selection.of(resource);
@@ -26,7 +28,7 @@ pub(crate) fn apply(
         resource.in_step(|resource| {
             specs
                 .iter()
-                .try_for_each(|spec| set(resource, entries, &keys, spec, &mut made))
+                .try_for_each(|spec| set(resource, entries, &keys, spec, &mut made, &budget))
         })?;
         made.into_iter().for_each(|members| resource.sharing.add(members));
     }
@@ -40,11 +42,13 @@ fn set(
     keys: &[Arc<str>],
     spec: &FieldSpec,
     made: &mut [Vec<Member>],
+    budget: &Budget,
 ) -> Result<(), Fault> {
     // noting where an object comes from writes its annotations anew
     let shares = resource.note.is_none() || spec.path != "metadata/annotations";
     spec.visit_placed(resource, Creates::Map, &mut |value, indexes| {
         for (at, (key, text)) in entries.iter().enumerate() {
+            budget.make(key.len() + text.len())?;
             if set_entry(value, key, text)? && shares {
                 made[at].push(Member {
                     way: Arc::clone(&spec.segments),

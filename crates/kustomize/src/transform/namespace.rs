@@ -1,5 +1,6 @@
 //! `namespace`: where everything lives that lives somewhere.
 
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
 use crate::field_spec::{Creates, FieldSpec, Selection, set_scalar};
@@ -37,16 +38,18 @@ impl Namespace<'_> {
         specs: &[FieldSpec],
         schema: &Schema,
     ) -> Result<(), Fault> {
+        let budget = resources.budget();
         let items = resources.items_mut();
         let mut places = Places::of(items, schema);
         let selection = Selection::new(specs);
         for at in 0..items.len() {
             let resource = &mut items[at];
             let before = places.hash(resource, schema);
+            budget.make(self.name.len() + resource.name().len())?;
             resource.remember(schema);
             self.set_own(resource, schema)?;
-            self.set_subjects(resource)?;
-            self.set_fields(resource, &selection)?;
+            self.set_subjects(resource, &budget)?;
+            self.set_fields(resource, &selection, &budget)?;
             let after = places.hash(resource, schema);
             if after != before && places.moved(before, after) && several(items, at, schema) {
                 return Err(Fault::NamespaceConflict {
@@ -80,7 +83,7 @@ impl Namespace<'_> {
         }
     }
 
-    fn set_subjects(&self, resource: &mut Resource) -> Result<(), Fault> {
+    fn set_subjects(&self, resource: &mut Resource, budget: &Budget) -> Result<(), Fault> {
         if !is_role_binding(resource) || self.subjects == Subjects::None {
             return Ok(());
         }
@@ -108,12 +111,18 @@ impl Namespace<'_> {
             if self.unset_only && subject.get("namespace").is_some_and(|value| !is_empty(value)) {
                 continue;
             }
+            budget.make(self.name.len())?;
             subject.insert("namespace".to_owned(), self.name.into());
         }
         Ok(())
     }
 
-    fn set_fields(&self, resource: &mut Resource, selection: &Selection<'_>) -> Result<(), Fault> {
+    fn set_fields(
+        &self,
+        resource: &mut Resource,
+        selection: &Selection<'_>,
+        budget: &Budget,
+    ) -> Result<(), Fault> {
         let core = resource.object.api_version() == "v1";
         let binding = is_role_binding(resource);
         for spec in selection.of(resource) {
@@ -127,6 +136,7 @@ impl Namespace<'_> {
                 if self.unset_only && !is_empty(value) {
                     return Ok(());
                 }
+                budget.make(self.name.len())?;
                 set_scalar(value, self.name.into())
             })?;
         }

@@ -1,8 +1,9 @@
 //! `replacements`: one field's value, copied into others.
 
+use crate::budget::{Budget, measure};
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
-use crate::field_path::{self, Made};
+use crate::field_path::{self, Astray, Made, Visitor};
 use crate::kustomization::{
     self, FieldOptions, Kustomization, Replacement, ReplacementSource, ReplacementTarget, Selector, Unknown,
 };
@@ -214,11 +215,12 @@ fn apply_to(
     let Some(select) = &target.select else {
         return fault("target must specify resources to select");
     };
-    let selects = Matcher::new(select)?;
+    let budget = resources.budget();
+    let selects = Matcher::new(select, &budget)?;
     let rejects = target
         .reject
         .iter()
-        .map(|selector| Ok((selector, Matcher::new(selector)?)))
+        .map(|selector| Ok((selector, Matcher::new(selector, &budget)?)))
         .collect::<Result<Vec<_>, Fault>>()?;
     let paths: Vec<&str> = if target.field_paths.is_empty() {
         vec![DEFAULT_PATH]
@@ -239,7 +241,7 @@ fn apply_to(
             paths.iter().try_for_each(|path| {
                 let change = |resource: &mut Resource| {
                     let mut object = Value::Object(std::mem::take(&mut resource.object.0));
-                    let done = copy(&mut object, path, value, target.options.as_ref());
+                    let done = copy(&mut object, path, value, target.options.as_ref(), &budget);
                     if let Value::Object(map) = object {
                         resource.object.0 = map;
                     }
@@ -286,9 +288,16 @@ fn rejected(resource: &Resource, selector: &Selector, matcher: &Matcher) -> bool
 }
 
 /// Copies the value to a path: into the object, or into structured text in one of its fields.
-fn copy(object: &mut Value, path: &str, value: &Value, options: Option<&FieldOptions>) -> Result<(), Fault> {
+fn copy(
+    object: &mut Value,
+    path: &str,
+    value: &Value,
+    options: Option<&FieldOptions>,
+    budget: &Budget,
+) -> Result<(), Fault> {
     let segments = field_path::split(path);
-    if into_text(object, &segments, value, options) {
+    budget.copy(value, segments.len())?;
+    if into_text(object, &segments, value, options, budget)? {
         return Ok(());
     }
     let creates = options.is_some_and(|options| options.create);
@@ -300,22 +309,36 @@ fn copy(object: &mut Value, path: &str, value: &Value, options: Option<&FieldOpt
             format!("unable to find field {path:?} in replacement target")
         }
     };
-    match field_path::visit(object, &segments, makes, &mut |field| put(field, value, options)) {
+    let mut visitor = Visitor {
+        makes,
+        budget,
+        set: &mut |field| put(field, value, options, budget),
+    };
+    match field_path::visit(object, &segments, &mut visitor) {
         Ok(0) => fault(missing()),
         Ok(_) => Ok(()),
-        Err(astray) => fault(format!("{}: {}", missing(), astray.0)),
+        Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
+        Err(Astray::Wrong(why)) => fault(format!("{}: {why}", missing())),
     }
 }
 
 /// Puts the value, or its part of a delimited text, into a field. A scalar keeps its type.
-fn put(field: &mut Value, value: &Value, options: Option<&FieldOptions>) -> Result<(), String> {
+fn put(
+    field: &mut Value,
+    value: &Value,
+    options: Option<&FieldOptions>,
+    budget: &Budget,
+) -> Result<(), Astray> {
+    budget.make(measure(value).0)?;
     let delimited = options.filter(|options| !options.delimiter.is_empty());
     let value = match delimited {
         None => value.clone(),
         Some(options) => {
             let (Some(current), Some(text)) = (scalar_text(field), scalar_text(value)) else {
-                return Err("delimiter option can only be used with scalar nodes".to_owned());
+                let why = "delimiter option can only be used with scalar nodes";
+                return Err(Astray::Wrong(why.to_owned()));
             };
+            budget.make(current.len())?;
             let mut parts: Vec<&str> = current.split(options.delimiter.as_str()).collect();
             match usize::try_from(options.index) {
                 Err(_) => parts.insert(0, &text),
@@ -346,13 +369,19 @@ fn plain(text: &str) -> Value {
 }
 
 /// Copies the value to a path that runs through a text which holds JSON or YAML; false if there is none.
-fn into_text(object: &mut Value, segments: &[String], value: &Value, options: Option<&FieldOptions>) -> bool {
+fn into_text(
+    object: &mut Value,
+    segments: &[String],
+    value: &Value,
+    options: Option<&FieldOptions>,
+    budget: &Budget,
+) -> Result<bool, Fault> {
     for at in 1..segments.len() {
         let (outer, inner) = segments.split_at(at);
         let found = field_path::get(object, outer);
         if found.is_some_and(Value::is_null) && options.is_some_and(|options| options.create) {
             // upstream reads `null` as YAML, in which nothing can be made
-            return true;
+            return Ok(true);
         }
         let Some(text) = found.and_then(Value::as_str) else {
             continue;
@@ -370,21 +399,36 @@ fn into_text(object: &mut Value, segments: &[String], value: &Value, options: Op
         let makes = options
             .filter(|options| options.create)
             .map(|_| Made::like(value));
-        let set = field_path::visit(&mut content.value, inner, makes, &mut |field| {
-            put(field, value, options)
-        });
+        budget.make(text.len())?;
+        let mut visitor = Visitor {
+            makes,
+            budget,
+            set: &mut |field| put(field, value, options, budget),
+        };
+        let set = field_path::visit(&mut content.value, inner, &mut visitor);
+        if let Err(Astray::Exhausted(exhausted)) = set {
+            return Err(exhausted.into());
+        }
         // what is to be made in a null is not, and upstream does not mind
         if !set.is_ok_and(|count| count > 0 || makes.is_some()) {
-            return false;
+            return Ok(false);
         }
         let written = write_like(text, &content.value);
-        let done = field_path::visit(object, outer, None, &mut |field| {
-            *field = written.clone().into();
-            Ok(())
-        });
-        return done.is_ok_and(|count| count > 0);
+        let mut visitor = Visitor {
+            makes: None,
+            budget,
+            set: &mut |field| {
+                budget.make(written.len())?;
+                *field = written.clone().into();
+                Ok(())
+            },
+        };
+        return match field_path::visit(object, outer, &mut visitor) {
+            Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
+            done => Ok(done.is_ok_and(|count| count > 0)),
+        };
     }
-    false
+    Ok(false)
 }
 
 /// JSON stays JSON, indented if it was; anything else is YAML, and keeps its form.

@@ -228,3 +228,169 @@ fn limits_are_errors_that_name_them() {
         "k/kustomization.yaml: the build holds more than 1 objects",
     );
 }
+
+/// A build that would never end, or take all memory, with the limits as they are or smaller ones.
+fn endless(files: &[(&str, &str)], limit: impl Fn(&mut Limits), expected: &str) {
+    let mut options = Options::default();
+    limit(&mut options.limits);
+    assert_eq!(failure(files, &options), expected);
+}
+
+#[test]
+fn definitions_that_double_are_refused() {
+    let properties = |next: usize| {
+        let refs = |letter: char| format!(r#""{letter}": {{"$ref": "x.D{next}"}}"#);
+        let all: Vec<String> = "abcdef".chars().map(refs).collect();
+        all.join(", ")
+    };
+    let own = r#""apiVersion": {}, "kind": {}, "metadata": {}"#;
+    let definition = |at: usize| {
+        format!(
+            r#""x.D{at}": {{"Schema": {{"properties": {{{own}, {}}}}}}}"#,
+            properties(at + 1)
+        )
+    };
+    let chain: Vec<String> = (0..30).map(definition).collect();
+    let chain = format!("{{{}}}", chain.join(", "));
+    endless(
+        &[
+            ("k/kustomization.yaml", "crds: [d.json]\nresources: [c.yaml]\n"),
+            ("k/d.json", &chain),
+            ("k/c.yaml", MANIFEST),
+        ],
+        |_| {},
+        "k/d.json: more than 200000 properties are reached by definitions that refer to one another",
+    );
+}
+
+#[test]
+fn definitions_that_refer_to_themselves_come_to_an_end() {
+    let refs = |letter: char| format!(r#""{letter}": {{"$ref": "x.Foo"}}"#);
+    let refs: Vec<String> = "abcdef".chars().map(refs).collect();
+    let definitions = format!(
+        r#"{{"x.Foo": {{"Schema": {{"properties": {{"apiVersion": {{}}, "kind": {{}}, "metadata": {{}}, {}}}}}}}}}"#,
+        refs.join(", ")
+    );
+    let tree = Memory::new(&[
+        ("k/kustomization.yaml", "crds: [d.json]\nresources: [c.yaml]\n"),
+        ("k/d.json", &definitions),
+        ("k/c.yaml", MANIFEST),
+    ]);
+    assert_eq!(
+        kustomize(&tree, "k", &Options::default()).unwrap().objects.len(),
+        1
+    );
+}
+
+#[test]
+fn replacements_that_double_are_refused() {
+    let replacement = "- source: {kind: ConfigMap, fieldPath: data.x}\n  targets:\n  - select: {kind: ConfigMap}\n    \
+                       fieldPaths: [data.x]\n    options: {delimiter: q, index: -1}\n";
+    let kustomization = format!("resources: [c.yaml]\nreplacements:\n{}", replacement.repeat(60));
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {x: text}\n";
+    endless(
+        &[("k/kustomization.yaml", &kustomization), ("k/c.yaml", manifest)],
+        |limits| limits.made_bytes_max = 1 << 20,
+        "k/kustomization.yaml:83:3: the build makes more than 1048576 bytes",
+    );
+    let nested = "- source: {kind: ConfigMap, fieldPath: data}\n  targets:\n  - select: {kind: ConfigMap}\n    \
+                  fieldPaths: [data.y]\n    options: {create: true}\n";
+    let kustomization = format!("resources: [c.yaml]\nreplacements:\n{}", nested.repeat(600));
+    endless(
+        &[("k/kustomization.yaml", &kustomization), ("k/c.yaml", manifest)],
+        |_| {},
+        "k/kustomization.yaml:2548:3: values are nested deeper than 512 levels",
+    );
+}
+
+#[test]
+fn what_is_put_into_every_object_is_counted() {
+    use std::fmt::Write as _;
+    let manifests = (0..300).fold(String::new(), |mut all, at| {
+        let _ = write!(
+            all,
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at}}}\n"
+        );
+        all
+    });
+    let long = "x".repeat(10 << 10);
+    for (field, place) in [
+        (format!("namePrefix: {long}\n"), "2:13"),
+        (format!("nameSuffix: {long}\n"), "2:13"),
+        (format!("namespace: {long}\n"), "2:12"),
+        (format!("commonAnnotations: {{a: {long}}}\n"), "2:20"),
+        (format!("commonLabels: {{a: {long}}}\n"), "2:15"),
+        (
+            format!(
+                "patches:\n- target: {{kind: ConfigMap}}\n  patch: '{{kind: ConfigMap, metadata: {{name: c}}, data: {{a: {long}}}}}'\n"
+            ),
+            "3:3",
+        ),
+        (
+            format!(
+                "patches:\n- target: {{kind: ConfigMap}}\n  patch: '[{{\"op\": \"add\", \"path\": \"/data\", \
+                 \"value\": {{\"a\": \"{long}\"}}}}]'\n"
+            ),
+            "3:3",
+        ),
+    ] {
+        let kustomization = format!("resources: [c.yaml]\n{field}");
+        let mut options = Options::default();
+        options.limits.made_bytes_max = 2 << 20;
+        let files = [
+            ("k/kustomization.yaml", kustomization.as_str()),
+            ("k/c.yaml", &manifests),
+        ];
+        let found = failure(&files, &options);
+        assert!(
+            found.starts_with(&format!("k/kustomization.yaml:{place}: "))
+                && found.ends_with("the build makes more than 2097152 bytes"),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn bases_that_double_are_refused() {
+    let files: Vec<(String, String)> = (0..30)
+        .flat_map(|at| {
+            let next = at + 1;
+            let text = match at {
+                29 => "resources: [c.yaml]\n".to_owned(),
+                _ => format!("resources: [../d{next}, ../e{next}]\n"),
+            };
+            [
+                (format!("d{at}/kustomization.yaml"), text.clone()),
+                (format!("e{at}/kustomization.yaml"), text),
+            ]
+        })
+        .collect();
+    let mut all: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let top = ("k/kustomization.yaml", "resources: [../d0]\n");
+    // bases that hold nothing but bases: nothing collides
+    let empty = "apiVersion: v1\nkind: List\nmetadata: {name: l}\nitems: []\n";
+    all.extend([top, ("d29/c.yaml", empty), ("e29/c.yaml", empty)]);
+    let mut options = Options::default();
+    options.limits.kustomizations_max = 2_000;
+    let found = failure(&all, &options);
+    assert!(
+        found.ends_with(
+            ": more than 2000 kustomizations are entered: bases that list bases more than once double each time"
+        ),
+        "{found}"
+    );
+}
+
+#[test]
+fn expressions_beyond_a_total_are_refused() {
+    let patch = "- target: {name: '(.*a.*b.*c){50}N'}\n  patch: '[]'\n";
+    let kustomization = format!("resources: [c.yaml]\npatches:\n{}", patch.repeat(2_000));
+    endless(
+        &[("k/kustomization.yaml", &kustomization), ("k/c.yaml", MANIFEST)],
+        |limits| limits.pattern_bytes_max = 4 << 20,
+        "k/kustomization.yaml:33:3: the regular expressions of the build take more than 4194304 bytes",
+    );
+}

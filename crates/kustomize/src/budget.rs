@@ -1,0 +1,172 @@
+//! What one build may make: bytes put into objects, bytes of compiled expressions, levels of nesting.
+//!
+//! Limits on what is read do not bound a build: a prefix is put before every name, a replacement can
+//! double what it copies, a diamond of bases reads one file a thousand times. So whatever copies
+//! something asks here first. All parts of a build share one account. What a copy is charged is what
+//! it is long, and something for every value of it; that is not its size in memory, but in proportion.
+
+use crate::error::Exhausted;
+use crate::spec::Limits;
+use regex::{Regex, RegexBuilder};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How deep values may be nested by what a build does to them; files are read with a smaller limit.
+const NESTING_MAX: usize = 512;
+/// What any value is charged beside its text.
+const VALUE_BYTES: usize = 24;
+/// What a compiled expression may take, tried in this order: most need the least of them.
+const PATTERN_BYTES: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
+
+/// The account of one build.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    made: AtomicUsize,
+    made_max: usize,
+    patterns: AtomicUsize,
+    patterns_max: usize,
+}
+
+impl Default for Budget {
+    /// That of the default limits.
+    fn default() -> Self {
+        Self::new(&Limits::default())
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self(Arc::new(Account {
+            made: AtomicUsize::new(0),
+            made_max: limits.made_bytes_max,
+            patterns: AtomicUsize::new(0),
+            patterns_max: limits.pattern_bytes_max,
+        }))
+    }
+
+    /// Asks for so many bytes.
+    pub(crate) fn make(&self, bytes: usize) -> Result<(), Exhausted> {
+        let account = &self.0;
+        take(&account.made, account.made_max, bytes).ok_or(Exhausted::Made(account.made_max))
+    }
+
+    /// Asks for a copy of a value, to be put below so many levels.
+    pub(crate) fn copy(&self, value: &Value, below: usize) -> Result<(), Exhausted> {
+        let (bytes, levels) = measure(value);
+        if levels.saturating_add(below) > NESTING_MAX {
+            return Err(Exhausted::Nesting(NESTING_MAX));
+        }
+        self.make(bytes)
+    }
+
+    /// Compiles an expression. The inner error is the expression's own.
+    pub(crate) fn pattern(&self, pattern: &str) -> Result<Result<Regex, regex::Error>, Exhausted> {
+        let account = &self.0;
+        let mut last = Err(regex::Error::CompiledTooBig(0));
+        for bytes in PATTERN_BYTES {
+            take(&account.patterns, account.patterns_max, bytes)
+                .ok_or(Exhausted::Patterns(account.patterns_max))?;
+            last = RegexBuilder::new(pattern).size_limit(bytes).build();
+            if !matches!(last, Err(regex::Error::CompiledTooBig(_))) {
+                break;
+            }
+        }
+        Ok(last)
+    }
+}
+
+/// Adds to a sum, unless that leads beyond the limit.
+fn take(sum: &AtomicUsize, limit: usize, more: usize) -> Option<()> {
+    let add = |sum: usize| sum.checked_add(more).filter(|sum| *sum <= limit);
+    sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+        .ok()
+        .map(drop)
+}
+
+/// What a value is charged, and how many levels it has: a scalar is one.
+pub(crate) fn measure(value: &Value) -> (usize, usize) {
+    let (bytes, levels) = match value {
+        Value::String(text) => (text.len(), 0),
+        Value::Array(items) => items.iter().map(measure).fold((0, 0), both),
+        Value::Object(map) => return measure_map(map),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (0, 0),
+    };
+    (bytes + VALUE_BYTES, levels + 1)
+}
+
+/// The same for a map.
+pub(crate) fn measure_map(map: &Map<String, Value>) -> (usize, usize) {
+    let entries = map.iter().map(|(key, value)| {
+        let (bytes, levels) = measure(value);
+        (bytes + key.len(), levels)
+    });
+    let (bytes, levels) = entries.fold((0, 0), both);
+    (bytes + VALUE_BYTES, levels + 1)
+}
+
+fn both(left: (usize, usize), right: (usize, usize)) -> (usize, usize) {
+    (left.0 + right.0, left.1.max(right.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn budget(made: usize, patterns: usize) -> Budget {
+        Budget::new(&Limits {
+            made_bytes_max: made,
+            pattern_bytes_max: patterns,
+            ..Limits::default()
+        })
+    }
+
+    #[test]
+    fn a_budget_is_shared_and_ends() {
+        let one = budget(10, 0);
+        let other = one.clone();
+        assert_eq!(one.make(6), Ok(()));
+        assert_eq!(other.make(5), Err(Exhausted::Made(10)));
+        assert_eq!(other.make(4), Ok(()));
+        assert_eq!(one.make(usize::MAX), Err(Exhausted::Made(10)));
+    }
+
+    #[test]
+    fn values_are_measured() {
+        for (value, bytes, levels) in [
+            (json!(1), 24, 1),
+            (json!("four"), 28, 1),
+            (json!({"ab": [1, "x"]}), 24 * 4 + 3, 3),
+        ] {
+            assert_eq!(measure(&value), (bytes, levels), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_copy_may_not_be_too_deep() {
+        let deep = (0..NESTING_MAX - 1).fold(json!(1), |value, _| json!([value]));
+        let budget = Budget::default();
+        assert_eq!(budget.copy(&deep, 0), Ok(()));
+        assert_eq!(budget.copy(&deep, 1), Err(Exhausted::Nesting(NESTING_MAX)));
+    }
+
+    #[test]
+    fn an_expression_takes_what_it_needs() {
+        for (pattern, patterns, compiles) in [
+            ("^a.*$", 16 << 10, true),
+            ("^(?:(.*a.*b.*c){50}N)$", 1 << 20, true),
+            ("^(?:(.*a.*b.*c){5000}N)$", 4 << 20, false),
+            ("(", 16 << 10, false),
+        ] {
+            let found = budget(0, patterns).pattern(pattern);
+            assert_eq!(found.map(|found| found.is_ok()), Ok(compiles), "{pattern}");
+        }
+        let small = budget(0, 20 << 10);
+        assert!(small.pattern("a+").is_ok());
+        assert!(matches!(small.pattern("a+"), Err(Exhausted::Patterns(limit)) if limit == 20 << 10));
+    }
+}
