@@ -37,6 +37,8 @@ impl Made {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Astray {
     Wrong(String),
+    /// It leads to a field that cannot hold the value.
+    Mistyped(String),
     Exhausted(Exhausted),
 }
 
@@ -151,6 +153,13 @@ pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_
     }
     if let Some((name, wanted)) = index_by(segment) {
         return visit_named(value, name, wanted, rest, visitor);
+    }
+    if segment.starts_with('[') && segment.ends_with(']') {
+        let why = "list path element must contain fieldName=fieldValue for element to match";
+        return Err(Astray::Wrong(why.to_owned()));
+    }
+    if segment.is_empty() && (value.is_object() || value.is_array()) {
+        return Err(wrong_kind("ScalarNode", value));
     }
     if segment == "*" {
         let Value::Array(items) = value else {

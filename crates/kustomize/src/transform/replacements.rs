@@ -312,12 +312,26 @@ fn copy(
     let mut visitor = Visitor {
         makes,
         budget,
-        set: &mut |field| put(field, value, options, budget),
+        set: &mut |field| {
+            let before = match &*field {
+                scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.clone(),
+                _ => Value::Null,
+            };
+            put(field, value, options, budget)?;
+            // upstream writes labels and annotations as texts, whatever they were
+            match mistyped(&before, field)
+                .filter(|_| segments.first().is_some_and(|first| first != "metadata"))
+            {
+                Some(why) => Err(Astray::Mistyped(why)),
+                None => Ok(()),
+            }
+        },
     };
     match field_path::visit(object, &segments, &mut visitor) {
         Ok(0) => fault(missing()),
         Ok(_) => Ok(()),
         Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
+        Err(Astray::Mistyped(why)) => fault(format!("field {path:?} of replacement target: {why}")),
         Err(Astray::Wrong(why)) => fault(format!("{}: {why}", missing())),
     }
 }
@@ -358,6 +372,26 @@ fn put(
         (_, scalar) => plain(&scalar_text(&scalar).unwrap_or_default()),
     };
     Ok(())
+}
+
+/// Why a scalar cannot stand where another stood, whose type it has to have.
+fn mistyped(before: &Value, after: &Value) -> Option<String> {
+    let wanted = match before {
+        Value::Bool(_) if !after.is_boolean() => "bool",
+        Value::Number(number) if number.is_f64() && !after.is_number() => "float",
+        Value::Number(number) if !number.is_f64() && !after.is_i64() && !after.is_u64() => "int",
+        _ => return None,
+    };
+    let found = match after {
+        Value::String(_) => "str",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float",
+        Value::Number(_) => "int",
+        Value::Null => "null",
+        Value::Array(_) | Value::Object(_) => return None,
+    };
+    let text = scalar_text(after).unwrap_or_default();
+    Some(format!("cannot decode !!{found} `{text}` as a !!{wanted}"))
 }
 
 /// A text as YAML reads it when nothing says what it is.
