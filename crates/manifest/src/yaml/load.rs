@@ -12,6 +12,9 @@ use std::ops::Range;
 /// What `!!` stands for.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
+/// The most bytes of JSON pointers to remember: a long key stands in those of all values below it.
+const POINTER_BYTES_MAX: usize = 256 << 20;
+
 /// How to read, and how much.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -195,6 +198,9 @@ pub enum Fault {
     /// Beyond [`Options::documents_max`].
     #[error("more than {0} documents")]
     Documents(usize),
+    /// With [`Options::spans`], whose keys are remembered for each value below them.
+    #[error("more than {0} bytes of keys above values, counted for each value")]
+    Pointers(usize),
 }
 
 /// Reads all documents of a text. Empty documents (nothing but comments) are left out.
@@ -225,6 +231,8 @@ pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, Y
         frames: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
+        pointer_bytes: 0,
+        passed: Passed::default(),
         done: Vec::new(),
         current: None,
     };
@@ -251,8 +259,20 @@ struct Loader<'t> {
     /// Finished anchored values of the current document, with how many nodes each has.
     anchors: HashMap<usize, (Value, usize)>,
     nodes: usize,
+    /// Of all pointers in spans.
+    pointer_bytes: usize,
+    passed: Passed,
     done: Vec<Document>,
     current: Option<Document>,
+}
+
+/// The last thing that was read which is more than space.
+#[derive(Debug, Default)]
+struct Passed {
+    /// Where it ends.
+    end: usize,
+    /// After a plain scalar, the spaces before a tab that make its line go on with it.
+    goes_on: Option<usize>,
 }
 
 struct Frame {
@@ -291,6 +311,7 @@ impl Loader<'_> {
                 self.current = None;
             }
             Event::DocumentEnd => {
+                self.no_tab_lines(span)?;
                 if let Some(document) = self.current.take() {
                     if self.done.len() == self.options.documents_max {
                         return Err(at(&span.start, Fault::Documents(self.options.documents_max)));
@@ -304,6 +325,11 @@ impl Loader<'_> {
                 let absent =
                     style == ScalarStyle::Plain && span.byte_range().is_none_or(|range| range.is_empty());
                 let text = if absent { Cow::Borrowed("") } else { text };
+                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if block && text.trim_start_matches(['\n', ' ']).starts_with('\t') {
+                    // to libyaml it indents
+                    return Err(at(&span.start, Fault::Tab));
+                }
                 let text = self.without_invented_break(text, style, span);
                 let text = match style {
                     ScalarStyle::Folded if self.rewrites() => {
@@ -324,6 +350,7 @@ impl Loader<'_> {
                     }
                     return Ok(());
                 }
+                self.passes(span, style == ScalarStyle::Plain && !absent);
                 let scalar = self.scalar(text, style, tag.as_deref(), span)?;
                 self.finish(scalar, anchor, span.start, span, 1)?;
             }
@@ -342,6 +369,9 @@ impl Loader<'_> {
                 let Some(frame) = self.frames.pop() else {
                     return Ok(());
                 };
+                if frame.flow {
+                    self.passes(span, false);
+                }
                 let value = match frame.content {
                     Content::List(items) => Value::Array(items),
                     Content::Map { map, .. } => Value::Object(map),
@@ -351,6 +381,7 @@ impl Loader<'_> {
             }
             Event::Alias(id) => {
                 self.starts(span)?;
+                self.passes(span, false);
                 let (value, nodes) = self
                     .anchors
                     .get(&id)
@@ -379,8 +410,49 @@ impl Loader<'_> {
             if line.contains('\t') && line.trim_matches([' ', '\t']).is_empty() {
                 return Err(at(&span.start, Fault::Tab));
             }
+            self.no_tab_lines(span)?;
         }
         Ok(())
+    }
+
+    /// Refuses lines that begin with a tab between what was read last and what begins here, blank
+    /// ones and comments, too: granit passes over them, libyaml does not.
+    fn no_tab_lines(&self, span: &Span) -> Result<(), YamlError> {
+        let until = span.start.byte_offset().unwrap_or_default();
+        let Some(between) = self.text.get(self.passed.end..until) else {
+            return Ok(());
+        };
+        let mut goes_on = self.passed.goes_on;
+        let mut begin = self.passed.end;
+        if begin > 0 {
+            begin += between.find('\n').map_or(0, |end| end + 1);
+        }
+        for line in between.split('\n').skip(usize::from(self.passed.end > 0)) {
+            let spaces = line.len() - line.trim_start_matches(' ').len();
+            let rest = &line[spaces..];
+            if rest.starts_with('\t') && goes_on.is_none_or(|least| spaces < least) {
+                return Err(YamlError {
+                    line: 1 + self.text[..begin].matches('\n').count(),
+                    column: spaces + 1,
+                    fault: Fault::Tab,
+                });
+            }
+            if rest.starts_with('#') {
+                goes_on = None;
+            }
+            begin += line.len() + 1;
+        }
+        Ok(())
+    }
+
+    fn passes(&mut self, span: &Span, plain: bool) {
+        if let Some(end) = span.end.byte_offset() {
+            let column = self.frames.last().map_or(0, |frame| frame.start.col());
+            self.passed = Passed {
+                end,
+                goes_on: plain.then_some(column + 1),
+            };
+        }
     }
 
     fn count(&mut self, nodes: usize, span: &Span) -> Result<(), YamlError> {
@@ -470,6 +542,10 @@ impl Loader<'_> {
         let place = || place(&start, span);
         let spans = self.options.spans;
         let pointer = if spans { self.pointer() } else { None };
+        self.pointer_bytes += pointer.as_ref().map_or(0, String::len);
+        if self.pointer_bytes > POINTER_BYTES_MAX {
+            return Err(at(&start, Fault::Pointers(POINTER_BYTES_MAX)));
+        }
         let Some(frame) = self.frames.last_mut() else {
             let whole = place();
             let document = self.current_document(&start, span);
@@ -570,7 +646,22 @@ impl Loader<'_> {
             return text;
         }
         let last_line = self.text.rsplit(['\n', '\r']).next().unwrap_or_default();
-        if !last_line.trim_matches(' ').is_empty() && text.ends_with('\n') {
+        let is_content = !last_line.trim_matches(' ').is_empty() || {
+            // spaces count if they go beyond the indentation, which those of a line of text tell
+            let first = text.lines().find(|line| !line.trim_matches(' ').is_empty());
+            let start = span.start.byte_offset().unwrap_or_default();
+            let before = self.text.get(..start).unwrap_or_default();
+            let begin = before.rfind('\n').map_or(0, |end| end + 1);
+            let written = &self.text[begin..];
+            let shown = first.and_then(|first| {
+                written
+                    .lines()
+                    .find(|line| line.ends_with(first))
+                    .zip(Some(first))
+            });
+            shown.is_some_and(|(line, first)| last_line.len() > line.len() - first.len())
+        };
+        if is_content && text.ends_with('\n') {
             return text[..text.len() - 1].to_owned().into();
         }
         text

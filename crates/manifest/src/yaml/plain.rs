@@ -465,7 +465,8 @@ impl Reader<'_> {
             }
             if inner == 0 {
                 inner = content - start;
-                if inner <= indent {
+                // a tab may not begin the first line, which is the loader's to tell
+                if inner <= indent || self.bytes[content] == b'\t' {
                     return None;
                 }
             }

@@ -107,6 +107,25 @@ fn documents_and_errors() {
         "2:2: tabs disallowed within this context (block indentation)",
     );
     check("a:\t1\n", r#"{"a":1}@1"#);
+    // between values no line begins with a tab
+    for text in [
+        "a: \"b\"\n\t\nc: d\n",
+        "a: b\n\t\nc: d\n",
+        "a: b\n\t# e\nc: d\n",
+        "a: {b: c}\n\t\nc: d\n",
+        "a: [b]\n# e\n \t\nc: d\n",
+        "a:\n\t\n  b: d\n",
+        "a:\n- b\n\t\n- c\n",
+    ] {
+        let error = load(text, &Options::default()).unwrap_err();
+        assert_eq!(error.fault, crate::yaml::Fault::Tab, "{text:?}");
+    }
+    for text in ["a: b\n\t\n", "a: \"b\"\n\t\n", "\t\na: b\n", "a: |\n  \tb\n  c\n"] {
+        load(text, &Options::default()).unwrap_err();
+    }
+    check("a: b\n    \t\nc: d\n", r#"{"a":"b","c":"d"}@1"#);
+    check("a: {\n\t\n  b: c}\n", r#"{"a":{"b":"c"}}@1"#);
+    check("a: |\n  b\n  \t\nc: d\n", r#"{"a":"b\n\t\n","c":"d"}@1"#);
     check("a: 1\nb: 2\na: 3\n", r#"3:1: key "a" already set in map"#);
     check("l:\n- x: 1\n  x: 2\n", r#"3:3: key "x" already set in map"#);
     check("a: .inf\n", "1:4: .inf is not a JSON value");
@@ -123,6 +142,9 @@ fn documents_and_errors() {
     check("a: |+\n  x", r#"{"a":"x"}@1"#);
     check("a: >\n  x\n", r#"{"a":"x\n"}@1"#);
     check("a: |\n  x\n  ", r#"{"a":"x\n"}@1"#);
+    check("a: |\n  #x\n   y\n   ", r##"{"a":"#x\n y\n "}@1"##);
+    check("a: |+\n  x\n    \n  ", r#"{"a":"x\n  \n"}@1"#);
+    check("a: |-\n  x\n    ", r#"{"a":"x\n  "}@1"#);
     check("y: 1\n0644: a\n1.5: b\n", r#"{"1.5":"b","420":"a","true":1}@1"#);
 }
 
