@@ -146,11 +146,7 @@ pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<
         let place = Place::file(&kustomization.path);
         let variables = substitute::variables(substitution).map_err(at(place))?;
         for resource in &mut resources {
-            let place = Place {
-                path: resource.origin.path.clone(),
-                line: resource.origin.line,
-                column: 0,
-            };
+            let place = resource.place();
             substitute::apply(resource, &variables, substitution.strict, &loader.budget)
                 .map_err(at(place))?;
         }

@@ -42,7 +42,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
     while let Some((mut object, place, spelling)) = queue.pop_front() {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         if !kind.ends_with("List") || !object.contains_key("items") {
-            let line = place.line;
+            let Place { line, column, .. } = place;
             let mut resource = Resource::new(
                 object,
                 Origin {
@@ -50,6 +50,7 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
                     line,
                 },
             );
+            resource.column = column;
             resource.history = history(&resource);
             resource.spelling = spelling;
             resources.push(resource);

@@ -23,6 +23,8 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 pub(crate) struct Resource {
     pub(crate) object: Object,
     pub(crate) origin: Origin,
+    /// The column its document or entry begins at, from 1; 0 where none is known.
+    pub(crate) column: usize,
     /// What it was called, oldest first.
     pub(crate) history: Vec<Former>,
     pub(crate) prefixes: Vec<String>,
@@ -147,7 +149,7 @@ impl Resource {
         Place {
             path: self.origin.path.clone(),
             line: self.origin.line,
-            column: 0,
+            column: self.column,
         }
     }
 

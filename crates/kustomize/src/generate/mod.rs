@@ -99,6 +99,7 @@ pub(crate) fn generate(
             line: place.line,
         },
     );
+    resource.column = place.column;
     resource.behavior = Behavior::parse(&fields.behavior);
     resource.needs_hash = !options.disable_name_suffix_hash;
     Ok(resource)

@@ -72,7 +72,12 @@ impl Kustomization {
     /// A file that says nothing is an error, but for the one Flux fills.
     pub(crate) fn refuse_empty(&self) -> Result<(), BuildError> {
         if self.empty {
-            return Err(at(Place::file(&self.path))(Fault::EmptyKustomization));
+            let place = Place {
+                path: self.path.clone(),
+                line: 1,
+                column: 1,
+            };
+            return Err(at(place)(Fault::EmptyKustomization));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `IAMPolicyGenerator`: a ServiceAccount bound to an account of a cloud, of which upstream knows GKE.
 
 use super::fields::PolicyFields;
-use super::place_of;
+
 use crate::error::{BuildError, Fault};
 use crate::loader::at;
 use crate::resource::Resource;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(super) fn generate(fields: PolicyFields, configuration: &Resource) -> Result<Resource, BuildError> {
     if fields.cloud != "gke" {
         let cloud = fields.cloud;
-        return Err(at(place_of(configuration))(Fault::Cloud { cloud }));
+        return Err(at(configuration.place())(Fault::Cloud { cloud }));
     }
     let account = &fields.service_account;
     let email = format!("{}@{}.iam.gserviceaccount.com", account.name, account.project_id);
@@ -24,7 +24,7 @@ pub(super) fn generate(fields: PolicyFields, configuration: &Resource) -> Result
         },
     });
     let Value::Object(object) = object else {
-        return Err(at(place_of(configuration))(Fault::NoMetadata));
+        return Err(at(configuration.place())(Fault::NoMetadata));
     };
     let mut made = Resource::new(object, configuration.origin.clone());
     made.set_namespace(&fields.kubernetes_service.namespace);

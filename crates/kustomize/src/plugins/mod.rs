@@ -8,7 +8,7 @@ mod iam_policy;
 mod value_add;
 
 use crate::collection::Collection;
-use crate::error::{BuildError, Fault, Place};
+use crate::error::{BuildError, Fault};
 use crate::field_spec::FieldSpec;
 use crate::generate::{self, Kind};
 use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, Unknown};
@@ -43,7 +43,7 @@ pub(crate) fn generate(
         if configuration.kind() == "IAMPolicyGenerator" {
             let mut made = iam_policy::generate(read(&configuration, &IAM_POLICY)?, &configuration)?;
             made.note = build.tracks.then(|| note_of(build, &configuration));
-            let place = place_of(&configuration);
+            let place = configuration.place();
             so_far
                 .resources
                 .absorb(made, build.schema.get())
@@ -53,7 +53,7 @@ pub(crate) fn generate(
         let kind = match configuration.kind() {
             "ConfigMapGenerator" => Kind::ConfigMap,
             "SecretGenerator" => Kind::Secret,
-            "HelmChartInflationGenerator" => return Err(at(place_of(&configuration))(Fault::Helm)),
+            "HelmChartInflationGenerator" => return Err(at(configuration.place())(Fault::Helm)),
             other => return Err(unsupported(&configuration, other)),
         };
         let fields: MakerFields = read(&configuration, &GENERATOR)?;
@@ -78,7 +78,7 @@ pub(crate) fn generate(
         if !fields.env.is_empty() {
             entry.envs.push(fields.env);
         }
-        let place = place_of(&configuration);
+        let place = configuration.place();
         let mut made = generate::generate(kind, &entry, None, &kustomization.root, &place, build.loader)?;
         if build.tracks {
             made.note = Some(note_of(build, &configuration));
@@ -135,7 +135,7 @@ pub(crate) fn validate(
                 .zip(after)
                 .all(|(before, after)| before.object == after.object);
         if !same {
-            return Err(at(place_of(configuration))(Fault::Validator {
+            return Err(at(configuration.place())(Fault::Validator {
                 id: configuration.id().to_string(),
             }));
         }
@@ -158,6 +158,7 @@ fn load(
             Ok(mut configurations) => {
                 for configuration in &mut configurations {
                     configuration.origin.line = place.line;
+                    configuration.column = place.column;
                     let file = Whence::new(&build.root, kustomization, &kustomization.path);
                     configuration.note = build.tracks.then_some(Note::File(file));
                 }
@@ -174,7 +175,7 @@ fn load(
     for configuration in &configurations {
         if configuration.object.api_version() != BUILTIN {
             let kind = configuration.kind().to_owned();
-            return Err(at(place_of(configuration))(Fault::Plugin { kind }));
+            return Err(at(configuration.place())(Fault::Plugin { kind }));
         }
     }
     Ok(configurations)
@@ -187,7 +188,7 @@ fn run(
     resources: &mut Collection,
 ) -> Result<(), BuildError> {
     let fields: TransformerFields = read(configuration, &TRANSFORMER)?;
-    let place = place_of(configuration);
+    let place = configuration.place();
     let root = &kustomization.root;
     let schema = build.schema.get();
     let specs: Vec<FieldSpec> = fields.field_specs.iter().map(FieldSpec::from_field).collect();
@@ -280,15 +281,7 @@ fn read<T: DeserializeOwned + Default>(
 ) -> Result<T, BuildError> {
     let value = configuration.object.clone().into_value();
     kustomization::decode(value, shape, Unknown::Ignored, &mut HashMap::new())
-        .map_err(|(_, fault)| at(place_of(configuration))(fault))
-}
-
-fn place_of(configuration: &Resource) -> Place {
-    Place {
-        path: configuration.origin.path.clone(),
-        line: configuration.origin.line,
-        column: 0,
-    }
+        .map_err(|(_, fault)| at(configuration.place())(fault))
 }
 
 fn note_of(build: &Build<'_, '_>, configuration: &Resource) -> Note {
@@ -306,7 +299,7 @@ fn note_of(build: &Build<'_, '_>, configuration: &Resource) -> Note {
 }
 
 fn unsupported(configuration: &Resource, kind: &str) -> BuildError {
-    at(place_of(configuration))(Fault::Unsupported {
+    at(configuration.place())(Fault::Unsupported {
         field: format!("the builtin {kind}"),
     })
 }

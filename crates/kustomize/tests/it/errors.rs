@@ -39,12 +39,12 @@ fn errors_say_where() {
     check(
         "# nothing\n",
         &[],
-        "k/kustomization.yaml: kustomization.yaml is empty",
+        "k/kustomization.yaml:1:1: kustomization.yaml is empty",
     );
     check(
         "kind: Kustomization\n",
         &[],
-        "k/kustomization.yaml: kustomization.yaml is empty",
+        "k/kustomization.yaml:1:1: kustomization.yaml is empty",
     );
     check(
         "resources: [c.yaml]\nspec: {}\n",
@@ -114,7 +114,7 @@ fn errors_say_where() {
     check(
         "transformers:\n- |-\n  apiVersion: example.com/v1\n  kind: Mine\n  metadata: {name: x}\n",
         &[],
-        "k/kustomization.yaml:3: external plugins disabled; unable to load external plugin 'Mine'",
+        "k/kustomization.yaml:3:3: external plugins disabled; unable to load external plugin 'Mine'",
     );
     check(
         "resources: [d.yaml]\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: other}\n",

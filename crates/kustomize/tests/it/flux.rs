@@ -249,7 +249,7 @@ fn variables_are_put_into_the_text_of_objects() {
         &[("w", "x")],
         false,
         Err(
-            "k/c.yaml:1: variable substitution failed in ConfigMap.v1.[noGrp]/c.[noNs]: variable not set (strict mode): \"v\"",
+            "k/c.yaml:1:1: variable substitution failed in ConfigMap.v1.[noGrp]/c.[noNs]: variable not set (strict mode): \"v\"",
         ),
     );
     check(
@@ -265,7 +265,7 @@ fn variables_are_put_into_the_text_of_objects() {
         &[("v", "a: b: hunter2")],
         false,
         Err(
-            "k/c.yaml:1: ConfigMap.v1.[noGrp]/c.[noNs] is no YAML after substitution, at line 3 of it: mapping values are not allowed in this context",
+            "k/c.yaml:1:1: ConfigMap.v1.[noGrp]/c.[noNs] is no YAML after substitution, at line 3 of it: mapping values are not allowed in this context",
         ),
     );
 }
