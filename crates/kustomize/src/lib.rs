@@ -11,6 +11,7 @@
 //! | `remote` | URLs of repositories and files, and who fetches them |
 //! | `flux` | the kustomization of a directory with a Kustomization's fields in it |
 //! | `kustomization` | reading a kustomization file |
+//! | `budget` | what a build may make |
 //! | `pipeline`, `bases` | carrying one out, and those it names |
 //! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
