@@ -326,7 +326,10 @@ impl Loader<'_> {
                     style == ScalarStyle::Plain && span.byte_range().is_none_or(|range| range.is_empty());
                 let text = if absent { Cow::Borrowed("") } else { text };
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                if block && text.trim_start_matches(['\n', ' ']).starts_with('\t') {
+                if block
+                    && !self.says_indentation(span)
+                    && text.trim_start_matches(['\n', ' ']).starts_with('\t')
+                {
                     // to libyaml it indents
                     return Err(at(&span.start, Fault::Tab));
                 }
@@ -443,6 +446,16 @@ impl Loader<'_> {
             begin += line.len() + 1;
         }
         Ok(())
+    }
+
+    /// Whether the header of a block scalar, on the line above its text, says how far that is indented.
+    fn says_indentation(&self, span: &Span) -> bool {
+        let start = span.start.byte_offset().unwrap_or_default();
+        let above = self.text.get(..start).unwrap_or_default().trim_end();
+        let header = above.rsplit('\n').next().unwrap_or_default();
+        let header = header.find(" #").map_or(header, |comment| &header[..comment]);
+        let indicators = header.rsplit(['|', '>']).next().unwrap_or_default();
+        indicators.bytes().any(|byte| byte.is_ascii_digit())
     }
 
     fn passes(&mut self, span: &Span, plain: bool) {

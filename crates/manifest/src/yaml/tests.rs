@@ -142,6 +142,7 @@ fn documents_and_errors() {
     check("a: |+\n  x", r#"{"a":"x"}@1"#);
     check("a: >\n  x\n", r#"{"a":"x\n"}@1"#);
     check("a: |\n  x\n  ", r#"{"a":"x\n"}@1"#);
+    check("- |2 # b\n  \tb\n", r#"["\tb\n"]@1"#);
     check("a: |\n  #x\n   y\n   ", r##"{"a":"#x\n y\n "}@1"##);
     check("a: |+\n  x\n    \n  ", r#"{"a":"x\n  \n"}@1"#);
     check("a: |-\n  x\n    ", r#"{"a":"x\n  "}@1"#);
