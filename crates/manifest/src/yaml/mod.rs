@@ -12,6 +12,7 @@
 //! themselves, and input beyond the limits in [`Options`]. Comments are not kept.
 
 mod emit;
+mod error;
 mod fold;
 mod load;
 mod plain;
@@ -22,6 +23,7 @@ mod rewrite;
 mod tests;
 
 pub use emit::to_string;
-pub use load::{Document, Duplicate, Duplicates, Fault, Folded, Options, Place, Spans, YamlError, load};
+pub use error::{Fault, YamlError};
+pub use load::{Document, Duplicate, Duplicates, Folded, Options, Place, Spans, load};
 pub use resolve::{Dialect, scalar};
 pub use rewrite::rewrite;

@@ -1,0 +1,64 @@
+//! What can be wrong with a text, and where.
+
+/// Why a text cannot be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {fault}")]
+pub struct YamlError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What can be wrong with a text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The text is not YAML.
+    #[error("{0}")]
+    Syntax(String),
+    /// A tab where indentation is expected.
+    #[error("found character that cannot start any token")]
+    Tab,
+    /// A key a mapping already has.
+    #[error("key {0:?} already set in map")]
+    DuplicateKey(String),
+    /// A key that is null, a list or a mapping.
+    #[error("{0} cannot be a key")]
+    Key(&'static str),
+    /// `.inf` or `.nan`.
+    #[error("{0} is not a JSON value")]
+    NotFinite(String),
+    /// A tag that does not fit its scalar.
+    #[error("cannot decode {found} `{text}` as a {tag}")]
+    Tag {
+        /// What the scalar is.
+        found: &'static str,
+        /// The scalar.
+        text: String,
+        /// What the tag wants.
+        tag: String,
+    },
+    /// `<<` with something else than mappings.
+    #[error("map merge requires map or sequence of maps as the value")]
+    Merge,
+    /// An alias inside the value it stands for.
+    #[error("anchor value contains itself")]
+    Cycle,
+    /// Beyond [`super::Options::bytes_max`].
+    #[error("more than {0} bytes")]
+    Bytes(usize),
+    /// Beyond [`super::Options::depth_max`].
+    #[error("nested deeper than {0} levels")]
+    Depth(usize),
+    /// Beyond [`super::Options::nodes_max`].
+    #[error("more than {0} values, aliases expanded")]
+    Nodes(usize),
+    /// Beyond [`super::Options::documents_max`].
+    #[error("more than {0} documents")]
+    Documents(usize),
+    /// With [`super::Options::spans`], whose keys are remembered for each value below them.
+    #[error("more than {0} bytes of keys above values, counted for each value")]
+    Pointers(usize),
+}
