@@ -4,7 +4,7 @@
 //! times, and prints a line of JSON for each. Without a directory, as `cargo bench` starts it, it
 //! does nothing.
 
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a bench may fail; what it prints is its result"

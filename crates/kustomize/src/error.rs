@@ -97,7 +97,7 @@ impl BuildError {
 /// What can be wrong. Its text says what failed and names the file, field or object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "each text says what its fields are")]
+#[expect(missing_docs, reason = "each text says what its fields are")]
 pub enum Fault {
     // what is not done
     #[error("{field} is not supported yet")]
@@ -464,7 +464,7 @@ impl Fault {
 
 /// What is wrong at a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "each text says it")]
+#[expect(missing_docs, reason = "each text says it")]
 pub enum FieldProblem {
     #[error("expected sequence or mapping node")]
     NotCollection,
@@ -484,7 +484,7 @@ pub enum FieldProblem {
 
 /// What a build may make no more of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "each text says it")]
+#[expect(missing_docs, reason = "each text says it")]
 pub enum Exhausted {
     #[error("the build makes more than {0} bytes")]
     Made(usize),
