@@ -17,7 +17,7 @@ if [ ! -d "$fleet/.git" ]; then
   git -C "$fleet" commit --quiet --message 'A fleet of one app in two environments'
 fi
 
-cargo build --quiet --release -p equate-cli
+cargo build --release -p equate-cli
 case " $* " in
   *" --path"*) ;;
   *) set -- --path clusters/dev "$@" ;;
