@@ -7,6 +7,7 @@
 
 use crate::error::Exhausted;
 use crate::spec::Limits;
+use crate::workers::Workers;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ struct Account {
     made_max: usize,
     patterns: AtomicUsize,
     patterns_max: usize,
+    workers: Workers,
 }
 
 impl Default for Budget {
@@ -45,7 +47,13 @@ impl Budget {
             made_max: limits.made_bytes_max,
             patterns: AtomicUsize::new(0),
             patterns_max: limits.pattern_bytes_max,
+            workers: Workers(limits.threads_max),
         }))
+    }
+
+    /// Who makes it.
+    pub(crate) fn workers(&self) -> Workers {
+        self.0.workers
     }
 
     /// Asks for so many bytes.

@@ -91,15 +91,27 @@ impl Collection {
     /// Adds a resource whose id must be new.
     pub(crate) fn append(&mut self, resource: Resource, schema: &Schema) -> Result<(), Fault> {
         let called = resource.called(schema);
-        let known = self.ids(schema).places(&called).to_vec();
+        let ids = self.ids(schema);
+        let hash = ids.hash(&called);
+        let known = ids.places_of(hash).to_vec();
         let same = self.those(known, |other| other.called(schema) == called);
         if !same.is_empty() {
             return Err(Fault::AlreadyRegistered {
                 id: resource.id().to_string(),
             });
         }
+        let at = self.items.len();
+        if let Some(ids) = &mut self.ids {
+            ids.add_hash(hash, at);
+            resource
+                .all_called(schema)
+                .skip(1)
+                .for_each(|called| ids.add(&called, at));
+        }
+        if let Some(names) = &mut self.names {
+            resource.all_names().for_each(|name| names.add(name, at));
+        }
         self.items.push(resource);
-        self.note(self.items.len() - 1, schema);
         Ok(())
     }
 
@@ -247,8 +259,16 @@ enum Places {
 }
 
 impl Index {
+    fn hash(&self, what: &(impl Hash + ?Sized)) -> u64 {
+        self.0.hasher().hash_one(what)
+    }
+
     fn places(&self, what: &(impl Hash + ?Sized)) -> &[usize] {
-        match self.0.get(&self.0.hasher().hash_one(what)) {
+        self.places_of(self.hash(what))
+    }
+
+    fn places_of(&self, hash: u64) -> &[usize] {
+        match self.0.get(&hash) {
             None => &[],
             Some(Places::One(at)) => std::slice::from_ref(at),
             Some(Places::Several(places)) => places,
@@ -256,7 +276,10 @@ impl Index {
     }
 
     fn add(&mut self, what: &(impl Hash + ?Sized), at: usize) {
-        let hash = self.0.hasher().hash_one(what);
+        self.add_hash(self.hash(what), at);
+    }
+
+    fn add_hash(&mut self, hash: u64, at: usize) {
         let places = self.0.entry(hash).or_insert(Places::One(at));
         match places {
             Places::One(known) if *known == at => {}

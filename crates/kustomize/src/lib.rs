@@ -11,7 +11,7 @@
 //! | `remote` | URLs of repositories and files, and who fetches them |
 //! | `flux` | the kustomization of a directory with a Kustomization's fields in it |
 //! | `kustomization` | reading a kustomization file |
-//! | `budget` | what a build may make |
+//! | `budget`, `workers` | what a build may make, and how many threads make it |
 //! | `pipeline`, `bases` | carrying one out, and those it names |
 //! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
@@ -59,6 +59,7 @@ pub mod substitute;
 mod transform;
 mod tree;
 mod variables;
+mod workers;
 
 pub use charts::{Chart, ChartError, Charts, ValuesMerge};
 pub use error::{BuildError, Exhausted, Fault, FieldProblem, Place};

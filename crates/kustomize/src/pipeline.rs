@@ -110,20 +110,24 @@ pub(crate) fn run(
     references::fix(&mut resources, &tables.references, schema)?;
     variables::resolve(&mut resources, &variables, &tables.variables)?;
     resources.items_mut().retain(|resource| !is_local(resource));
+    let workers = resources.budget().workers();
     let mut resources = resources.into_items();
     order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
         .map_err(at(kustomization.place(&["sortOptions"])))?;
-    for resource in &mut resources {
-        if asks("managedByLabel") {
+    let (marks, tells_origins, tells_changes) = (
+        asks("managedByLabel"),
+        asks("originAnnotations"),
+        asks("transformerAnnotations"),
+    );
+    let settle = |(): &mut (), resource: &mut Resource| {
+        if marks {
             notes::mark_managed(resource);
         }
-        notes::write(
-            resource,
-            asks("originAnnotations"),
-            asks("transformerAnnotations"),
-        );
+        notes::write(resource, tells_origins, tells_changes);
         settle_annotations(resource);
-    }
+        Ok(())
+    };
+    workers.each(&mut resources, || (), settle)?;
     Ok(resources)
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::LazyLock;
 
 /// What to build and what to put on top.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -141,11 +143,18 @@ pub struct Limits {
     pub pattern_bytes_max: usize,
     /// The most properties looked at in one file of `crds`, each time one is reached.
     pub crd_properties_max: usize,
+    /// The most threads that one build works with, itself included: more than one only where there is
+    /// much to do. What is built is the same with any number. 1 where many builds run at once.
+    pub threads_max: usize,
 }
+
+/// As many as can run at once; to ask is to read files.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
 
 impl Default for Limits {
     /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects, 20,000 kustomizations, 1 GiB made,
-    /// 128 MiB of expressions, 200,000 properties.
+    /// 128 MiB of expressions, 200,000 properties, a thread for each processor there is.
     fn default() -> Self {
         Self {
             files_max: 20_000,
@@ -157,6 +166,7 @@ impl Default for Limits {
             made_bytes_max: 1 << 30,
             pattern_bytes_max: 128 << 20,
             crd_properties_max: 200_000,
+            threads_max: *THREADS,
         }
     }
 }

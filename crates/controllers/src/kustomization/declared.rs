@@ -206,7 +206,11 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
             strict: true,
         }),
         owner: key.to_string(),
-        limits: kustomize::Limits::default(),
+        limits: kustomize::Limits {
+            // many are built at once
+            threads_max: 1,
+            ..kustomize::Limits::default()
+        },
     }
 }
 

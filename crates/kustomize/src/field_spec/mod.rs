@@ -5,8 +5,10 @@
 //! stops the walk silently.
 
 mod tables;
+mod ways;
 
 pub(crate) use tables::{Reference, Tables};
+pub(crate) use ways::{ByType, Ways, Wrong};
 
 use crate::error::{Fault, FieldProblem, node_kind};
 use crate::kustomization::FieldSpecField;
@@ -85,20 +87,12 @@ impl FieldSpec {
         creates: Creates,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
-        self.visit_placed(resource, creates, &mut |value, _| change(value))
-    }
-
-    /// The same; `change` learns which items of the lists on the way it is in, too.
-    pub(crate) fn visit_placed(
-        &self,
-        resource: &mut Resource,
-        creates: Creates,
-        change: Change<'_>,
-    ) -> Result<(), Fault> {
         let creates = if self.create { creates } else { Creates::Nothing };
         let mut indexes = Vec::new();
         let object = &mut resource.object.0;
-        let visited = visit_map(object, &self.segments, creates, &mut indexes, change);
+        let visited = visit_map(object, &self.segments, creates, &mut indexes, &mut |value, _| {
+            change(value)
+        });
         visited.map_err(|problem| Fault::Field {
             path: self.path.clone(),
             id: resource.id().to_string(),
@@ -141,6 +135,13 @@ impl<'s> Selection<'s> {
         let listed = self.by_kind.get(kind).unwrap_or(&self.for_all);
         let selected = listed.iter().filter(|spec| spec.selects(group, version, kind));
         selected.copied().collect()
+    }
+
+    /// The ways to the fields of an object, which are the same for all of its type.
+    pub(crate) fn ways<'k>(&self, known: &'k mut ByType<Ways<'s>>, resource: &Resource) -> &'k Ways<'s> {
+        known.of(resource.object.api_version(), resource.kind(), || {
+            Ways::new(self.of(resource))
+        })
     }
 }
 

@@ -10,9 +10,9 @@ mod crowd;
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, FieldProblem};
-use crate::field_spec::{Creates, FieldSpec, Reference};
+use crate::field_spec::{ByType, Creates, FieldSpec, Reference, Ways};
 use crate::loader::at;
-use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text, split_api_version};
+use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text};
 use crate::schema::Schema;
 use crowd::{Crowd, Group};
 use serde_json::Value;
@@ -22,34 +22,30 @@ use std::collections::{HashMap, HashSet};
 const CROWD_MIN: usize = 8;
 
 /// Fixes all references.
-pub(crate) fn fix(
+pub(crate) fn fix<'r>(
     resources: &mut Collection,
-    references: &[Reference],
+    references: &'r [Reference],
     schema: &Schema,
 ) -> Result<(), BuildError> {
     let renamed = Renamed::new(resources.items(), schema);
     let by_kind = by_referrer(references);
     let budget = resources.budget();
-    for resource in resources.contents_mut() {
-        let referrer = Referrer::new(resource, schema).map_err(at(resource.place()))?;
-        let (group, version) = split_api_version(&referrer.api_version);
-        for kind in [referrer.original_kind.as_str(), ""] {
-            for (target, spec) in by_kind.get(kind).into_iter().flatten() {
-                if !spec.selects(group, version, &referrer.original_kind) {
-                    continue;
-                }
-                let fixer = Fixer {
-                    renamed: &renamed,
-                    referrer: &referrer,
-                    target,
-                    spec,
-                    budget: &budget,
-                };
-                fixer.fix(resource).map_err(at(resource.place()))?;
-            }
-        }
-    }
-    Ok(())
+    let fix = |known: &mut ByType<Fields<'r>>, resource: &mut Resource| {
+        let kind = resource.original_kind();
+        let fields = known.of(resource.object.api_version(), kind, || {
+            Fields::new(&by_kind, resource.group_version(), kind)
+        });
+        let fixed = Referrer::new(resource, schema).and_then(|referrer| {
+            let fixer = Fixer {
+                renamed: &renamed,
+                referrer: &referrer,
+                budget: &budget,
+            };
+            fixer.fix(resource, fields)
+        });
+        fixed.map_err(|fault| at(resource.place())(fault))
+    };
+    budget.workers().each(resources.contents_mut(), ByType::new, fix)
 }
 
 type Specs<'r> = HashMap<&'r str, Vec<(&'r Reference, &'r FieldSpec)>>;
@@ -63,6 +59,29 @@ fn by_referrer(references: &[Reference]) -> Specs<'_> {
         }
     }
     specs
+}
+
+/// The fields to look at in objects of one type.
+struct Fields<'r> {
+    targets: Vec<&'r Reference>,
+    ways: Ways<'r>,
+}
+
+impl<'r> Fields<'r> {
+    fn new(by_kind: &Specs<'r>, (group, version): (&str, &str), kind: &str) -> Self {
+        let listed = [kind, ""]
+            .into_iter()
+            .filter_map(|kind| by_kind.get(kind))
+            .flatten();
+        let selected = listed
+            .filter(|(_, spec)| spec.selects(group, version, kind))
+            .copied();
+        let (targets, specs) = selected.unzip();
+        Self {
+            targets,
+            ways: Ways::new(specs),
+        }
+    }
 }
 
 /// What was renamed: all that deciding about a reference needs.
@@ -110,10 +129,10 @@ impl Renamed {
                 continue;
             }
             let at = renamed.candidates.len();
-            let mut seen = HashSet::new();
             for former in &resource.history {
-                if seen.insert(&former.name) {
-                    renamed.by_name.entry(former.name.clone()).or_default().push(at);
+                let places = renamed.by_name.entry(former.name.clone()).or_default();
+                if places.last() != Some(&at) {
+                    places.push(at);
                 }
             }
             let original = resource.original_namespace(schema).to_owned();
@@ -135,11 +154,7 @@ impl Renamed {
                 original_namespace: resource.original_namespace(schema).to_owned(),
                 group: group.to_owned(),
                 version: version.to_owned(),
-                former_kinds: resource
-                    .history
-                    .iter()
-                    .map(|former| former.kind.clone())
-                    .collect(),
+                former_kinds: former_kinds(resource),
                 is_service_account: resource.kind() == "ServiceAccount",
                 prefixes: resource.prefixes.clone(),
                 suffixes: resource.suffixes.clone(),
@@ -163,6 +178,17 @@ impl Renamed {
         }
         renamed
     }
+}
+
+/// The kinds it had, each once where it had one.
+fn former_kinds(resource: &Resource) -> Vec<String> {
+    let mut kinds: Vec<String> = Vec::new();
+    for former in &resource.history {
+        if kinds.last() != Some(&former.kind) {
+            kinds.push(former.kind.clone());
+        }
+    }
+    kinds
 }
 
 impl Candidate {
@@ -189,8 +215,6 @@ impl Candidate {
 
 /// Who names something.
 struct Referrer {
-    api_version: String,
-    original_kind: String,
     effective_namespace: String,
     /// Of a RoleBinding: where its service accounts live.
     account_namespaces: HashSet<String>,
@@ -227,8 +251,6 @@ impl Referrer {
             Some((text("apiGroup")?, text("kind")?))
         });
         Ok(Self {
-            api_version: resource.object.api_version().to_owned(),
-            original_kind: resource.original_kind().to_owned(),
             effective_namespace: resource.effective_namespace(schema).to_owned(),
             account_namespaces,
             role,
@@ -275,12 +297,20 @@ impl Referrer {
     }
 }
 
+/// Fixes the references of one object.
 struct Fixer<'a> {
     renamed: &'a Renamed,
     referrer: &'a Referrer,
+    budget: &'a Budget,
+}
+
+/// Fixes one of its fields.
+struct FieldFixer<'a> {
+    renamed: &'a Renamed,
+    referrer: &'a Referrer,
+    budget: &'a Budget,
     target: &'a Reference,
     spec: &'a FieldSpec,
-    budget: &'a Budget,
 }
 
 /// What is wrong with a reference.
@@ -291,31 +321,56 @@ enum Problem {
 }
 
 impl Fixer<'_> {
-    fn fix(&self, resource: &mut Resource) -> Result<(), Fault> {
-        let mut problem = None;
-        self.spec.visit_any(resource, Creates::Nothing, &mut |value| {
-            if problem.is_none() {
-                problem = self.field(value).err();
+    fn fix(&self, resource: &mut Resource, fields: &Fields<'_>) -> Result<(), Fault> {
+        let Self {
+            renamed,
+            referrer,
+            budget,
+        } = *self;
+        // of the first specification that has one
+        let mut found: Option<(usize, Problem)> = None;
+        let visited = fields
+            .ways
+            .visit(&mut resource.object, Creates::Nothing, &mut |at, value, _| {
+                if found.as_ref().is_some_and(|(first, _)| *first <= at) {
+                    return Ok(());
+                }
+                let field = FieldFixer {
+                    renamed,
+                    referrer,
+                    budget,
+                    target: fields.targets[at],
+                    spec: fields.ways.spec(at),
+                };
+                if let Err(problem) = field.fix(value) {
+                    found = Some((at, problem));
+                }
+                Ok(())
+            });
+        match (visited, found) {
+            (Ok(()), None) => Ok(()),
+            (Err(wrong), None) => Err(fields.ways.fault(wrong, resource)),
+            // what is wrong on the way is found before anything is made of what is at its end
+            (Err(wrong), Some((first, _))) if wrong.at <= first => Err(fields.ways.fault(wrong, resource)),
+            (_, Some((at, problem))) => {
+                let (id, path) = (resource.id().to_string(), fields.ways.spec(at).path.clone());
+                Err(match problem {
+                    Problem::Field(problem) => Fault::Field { path, id, problem },
+                    Problem::Ambiguous(candidates) => Fault::Referrals { id, path, candidates },
+                    Problem::NoName => Fault::NoReferenceName { id, path },
+                })
             }
-            Ok(())
-        })?;
-        let Some(problem) = problem else {
-            return Ok(());
-        };
-        let (id, path) = (resource.id().to_string(), self.spec.path.clone());
-        Err(match problem {
-            Problem::Field(problem) => Fault::Field { path, id, problem },
-            Problem::Ambiguous(candidates) => Fault::Referrals { id, path, candidates },
-            Problem::NoName => Fault::NoReferenceName { id, path },
-        })
+        }
     }
+}
 
-    fn field(&self, value: &mut Value) -> Result<(), Problem> {
+impl FieldFixer<'_> {
+    fn fix(&self, value: &mut Value) -> Result<(), Problem> {
         match value {
             Value::Null => Ok(()),
             Value::Array(items) => items.iter_mut().try_for_each(|item| match item {
                 Value::Array(_) => Err(Problem::Field(FieldProblem::Reference)),
-                item => self.field(item),
+                item => self.fix(item),
             }),
             Value::Object(_) => self.map(value),
             scalar => self.scalar(scalar),

@@ -31,9 +31,9 @@ pub(crate) fn apply(
     schema: &Schema,
 ) -> Result<(), Fault> {
     let budget = resources.budget();
-    for resource in resources.items_mut() {
+    let rename = |(): &mut (), resource: &mut Resource| {
         if keeps_its_name(resource) {
-            continue;
+            return Ok(());
         }
         for spec in specs {
             let (group, version) = resource.group_version();
@@ -55,8 +55,9 @@ pub(crate) fn apply(
                 set_scalar(value, name.into())
             })?;
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    budget.workers().each(resources.items_mut(), || (), rename)
 }
 
 fn note(resource: &mut Resource, affix: Affix<'_>, schema: &Schema) {

@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{Exhausted, Fault, FieldProblem, node_kind};
-use crate::field_spec::{Creates, FieldSpec, Selection};
+use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Ways};
 use crate::kustomization::Image;
 use crate::resource::{Resource, scalar_text};
 use regex::Regex;
@@ -183,40 +183,45 @@ fn end_of(name: &str) -> &str {
 }
 
 /// Changes all images the entries mean, one entry after the other, in everything but definitions.
-pub(crate) fn apply(resources: &mut Collection, images: &[Image], specs: &[FieldSpec]) -> Result<(), Fault> {
+pub(crate) fn apply<'s>(
+    resources: &mut Collection,
+    images: &[Image],
+    specs: &'s [FieldSpec],
+) -> Result<(), Fault> {
     let budget = resources.budget();
     let changes = Changes::new(images, &budget)?;
     let selection = Selection::new(specs);
-    for resource in resources.contents_mut() {
+    let change = |known: &mut ByType<Ways<'s>>, resource: &mut Resource| {
         if resource.kind() == "CustomResourceDefinition" {
-            continue;
+            return Ok(());
         }
-        let specs = selection.of(resource);
+        let ways = selection.ways(known, resource);
         let mut from = 0;
         // an entry may change an image into what a later one means
         while from < images.len() {
             let mut found = Vec::new();
-            visit(resource, &specs, &mut |value| {
+            visit(resource, ways, &mut |value| {
                 found.push(text_of(value)?);
                 Ok(())
             })?;
             let Some(at) = changes.next(&found, from) else {
                 break;
             };
-            visit(resource, &specs, &mut |value| {
-                changes.list[at].set(value, &budget)
-            })?;
+            visit(resource, ways, &mut |value| changes.list[at].set(value, &budget))?;
             from = at + 1;
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    budget
+        .workers()
+        .each(resources.contents_mut(), ByType::new, change)
 }
 
 /// Calls `set` for every image of a resource; for those that both the scan and a specification find,
 /// more than once.
 fn visit(
     resource: &mut Resource,
-    specs: &[&FieldSpec],
+    ways: &Ways<'_>,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
 ) -> Result<(), Fault> {
     let scanned = resource
@@ -229,9 +234,10 @@ fn visit(
         id: resource.id().to_string(),
         problem,
     })?;
-    specs
-        .iter()
-        .try_for_each(|spec| spec.visit_any(resource, Creates::Nothing, set))
+    let visited = ways.visit(&mut resource.object, Creates::Nothing, &mut |_, value, _| {
+        set(value)
+    });
+    visited.map_err(|wrong| ways.fault(wrong, resource))
 }
 
 /// The legacy scan: `image` under any list named `containers` or `initContainers`.

@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::Fault;
-use crate::field_spec::{Creates, FieldSpec, Selection, Tables, merge, set_entry};
+use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Tables, Ways, Wrong, merge, set_entry};
 use crate::kustomization::LabelField;
 use crate::resource::Resource;
 use crate::sharing::Member;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Sets the entries in every field the specifications name.
-pub(crate) fn apply(
+pub(crate) fn apply<'s>(
     resources: &mut Collection,
     entries: &BTreeMap<String, String>,
-    specs: &[FieldSpec],
+    specs: &'s [FieldSpec],
 ) -> Result<(), Fault> {
     if entries.is_empty() {
         return Ok(());
@@ -22,31 +22,31 @@ pub(crate) fn apply(
     let selection = Selection::new(specs);
     let budget = resources.budget();
     let keys: Vec<Arc<str>> = entries.keys().map(|key| key.as_str().into()).collect();
-    for resource in resources.contents_mut() {
-        let specs = selection.of(resource);
+    let set = |known: &mut ByType<Ways<'s>>, resource: &mut Resource| {
+        let ways = selection.ways(known, resource);
         let mut made = vec![Vec::new(); keys.len()];
-        resource.in_step(|resource| {
-            specs
-                .iter()
-                .try_for_each(|spec| set(resource, entries, &keys, spec, &mut made, &budget))
-        })?;
+        let set = resource.in_step(|resource| set(resource, entries, &keys, ways, &mut made, &budget));
+        set.map_err(|wrong| ways.fault(wrong, resource))?;
         made.into_iter().for_each(|members| resource.sharing.add(members));
-    }
-    Ok(())
+        Ok(())
+    };
+    budget.workers().each(resources.contents_mut(), ByType::new, set)
 }
 
-/// Sets the entries in the fields of one specification, and tells which of them were made.
+/// Sets the entries in the fields of a resource, and tells which of them were made.
 fn set(
     resource: &mut Resource,
     entries: &BTreeMap<String, String>,
     keys: &[Arc<str>],
-    spec: &FieldSpec,
+    ways: &Ways<'_>,
     made: &mut [Vec<Member>],
     budget: &Budget,
-) -> Result<(), Fault> {
-    // noting where an object comes from writes its annotations anew
-    let shares = resource.note.is_none() || spec.path != "metadata/annotations";
-    spec.visit_placed(resource, Creates::Map, &mut |value, indexes| {
+) -> Result<(), Wrong> {
+    let noted = resource.note.is_some();
+    ways.visit(&mut resource.object, Creates::Map, &mut |at, value, indexes| {
+        let spec = ways.spec(at);
+        // noting where an object comes from writes its annotations anew
+        let shares = !noted || spec.path != "metadata/annotations";
         for (at, (key, text)) in entries.iter().enumerate() {
             budget.make(key.len() + text.len())?;
             if set_entry(value, key, text)? && shares {

@@ -3,12 +3,14 @@
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
-use crate::field_spec::{Creates, FieldSpec, Selection, set_scalar};
+use crate::field_spec::{ByType, Creates, FieldSpec, Selection, set_scalar};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
+use crate::workers::Outcome;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::hash::BuildHasher as _;
+use std::convert::Infallible;
+use std::hash::{BuildHasher as _, RandomState};
 
 /// Which subjects of role bindings get the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,32 +34,41 @@ pub(crate) struct Namespace<'a> {
 
 impl Namespace<'_> {
     /// Moves every resource that may be moved; two of them in one place are an error.
-    pub(crate) fn apply(
+    pub(crate) fn apply<'s>(
         &self,
         resources: &mut Collection,
-        specs: &[FieldSpec],
+        specs: &'s [FieldSpec],
         schema: &Schema,
     ) -> Result<(), Fault> {
         let budget = resources.budget();
+        let workers = budget.workers();
         let items = resources.items_mut();
-        let mut places = Places::of(items, schema);
+        let hasher = RandomState::new();
+        let hash = |resource: &Resource| hasher.hash_one(resource.called(schema));
+        let before = workers.map(items, || (), |(), resource| Ok::<_, Infallible>(hash(resource)));
+        let before = before.done;
         let selection = Selection::new(specs);
-        for at in 0..items.len() {
-            let resource = &mut items[at];
-            let before = places.hash(resource, schema);
+        let set = |known: &mut ByType<Vec<&'s FieldSpec>>, resource: &mut Resource| {
             budget.make(self.name.len() + resource.name().len())?;
             resource.remember(schema);
             self.set_own(resource, schema)?;
             self.set_subjects(resource, &budget)?;
-            self.set_fields(resource, &selection, &budget)?;
-            let after = places.hash(resource, schema);
-            if after != before && places.moved(before, after) && several(items, at, schema) {
+            self.set_fields(resource, &selection, known, &budget)?;
+            Ok(hash(resource))
+        };
+        let after: Outcome<u64, Fault> = workers.map(items, ByType::new, set);
+        let mut places = Places::new(&before);
+        for (at, hash) in after.done.into_iter().enumerate() {
+            if hash != before[at]
+                && places.moved(before[at], hash)
+                && several(items, at, &before, hash, schema)
+            {
                 return Err(Fault::NamespaceConflict {
                     id: items[at].id().to_string(),
                 });
             }
         }
-        Ok(())
+        after.failed.map_or(Ok(()), Err)
     }
 
     fn set_own(&self, resource: &mut Resource, schema: &Schema) -> Result<(), Fault> {
@@ -117,21 +128,26 @@ impl Namespace<'_> {
         Ok(())
     }
 
-    fn set_fields(
+    fn set_fields<'s>(
         &self,
         resource: &mut Resource,
-        selection: &Selection<'_>,
+        selection: &Selection<'s>,
+        known: &mut ByType<Vec<&'s FieldSpec>>,
         budget: &Budget,
     ) -> Result<(), Fault> {
-        let core = resource.object.api_version() == "v1";
-        let binding = is_role_binding(resource);
-        for spec in selection.of(resource) {
-            let skipped = spec.path == "metadata/namespace"
-                || spec.path == "metadata/name" && !core
-                || binding && spec.path == "subjects/namespace";
-            if skipped {
-                continue;
-            }
+        let specs = known.of(resource.object.api_version(), resource.kind(), || {
+            let core = resource.object.api_version() == "v1";
+            let binding = is_role_binding(resource);
+            let mut specs = selection.of(resource);
+            specs.retain(|spec| match spec.path.as_str() {
+                "metadata/namespace" => false,
+                "metadata/name" => core,
+                "subjects/namespace" => !binding,
+                _ => true,
+            });
+            specs
+        });
+        for spec in specs {
             spec.visit_any(resource, Creates::Scalar, &mut |value| {
                 if self.unset_only && !is_empty(value) {
                     return Ok(());
@@ -148,17 +164,12 @@ impl Namespace<'_> {
 struct Places(HashMap<u64, usize>);
 
 impl Places {
-    fn of(items: &[Resource], schema: &Schema) -> Self {
-        let mut places = Self(HashMap::with_capacity(items.len()));
-        for resource in items {
-            let hash = places.hash(resource, schema);
-            *places.0.entry(hash).or_default() += 1;
+    fn new(hashes: &[u64]) -> Self {
+        let mut places = HashMap::with_capacity(hashes.len() * 2);
+        for hash in hashes {
+            *places.entry(*hash).or_default() += 1;
         }
-        places
-    }
-
-    fn hash(&self, resource: &Resource, schema: &Schema) -> u64 {
-        self.0.hasher().hash_one(resource.called(schema))
+        Self(places)
     }
 
     /// Whether there was something already, as far as hashes tell.
@@ -172,13 +183,15 @@ impl Places {
     }
 }
 
-/// Whether another resource is called as the one at this place.
-fn several(items: &[Resource], at: usize, schema: &Schema) -> bool {
+/// Whether another resource is called as the one at this place, as if they were moved one after the
+/// other: what those after it are called now does not count, but what they were called before.
+fn several(items: &[Resource], at: usize, before: &[u64], hash: u64, schema: &Schema) -> bool {
     let called = items[at].called(schema);
-    items
-        .iter()
-        .enumerate()
-        .any(|(other, resource)| other != at && resource.called(schema) == called)
+    let mut moved = items[..at].iter();
+    let mut rest = items.iter().zip(before).skip(at + 1);
+    moved.any(|other| other.called(schema) == called)
+        || rest
+            .any(|(other, before)| *before == hash && other.all_called(schema).any(|other| other == called))
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -1,0 +1,385 @@
+//! Several field specifications, walked at once.
+//!
+//! The fields of a kind lie close together: a Deployment has thirty that may name something, most of
+//! them somewhere below `spec/template/spec`. Here their paths are a tree, and each map on the way is
+//! looked into once instead of once for each of them.
+//!
+//! What is changed, and what is found wrong, is what it would be if one specification were visited
+//! after the other. Where that could differ they are: where one path is how another begins, a list
+//! is demanded by one and not by another, or a field is made by one and not by another.
+
+use super::{Creates, FieldSpec, visit_map};
+use crate::error::{Fault, FieldProblem};
+use crate::resource::Resource;
+use equate_manifest::object::Object;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// The ways to the fields of some specifications.
+#[derive(Debug)]
+pub(crate) struct Ways<'s> {
+    specs: Vec<&'s FieldSpec>,
+    /// None where one specification has to be visited after the other.
+    tree: Option<Vec<Branch<'s>>>,
+}
+
+/// One segment that paths have in common.
+#[derive(Debug)]
+struct Branch<'s> {
+    name: &'s str,
+    demands_list: bool,
+    /// Whether a specification that leads through here makes what is missing.
+    creates: bool,
+    /// The first specification that leads through here.
+    first: usize,
+    /// Those that end here; then nothing is below.
+    ends: Vec<usize>,
+    below: Vec<Branch<'s>>,
+}
+
+/// What is wrong on the way to a field of the specification with this number.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) at: usize,
+    pub(crate) problem: FieldProblem,
+}
+
+/// Changes a field of the specification with this number, which is in these items of the lists on
+/// the way.
+type Change<'c> = dyn FnMut(usize, &mut Value, &[usize]) -> Result<(), FieldProblem> + 'c;
+
+impl<'s> Ways<'s> {
+    pub(crate) fn new(specs: Vec<&'s FieldSpec>) -> Self {
+        Self {
+            tree: tree(&specs),
+            specs,
+        }
+    }
+
+    /// The specification with this number.
+    pub(crate) fn spec(&self, at: usize) -> &'s FieldSpec {
+        self.specs[at]
+    }
+
+    /// Calls `change` for every field of the object that a specification names, for several if
+    /// several do. It is called on after an error, too.
+    pub(crate) fn visit(
+        &self,
+        object: &mut Object,
+        creates: Creates,
+        change: &mut Change<'_>,
+    ) -> Result<(), Wrong> {
+        let Some(tree) = &self.tree else {
+            return self.visit_in_turn(object, creates, change);
+        };
+        let mut walk = Walk {
+            creates,
+            indexes: Vec::new(),
+            wrong: None,
+            change,
+        };
+        walk.map(&mut object.0, tree);
+        walk.wrong.map_or(Ok(()), Err)
+    }
+
+    fn visit_in_turn(
+        &self,
+        object: &mut Object,
+        creates: Creates,
+        change: &mut Change<'_>,
+    ) -> Result<(), Wrong> {
+        for (at, spec) in self.specs.iter().enumerate() {
+            let creates = if spec.create { creates } else { Creates::Nothing };
+            let mut change = |value: &mut Value, indexes: &[usize]| change(at, value, indexes);
+            visit_map(
+                &mut object.0,
+                &spec.segments,
+                creates,
+                &mut Vec::new(),
+                &mut change,
+            )
+            .map_err(|problem| Wrong { at, problem })?;
+        }
+        Ok(())
+    }
+
+    /// What is wrong, of a resource.
+    pub(crate) fn fault(&self, wrong: Wrong, resource: &Resource) -> Fault {
+        Fault::Field {
+            path: self.specs[wrong.at].path.clone(),
+            id: resource.id().to_string(),
+            problem: wrong.problem,
+        }
+    }
+}
+
+/// The tree of some paths, if the order of visits makes no difference.
+fn tree<'s>(specs: &[&'s FieldSpec]) -> Option<Vec<Branch<'s>>> {
+    let mut tree = Vec::new();
+    for (at, spec) in specs.iter().enumerate() {
+        let mut branches = &mut tree;
+        for (depth, segment) in spec.segments.iter().enumerate() {
+            let branch = branch(branches, segment, at)?;
+            let is_end = depth + 1 == spec.segments.len();
+            let is_known = !branch.ends.is_empty();
+            match is_end {
+                true if !branch.below.is_empty() || is_known && branch.creates != spec.create => return None,
+                true => branch.ends.push(at),
+                false if is_known => return None,
+                false => {}
+            }
+            branch.creates |= spec.create;
+            branches = &mut branch.below;
+        }
+    }
+    Some(tree)
+}
+
+/// The branch of a segment, made if need be.
+fn branch<'b, 's>(
+    branches: &'b mut Vec<Branch<'s>>,
+    segment: &'s str,
+    first: usize,
+) -> Option<&'b mut Branch<'s>> {
+    let (name, demands_list) = match segment.strip_suffix("[]") {
+        Some(name) => (name, true),
+        None => (segment, false),
+    };
+    let found = match branches.iter().position(|branch| branch.name == name) {
+        Some(found) if branches[found].demands_list != demands_list => return None,
+        Some(found) => found,
+        // which is an error, but only where the way leads so far
+        None if name.is_empty() => return None,
+        None => {
+            branches.push(Branch {
+                name,
+                demands_list,
+                creates: false,
+                first,
+                ends: Vec::new(),
+                below: Vec::new(),
+            });
+            branches.len() - 1
+        }
+    };
+    branches.get_mut(found)
+}
+
+/// A walk through one object.
+struct Walk<'c, 'f> {
+    creates: Creates,
+    /// Of the lists on the way.
+    indexes: Vec<usize>,
+    /// What is wrong for the first specification that anything is wrong for.
+    wrong: Option<Wrong>,
+    change: &'c mut Change<'f>,
+}
+
+impl Walk<'_, '_> {
+    fn map(&mut self, map: &mut Map<String, Value>, branches: &[Branch<'_>]) {
+        for branch in branches {
+            let created = self.created(branch);
+            let field = match map.get_mut(branch.name) {
+                Some(field) => field,
+                None => match created {
+                    Some(created) => {
+                        let field = map.entry(branch.name.to_owned()).or_insert(created);
+                        self.value(field, branch);
+                        continue;
+                    }
+                    None => continue,
+                },
+            };
+            if field.is_null() {
+                if branch.demands_list {
+                    *field = Value::Array(Vec::new());
+                } else if let Some(created) = created {
+                    *field = created;
+                }
+            }
+            self.value(field, branch);
+        }
+    }
+
+    /// What a branch that is missing becomes.
+    fn created(&self, branch: &Branch<'_>) -> Option<Value> {
+        if !branch.creates || branch.demands_list {
+            return None;
+        }
+        match self.creates {
+            Creates::Nothing => None,
+            Creates::Scalar if branch.below.is_empty() => Some(Value::from("")),
+            Creates::Scalar | Creates::Map => Some(Value::Object(Map::new())),
+        }
+    }
+
+    fn value(&mut self, value: &mut Value, branch: &Branch<'_>) {
+        for at in &branch.ends {
+            if let Err(problem) = (self.change)(*at, value, &self.indexes) {
+                self.note(*at, problem);
+            }
+        }
+        if !branch.below.is_empty() {
+            self.below(value, branch);
+        }
+    }
+
+    fn below(&mut self, value: &mut Value, branch: &Branch<'_>) {
+        match value {
+            Value::Null => {}
+            Value::Array(items) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.indexes.push(index);
+                    self.below(item, branch);
+                    self.indexes.pop();
+                }
+            }
+            Value::Object(map) => self.map(map, &branch.below),
+            _ => self.note(branch.first, FieldProblem::NotCollection),
+        }
+    }
+
+    fn note(&mut self, at: usize, problem: FieldProblem) {
+        if self.wrong.as_ref().is_none_or(|wrong| at < wrong.at) {
+            self.wrong = Some(Wrong { at, problem });
+        }
+    }
+}
+
+/// Something for each type of object, made when it is first asked for.
+#[derive(Debug)]
+pub(crate) struct ByType<T> {
+    made: Vec<T>,
+    /// Places in the list by `apiVersion`, then by kind.
+    places: HashMap<String, HashMap<String, usize>>,
+}
+
+impl<T> ByType<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            made: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn of(&mut self, api_version: &str, kind: &str, make: impl FnOnce() -> T) -> &T {
+        let known = self.places.get(api_version).and_then(|kinds| kinds.get(kind));
+        let at = known.copied().unwrap_or_else(|| {
+            let kinds = self.places.entry(api_version.to_owned()).or_default();
+            kinds.insert(kind.to_owned(), self.made.len());
+            self.made.push(make());
+            self.made.len() - 1
+        });
+        &self.made[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Origin;
+    use serde_json::json;
+
+    /// What specifications do to an object, as a tree and in turn: each field gets the number of what
+    /// is called for it, one that holds `bad` is an error.
+    fn outcome(ways: &Ways<'_>, object: &Value, creates: Creates) -> (Value, Option<String>) {
+        let Value::Object(map) = object.clone() else {
+            panic!("no object");
+        };
+        let mut resource = Resource::new(map, Origin::default());
+        let visited = ways.visit(&mut resource.object, creates, &mut |at, value, indexes| {
+            if *value == "bad" {
+                return Err(FieldProblem::EmptyName);
+            }
+            let before = std::mem::take(value);
+            *value = match before {
+                Value::Object(mut map) => {
+                    map.insert(format!("by {at}"), json!(indexes));
+                    map.into()
+                }
+                scalar => format!("{scalar} by {at} in {indexes:?}").into(),
+            };
+            Ok(())
+        });
+        let error = visited
+            .err()
+            .map(|wrong| ways.fault(wrong, &resource).to_string());
+        (resource.object.into_value(), error)
+    }
+
+    /// Each path with a leading `+` is created.
+    fn check(paths: &[&str], is_tree: bool, object: &Value) {
+        let specs: Vec<FieldSpec> = paths
+            .iter()
+            .map(|path| FieldSpec::new("", "", "", path.trim_start_matches('+'), path.starts_with('+')))
+            .collect();
+        let ways = Ways::new(specs.iter().collect());
+        assert_eq!(ways.tree.is_some(), is_tree, "{paths:?}");
+        let in_turn = Ways {
+            specs: ways.specs.clone(),
+            tree: None,
+        };
+        for creates in [Creates::Nothing, Creates::Scalar, Creates::Map] {
+            let (one, other) = (
+                outcome(&ways, object, creates),
+                outcome(&in_turn, object, creates),
+            );
+            assert_eq!(one.1, other.1, "{paths:?} {creates:?} {object}");
+            // after an error nobody looks at the object
+            if one.1.is_none() {
+                assert_eq!(one.0, other.0, "{paths:?} {creates:?} {object}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_does_what_one_after_the_other_does() {
+        let objects = [
+            json!({}),
+            json!({"a": null}),
+            json!({"a": "bad"}),
+            json!({"a": 1, "d": {"e": "bad"}}),
+            json!({"a": {"b": null, "c": null}, "d": null}),
+            json!({"a": {"b": 1, "c": [{"x": "bad"}, {"x": 1}]}, "d": {"e": 2}}),
+            json!({"a": {"b": {}, "c": [{"x": 1, "y": 2}, [{"x": 3}], null, {}]}, "d": {"e": {}}}),
+            json!({"a": {"c": [{"x": 1, "y": 2}, 7, {"x": "bad"}]}, "d": {"e": "bad"}}),
+            json!({"a": [{"b": 1, "c": {"x": 1}}, {"b": 2, "c": {"y": 2}}], "d": [{"e": 1}]}),
+        ];
+        for object in &objects {
+            for (paths, is_tree) in [
+                (&[][..], true),
+                (&["", "a/b"], true),
+                (&["a/b", "a/c/x", "d/e", "a/c/y"], true),
+                (&["d/e", "a/c/y", "a/c/x", "a/b"], true),
+                (&["+a/b", "a/c/x", "+d/e", "+a/c/y"], true),
+                (&["a/b", "+a/c/x", "d/e", "+a/f/y"], true),
+                (&["a/c[]/x", "+a/c[]/y", "+d/e"], true),
+                (&["a/b", "d/e", "a/b"], true),
+                (&["+a/b", "d/e", "+a/b"], true),
+                // one after the other after all
+                (&["a/b", "d/e", "+a/b"], false),
+                (&["a", "a/b"], false),
+                (&["+a/b/c", "+a/b"], false),
+                (&["a/c[]/x", "+a/c/y"], false),
+                (&["a//x", "d/e"], false),
+                (&["a/[]", "d/e"], false),
+            ] {
+                check(paths, is_tree, object);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_made_for_a_type_is_made_once() {
+        let mut known = ByType::new();
+        let mut made = 0;
+        for (api_version, kind) in [("v1", "A"), ("v1", "B"), ("v2", "A"), ("v1", "A"), ("v2", "A")] {
+            let found = known.of(api_version, kind, || {
+                made += 1;
+                format!("{api_version} {kind}")
+            });
+            assert_eq!(*found, format!("{api_version} {kind}"));
+        }
+        assert_eq!(made, 3);
+    }
+}
