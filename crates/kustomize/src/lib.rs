@@ -18,7 +18,7 @@
 //! | `charts` | Helm charts, through what renders them |
 //! | `patch`, `selector`, `schema` | patches and whom they are for |
 //! | `sharing` | fields of one object that are one value |
-//! | `transform`, `field_spec` | namespace, names, labels, images, replicas, replacements |
+//! | `transform`, `passes`, `field_spec` | namespace, names, labels, images, replicas, replacements |
 //! | `references`, `variables`, `order`, `notes` | what follows at the root |
 //! | `substitute` | `${var}` |
 //! | `files` | names of files for objects |
@@ -43,6 +43,7 @@ mod loader;
 mod manifests;
 mod notes;
 mod order;
+mod passes;
 mod patch;
 mod path;
 mod pipeline;

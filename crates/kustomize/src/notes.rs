@@ -170,6 +170,17 @@ impl Note {
     }
 }
 
+impl Resource {
+    /// Notes that something changed it. Without an origin it takes that for it.
+    pub(crate) fn note_change(&mut self, note: &Note) {
+        if self.note.is_none() {
+            self.note = Some(note.clone());
+        } else {
+            self.changes.push(note.clone());
+        }
+    }
+}
+
 /// Writes a resource's notes into its annotations.
 pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: bool) {
     let origin = resource.note.take().filter(|_| origins);

@@ -14,15 +14,18 @@ use crate::kustomization::{self, Configuration, Kustomization, Unknown};
 use crate::loader::{Loader, at};
 use crate::notes::{self, Note};
 use crate::order;
+use crate::passes::{Noting, Passes};
 use crate::patch;
 use crate::plugins;
 use crate::references;
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use crate::spec::Order;
-use crate::transform::affix::{self, Affix};
+use crate::transform::affix::{Affix, Affixing};
+use crate::transform::images::Tagging;
+use crate::transform::labels::{self, Labelling};
 use crate::transform::namespace::{Namespace, Subjects};
-use crate::transform::{images, labels, replacements, replicas};
+use crate::transform::{replacements, replicas};
 use crate::variables::{self, Variables};
 use equate_manifest::yaml;
 use serde_json::Value;
@@ -107,27 +110,30 @@ pub(crate) fn run(
         variables,
     } = accumulated;
     add_hashes(&mut resources, schema);
-    references::fix(&mut resources, &tables.references, schema)?;
-    variables::resolve(&mut resources, &variables, &tables.variables)?;
-    resources.items_mut().retain(|resource| !is_local(resource));
-    let workers = resources.budget().workers();
-    let mut resources = resources.into_items();
-    order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
-        .map_err(at(kustomization.place(&["sortOptions"])))?;
     let (marks, tells_origins, tells_changes) = (
         asks("managedByLabel"),
         asks("originAnnotations"),
         asks("transformerAnnotations"),
     );
-    let settle = |(): &mut (), resource: &mut Resource| {
+    let settle = |resource: &mut Resource| {
+        resource.is_local = is_local(resource);
         if marks {
             notes::mark_managed(resource);
         }
         notes::write(resource, tells_origins, tells_changes);
         settle_annotations(resource);
-        Ok(())
     };
-    workers.each(&mut resources, || (), settle)?;
+    if variables.is_empty() {
+        references::fix(&mut resources, &tables.references, schema, &settle)?;
+    } else {
+        references::fix(&mut resources, &tables.references, schema, &|_| {})?;
+        variables::resolve(&mut resources, &variables, &tables.variables)?;
+        resources.contents_mut().iter_mut().for_each(settle);
+    }
+    let mut resources = resources.into_items();
+    resources.retain(|resource| !resource.is_local);
+    order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
+        .map_err(at(kustomization.place(&["sortOptions"])))?;
     Ok(resources)
 }
 
@@ -342,6 +348,19 @@ impl Build<'_, '_> {
             moved.map_err(at(kustomization.place(&["namespace"])))?;
             tracker.note(resources, "NamespaceTransformer");
         }
+        let budget = resources.budget();
+        let mut label_specs = Vec::new();
+        let mut refused = None;
+        for (index, label) in fields.labels.iter().enumerate() {
+            match labels::fields_of(label, tables) {
+                Ok(specs) => label_specs.push(specs),
+                Err(fault) => {
+                    refused = Some(at(kustomization.item("labels", index))(fault));
+                    break;
+                }
+            }
+        }
+        let mut passes = Passes::default();
         for (field, affix, specs, kind) in [
             (
                 "namePrefix",
@@ -358,25 +377,37 @@ impl Build<'_, '_> {
         ] {
             let (Affix::Prefix(text) | Affix::Suffix(text)) = affix;
             if !text.is_empty() {
-                affix::apply(resources, affix, specs, schema).map_err(at(kustomization.place(&[field])))?;
-                tracker.note(resources, kind);
+                let affixing = Affixing {
+                    affix,
+                    specs,
+                    schema,
+                    budget: budget.clone(),
+                };
+                passes.add(affixing, kustomization.place(&[field]));
+                tracker.add(&mut passes, kind);
             }
         }
-        for (index, label) in fields.labels.iter().enumerate() {
-            let place = kustomization.item("labels", index);
-            let specs = labels::fields_of(label, tables).map_err(at(place.clone()))?;
-            labels::apply(resources, &label.pairs, &specs).map_err(at(place))?;
-            tracker.note(resources, "LabelTransformer");
+        for (index, (label, specs)) in fields.labels.iter().zip(&label_specs).enumerate() {
+            let labelling = Labelling::new(&label.pairs, specs, &budget);
+            passes.add(labelling, kustomization.item("labels", index));
+            tracker.add(&mut passes, "LabelTransformer");
+        }
+        if let Some(refused) = refused {
+            passes.run(resources)?;
+            return Err(refused);
         }
         if !fields.common_labels.is_empty() || !fields.labels.is_empty() {
-            let labelled = labels::apply(resources, &fields.common_labels, &tables.common_labels);
-            labelled.map_err(at(kustomization.place(&["commonLabels"])))?;
-            tracker.note(resources, "LabelTransformer");
+            let labelling = Labelling::new(&fields.common_labels, &tables.common_labels, &budget);
+            passes.add(labelling, kustomization.place(&["commonLabels"]));
+            tracker.add(&mut passes, "LabelTransformer");
         }
         if !fields.common_annotations.is_empty() {
-            let annotated = labels::apply(resources, &fields.common_annotations, &tables.common_annotations);
-            annotated.map_err(at(kustomization.place(&["commonAnnotations"])))?;
-            tracker.note(resources, "AnnotationsTransformer");
+            let annotating = Labelling::new(&fields.common_annotations, &tables.common_annotations, &budget);
+            passes.add(annotating, kustomization.place(&["commonAnnotations"]));
+            tracker.add(&mut passes, "AnnotationsTransformer");
+        }
+        if !fields.patches_json6902.is_empty() || !fields.replicas.is_empty() {
+            std::mem::take(&mut passes).run(resources)?;
         }
         for (index, entry) in fields.patches_json6902.iter().enumerate() {
             let place = kustomization.item("patchesJson6902", index);
@@ -391,11 +422,18 @@ impl Build<'_, '_> {
         if !fields.images.is_empty() {
             // what an image can be found wrong for, the first entry finds
             let place = kustomization.item("images", 0);
-            images::apply(resources, &fields.images, &tables.images).map_err(at(place))?;
+            match Tagging::new(&fields.images, &tables.images, &budget) {
+                Ok(tagging) => passes.add(tagging, place),
+                Err(exhausted) => {
+                    passes.run(resources)?;
+                    return Err(at(place)(exhausted.into()));
+                }
+            }
         }
         for _ in &fields.images {
-            tracker.note(resources, "ImageTagTransformer");
+            tracker.add(&mut passes, "ImageTagTransformer");
         }
+        passes.run(resources)?;
         if !fields.replacements.is_empty() {
             replacements::apply_all(kustomization, self.loader, resources, schema)?;
             tracker.note(resources, "ReplacementTransformer");
@@ -499,22 +537,25 @@ struct Tracker<'a> {
 
 impl Tracker<'_> {
     fn note(&self, resources: &mut Collection, kind: &'static str) {
-        if !self.on {
-            return;
+        if self.on {
+            let note = Note::builtin(self.root, self.kustomization, kind);
+            note_all(resources, &note);
         }
-        let note = Note::builtin(self.root, self.kustomization, kind);
-        note_all(resources, &note);
+    }
+
+    /// The same, as a pass.
+    fn add(&self, passes: &mut Passes<'_>, kind: &'static str) {
+        if self.on {
+            let note = Note::builtin(self.root, self.kustomization, kind);
+            passes.add(Noting(note), Place::default());
+        }
     }
 }
 
-/// Notes on all resources that something changed them. One without an origin takes it for that.
+/// Notes on all resources that something changed them.
 pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
     for resource in resources.contents_mut() {
-        if resource.note.is_none() {
-            resource.note = Some(note.clone());
-        } else {
-            resource.changes.push(note.clone());
-        }
+        resource.note_change(note);
     }
 }
 

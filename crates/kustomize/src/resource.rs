@@ -44,6 +44,8 @@ pub(crate) struct Resource {
     /// Where it was made and by what it was changed, when that is to be told.
     pub(crate) note: Option<Note>,
     pub(crate) changes: Vec<Note>,
+    /// Whether it is only there for the build, which is found out at its end.
+    pub(crate) is_local: bool,
 }
 
 /// What a resource was once called; group and version never change.

@@ -91,6 +91,10 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Adds variables from below. A name twice is an error.
     pub(crate) fn absorb(&mut self, more: Self) -> Result<(), Fault> {
         more.list.into_iter().try_for_each(|bound| self.add(bound))
@@ -113,7 +117,7 @@ pub(crate) fn resolve(
     variables: &Variables,
     specs: &[FieldSpec],
 ) -> Result<(), BuildError> {
-    if variables.list.is_empty() {
+    if variables.is_empty() {
         return Ok(());
     }
     let items = resources.items();

@@ -15,12 +15,15 @@ use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, U
 use crate::loader::at;
 use crate::manifests;
 use crate::notes::{Note, Whence};
+use crate::passes;
 use crate::patch;
 use crate::pipeline::{self, Accumulated, Build};
 use crate::resource::Resource;
-use crate::transform::affix::{self, Affix};
+use crate::transform::affix::{Affix, Affixing};
+use crate::transform::images::Tagging;
+use crate::transform::labels::Labelling;
 use crate::transform::namespace::{Namespace, Subjects};
-use crate::transform::{images, labels, replacements, replicas};
+use crate::transform::{replacements, replicas};
 use fields::{GENERATOR, IAM_POLICY, MakerFields, TRANSFORMER, TransformerFields};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
@@ -192,18 +195,32 @@ fn run(
     let root = &kustomization.root;
     let schema = build.schema.get();
     let specs: Vec<FieldSpec> = fields.field_specs.iter().map(FieldSpec::from_field).collect();
+    let budget = build.loader.budget.clone();
+    let affixing = |affix| Affixing {
+        affix,
+        specs: &specs,
+        schema,
+        budget: budget.clone(),
+    };
     let done = match configuration.kind() {
-        "AnnotationsTransformer" => labels::apply(resources, &fields.annotations, &specs),
-        "LabelTransformer" => labels::apply(resources, &fields.labels, &specs),
-        "PrefixTransformer" => affix::apply(resources, Affix::Prefix(&fields.prefix), &specs, schema),
-        "SuffixTransformer" => affix::apply(resources, Affix::Suffix(&fields.suffix), &specs, schema),
-        "PrefixSuffixTransformer" => affix::apply(resources, Affix::Prefix(&fields.prefix), &specs, schema)
-            .and_then(|()| affix::apply(resources, Affix::Suffix(&fields.suffix), &specs, schema)),
+        "AnnotationsTransformer" => {
+            let pass = Labelling::new(&fields.annotations, &specs, &budget);
+            passes::run(&pass, resources)
+        }
+        "LabelTransformer" => passes::run(&Labelling::new(&fields.labels, &specs, &budget), resources),
+        "PrefixTransformer" => passes::run(&affixing(Affix::Prefix(&fields.prefix)), resources),
+        "SuffixTransformer" => passes::run(&affixing(Affix::Suffix(&fields.suffix)), resources),
+        "PrefixSuffixTransformer" => passes::run(&affixing(Affix::Prefix(&fields.prefix)), resources)
+            .and_then(|()| passes::run(&affixing(Affix::Suffix(&fields.suffix)), resources)),
         "HashTransformer" => {
             pipeline::add_hashes(resources, schema);
             Ok(())
         }
-        "ImageTagTransformer" => images::apply(resources, std::slice::from_ref(&fields.image_tag), &specs),
+        "ImageTagTransformer" => {
+            let images = std::slice::from_ref(&fields.image_tag);
+            let pass = Tagging::new(images, &specs, &budget).map_err(Fault::from);
+            pass.and_then(|pass| passes::run(&pass, resources))
+        }
         "ReplicaCountTransformer" => replicas::apply(resources, &fields.replica, &specs),
         "NamespaceTransformer" => match subjects(&fields.set_role_binding_subjects) {
             Err(fault) => Err(fault),

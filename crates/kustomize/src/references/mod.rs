@@ -21,11 +21,12 @@ use std::collections::{HashMap, HashSet};
 /// Names of more candidates than these are looked up by namespace too.
 const CROWD_MIN: usize = 8;
 
-/// Fixes all references.
+/// Fixes all references, and does to each resource what comes next while it is at hand.
 pub(crate) fn fix<'r>(
     resources: &mut Collection,
     references: &'r [Reference],
     schema: &Schema,
+    next: &(dyn Fn(&mut Resource) + Sync),
 ) -> Result<(), BuildError> {
     let renamed = Renamed::new(resources.items(), schema);
     let by_kind = by_referrer(references);
@@ -43,7 +44,9 @@ pub(crate) fn fix<'r>(
             };
             fixer.fix(resource, fields)
         });
-        fixed.map_err(|fault| at(resource.place())(fault))
+        fixed.map_err(|fault| at(resource.place())(fault))?;
+        next(resource);
+        Ok(())
     };
     budget.workers().each(resources.contents_mut(), ByType::new, fix)
 }

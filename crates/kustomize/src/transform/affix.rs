@@ -1,8 +1,9 @@
 //! `namePrefix` and `nameSuffix`.
 
-use crate::collection::Collection;
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::field_spec::{Creates, FieldSpec, set_scalar};
+use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 
@@ -24,18 +25,31 @@ impl Affix<'_> {
 const NAME: &str = "metadata/name";
 
 /// Puts it there, in every resource but those whose name means something.
-pub(crate) fn apply(
-    resources: &mut Collection,
-    affix: Affix<'_>,
-    specs: &[FieldSpec],
-    schema: &Schema,
-) -> Result<(), Fault> {
-    let budget = resources.budget();
-    let rename = |(): &mut (), resource: &mut Resource| {
+#[derive(Debug)]
+pub(crate) struct Affixing<'a> {
+    pub(crate) affix: Affix<'a>,
+    pub(crate) specs: &'a [FieldSpec],
+    pub(crate) schema: &'a Schema,
+    pub(crate) budget: Budget,
+}
+
+impl Pass for Affixing<'_> {
+    fn begin(&self) -> Step<'_> {
+        Box::new(|resource| self.rename(resource))
+    }
+
+    fn renames(&self) -> bool {
+        true
+    }
+}
+
+impl Affixing<'_> {
+    fn rename(&self, resource: &mut Resource) -> Result<(), Fault> {
+        let Self { affix, budget, .. } = self;
         if keeps_its_name(resource) {
             return Ok(());
         }
-        for spec in specs {
+        for spec in self.specs {
             let (group, version) = resource.group_version();
             if !spec.selects(group, version, resource.original_kind()) {
                 continue;
@@ -43,7 +57,7 @@ pub(crate) fn apply(
             if spec.path == NAME {
                 // what it was called is kept beside what it is called
                 budget.make(affix.text().len() + resource.name().len())?;
-                note(resource, affix, schema);
+                note(resource, *affix, self.schema);
             }
             spec.visit(resource, Creates::Scalar, &mut |value| {
                 let name = scalar_text(value).unwrap_or_default();
@@ -56,8 +70,7 @@ pub(crate) fn apply(
             })?;
         }
         Ok(())
-    };
-    budget.workers().each(resources.items_mut(), || (), rename)
+    }
 }
 
 fn note(resource: &mut Resource, affix: Affix<'_>, schema: &Schema) {

@@ -1,10 +1,10 @@
 //! `images`: names, tags and digests of container images.
 
 use crate::budget::Budget;
-use crate::collection::Collection;
 use crate::error::{Exhausted, Fault, FieldProblem, node_kind};
 use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Ways};
 use crate::kustomization::Image;
+use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
 use regex::Regex;
 use serde_json::Value;
@@ -183,22 +183,34 @@ fn end_of(name: &str) -> &str {
 }
 
 /// Changes all images the entries mean, one entry after the other, in everything but definitions.
-pub(crate) fn apply<'s>(
-    resources: &mut Collection,
-    images: &[Image],
-    specs: &'s [FieldSpec],
-) -> Result<(), Fault> {
-    let budget = resources.budget();
-    let changes = Changes::new(images, &budget)?;
-    let selection = Selection::new(specs);
-    let change = |known: &mut ByType<Ways<'s>>, resource: &mut Resource| {
+pub(crate) struct Tagging<'a> {
+    changes: Changes<'a>,
+    selection: Selection<'a>,
+    budget: Budget,
+}
+
+impl<'a> Tagging<'a> {
+    pub(crate) fn new(
+        images: &'a [Image],
+        specs: &'a [FieldSpec],
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
+        Ok(Self {
+            changes: Changes::new(images, budget)?,
+            selection: Selection::new(specs),
+            budget: budget.clone(),
+        })
+    }
+
+    fn tag(&self, known: &mut ByType<Ways<'a>>, resource: &mut Resource) -> Result<(), Fault> {
         if resource.kind() == "CustomResourceDefinition" {
             return Ok(());
         }
-        let ways = selection.ways(known, resource);
+        let ways = self.selection.ways(known, resource);
+        let changes = &self.changes;
         let mut from = 0;
         // an entry may change an image into what a later one means
-        while from < images.len() {
+        while from < changes.list.len() {
             let mut found = Vec::new();
             visit(resource, ways, &mut |value| {
                 found.push(text_of(value)?);
@@ -207,14 +219,20 @@ pub(crate) fn apply<'s>(
             let Some(at) = changes.next(&found, from) else {
                 break;
             };
-            visit(resource, ways, &mut |value| changes.list[at].set(value, &budget))?;
+            visit(resource, ways, &mut |value| {
+                changes.list[at].set(value, &self.budget)
+            })?;
             from = at + 1;
         }
         Ok(())
-    };
-    budget
-        .workers()
-        .each(resources.contents_mut(), ByType::new, change)
+    }
+}
+
+impl Pass for Tagging<'_> {
+    fn begin(&self) -> Step<'_> {
+        let mut known = ByType::new();
+        Box::new(move |resource| self.tag(&mut known, resource))
+    }
 }
 
 /// Calls `set` for every image of a resource; for those that both the scan and a specification find,
@@ -278,6 +296,7 @@ fn split(image: &str) -> (&str, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collection::Collection;
     use serde_json::json;
 
     #[test]
@@ -399,7 +418,8 @@ mod tests {
         resources
             .append(Resource::new(pod, crate::Origin::default()), schema)
             .unwrap();
-        apply(&mut resources, &images, &[]).unwrap();
+        let tagging = Tagging::new(&images, &[], &Budget::default()).unwrap();
+        crate::passes::run(&tagging, &mut resources).unwrap();
         let containers = &resources.items()[0].object.0["spec"]["containers"];
         assert_eq!(*containers, json!([{"image": "e:1"}, {"image": "x"}]));
     }

@@ -1,36 +1,57 @@
 //! `labels`, `commonLabels`, `commonAnnotations`: entries for maps of many fields.
 
 use crate::budget::Budget;
-use crate::collection::Collection;
 use crate::error::Fault;
 use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Tables, Ways, Wrong, merge, set_entry};
 use crate::kustomization::LabelField;
+use crate::passes::{Pass, Step};
 use crate::resource::Resource;
 use crate::sharing::Member;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Sets the entries in every field the specifications name.
-pub(crate) fn apply<'s>(
-    resources: &mut Collection,
-    entries: &BTreeMap<String, String>,
-    specs: &'s [FieldSpec],
-) -> Result<(), Fault> {
-    if entries.is_empty() {
-        return Ok(());
+#[derive(Debug)]
+pub(crate) struct Labelling<'a> {
+    entries: &'a BTreeMap<String, String>,
+    keys: Vec<Arc<str>>,
+    selection: Selection<'a>,
+    budget: Budget,
+}
+
+impl<'a> Labelling<'a> {
+    pub(crate) fn new(
+        entries: &'a BTreeMap<String, String>,
+        specs: &'a [FieldSpec],
+        budget: &Budget,
+    ) -> Self {
+        Self {
+            entries,
+            keys: entries.keys().map(|key| key.as_str().into()).collect(),
+            selection: Selection::new(specs),
+            budget: budget.clone(),
+        }
     }
-    let selection = Selection::new(specs);
-    let budget = resources.budget();
-    let keys: Vec<Arc<str>> = entries.keys().map(|key| key.as_str().into()).collect();
-    let set = |known: &mut ByType<Ways<'s>>, resource: &mut Resource| {
-        let ways = selection.ways(known, resource);
+
+    fn label(&self, known: &mut ByType<Ways<'a>>, resource: &mut Resource) -> Result<(), Fault> {
+        let Self { entries, keys, .. } = self;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let ways = self.selection.ways(known, resource);
         let mut made = vec![Vec::new(); keys.len()];
-        let set = resource.in_step(|resource| set(resource, entries, &keys, ways, &mut made, &budget));
+        let set = resource.in_step(|resource| set(resource, entries, keys, ways, &mut made, &self.budget));
         set.map_err(|wrong| ways.fault(wrong, resource))?;
         made.into_iter().for_each(|members| resource.sharing.add(members));
         Ok(())
-    };
-    budget.workers().each(resources.contents_mut(), ByType::new, set)
+    }
+}
+
+impl Pass for Labelling<'_> {
+    fn begin(&self) -> Step<'_> {
+        let mut known = ByType::new();
+        Box::new(move |resource| self.label(&mut known, resource))
+    }
 }
 
 /// Sets the entries in the fields of a resource, and tells which of them were made.

@@ -6,7 +6,6 @@ use crate::error::{Fault, FieldProblem, node_kind};
 use crate::field_spec::{ByType, Creates, FieldSpec, Selection, set_scalar};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
-use crate::workers::Outcome;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -45,8 +44,6 @@ impl Namespace<'_> {
         let items = resources.items_mut();
         let hasher = RandomState::new();
         let hash = |resource: &Resource| hasher.hash_one(resource.called(schema));
-        let before = workers.map(items, || (), |(), resource| Ok::<_, Infallible>(hash(resource)));
-        let before = before.done;
         let selection = Selection::new(specs);
         let set = |known: &mut ByType<Vec<&'s FieldSpec>>, resource: &mut Resource| {
             budget.make(self.name.len() + resource.name().len())?;
@@ -56,9 +53,15 @@ impl Namespace<'_> {
             self.set_fields(resource, &selection, known, &budget)?;
             Ok(hash(resource))
         };
-        let after: Outcome<u64, Fault> = workers.map(items, ByType::new, set);
+        // none stops at a fault: what is called how before decides what was in conflict until then
+        let moves = workers.map(items, ByType::new, |known, resource| {
+            let before = hash(resource);
+            Ok::<_, Infallible>((before, set(known, resource).map_err(Box::<Fault>::new)))
+        });
+        let (before, after): (Vec<u64>, Vec<_>) = moves.done.into_iter().unzip();
         let mut places = Places::new(&before);
-        for (at, hash) in after.done.into_iter().enumerate() {
+        for (at, moved) in after.into_iter().enumerate() {
+            let hash = moved.map_err(|fault| *fault)?;
             if hash != before[at]
                 && places.moved(before[at], hash)
                 && several(items, at, &before, hash, schema)
@@ -68,7 +71,7 @@ impl Namespace<'_> {
                 });
             }
         }
-        after.failed.map_or(Ok(()), Err)
+        Ok(())
     }
 
     fn set_own(&self, resource: &mut Resource, schema: &Schema) -> Result<(), Fault> {

@@ -1,0 +1,162 @@
+//! Transformers that look at one resource at a time, carried out together.
+//!
+//! Thousands of objects do not fit where a processor reads fast. So each is taken through all passes
+//! before the next one is; the objects are the same, and so is what is found wrong: what the first
+//! pass finds before what a later one does, and of that what is wrong for the first resource.
+
+use crate::collection::Collection;
+use crate::error::{BuildError, Fault, Place};
+use crate::loader::at;
+use crate::notes::Note;
+use crate::resource::Resource;
+use std::convert::Infallible;
+
+/// What a pass does to a resource. Each worker has its own.
+pub(crate) type Step<'s> = Box<dyn FnMut(&mut Resource) -> Result<(), Fault> + 's>;
+
+/// What a transformer does to every resource, whatever the others are.
+pub(crate) trait Pass: Sync {
+    /// What a worker does.
+    fn begin(&self) -> Step<'_>;
+
+    /// Whether ids may be others afterwards.
+    fn renames(&self) -> bool {
+        false
+    }
+}
+
+/// Passes that follow one another.
+#[derive(Default)]
+pub(crate) struct Passes<'p>(Vec<(Box<dyn Pass + 'p>, Place)>);
+
+impl<'p> Passes<'p> {
+    /// Adds one that a field at this place asks for.
+    pub(crate) fn add(&mut self, pass: impl Pass + 'p, place: Place) {
+        self.0.push((Box::new(pass), place));
+    }
+
+    /// Carries them out.
+    pub(crate) fn run(mut self, resources: &mut Collection) -> Result<(), BuildError> {
+        let passes: Vec<&dyn Pass> = self.0.iter().map(|(pass, _)| &**pass).collect();
+        match first_fault(&passes, resources) {
+            None => Ok(()),
+            Some((pass, fault)) => Err(at(self.0.swap_remove(pass).1)(fault)),
+        }
+    }
+}
+
+/// Carries out one.
+pub(crate) fn run(pass: &dyn Pass, resources: &mut Collection) -> Result<(), Fault> {
+    first_fault(&[pass], resources).map_or(Ok(()), |(_, fault)| Err(fault))
+}
+
+/// What is wrong, and for which pass, if anything is.
+fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usize, Fault)> {
+    if passes.is_empty() {
+        return None;
+    }
+    let workers = resources.budget().workers();
+    let items = match passes.iter().any(|pass| pass.renames()) {
+        true => resources.items_mut(),
+        false => resources.contents_mut(),
+    };
+    let begin = || -> Vec<Step<'_>> { passes.iter().map(|pass| pass.begin()).collect() };
+    // none stops at a fault: a later resource may have one of an earlier pass
+    let take_through = |steps: &mut Vec<Step<'_>>, resource: &mut Resource| {
+        let mut steps = steps.iter_mut().enumerate();
+        let fault = steps.find_map(|(pass, step)| Some((pass, step(resource).err()?)));
+        Ok::<_, Infallible>(fault.map(Box::new))
+    };
+    let faults = workers.map(items, begin, take_through).done;
+    let first = faults.into_iter().flatten().min_by_key(|fault| fault.0);
+    first.map(|fault| *fault)
+}
+
+/// Notes on all resources that something changed them.
+#[derive(Debug)]
+pub(crate) struct Noting(pub(crate) Note);
+
+impl Pass for Noting {
+    fn begin(&self) -> Step<'_> {
+        Box::new(|resource| {
+            resource.note_change(&self.0);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Origin;
+    use crate::error::FieldProblem;
+    use crate::schema::Schema;
+    use serde_json::{Value, json};
+
+    /// Adds its letter to a name, but not to the name it refuses.
+    struct Adds(char, &'static str);
+
+    impl Pass for Adds {
+        fn begin(&self) -> Step<'_> {
+            Box::new(|resource| {
+                let name = resource.name().to_owned();
+                if name == self.1 {
+                    let (path, problem) = (self.0.to_string(), FieldProblem::EmptyName);
+                    return Err(Fault::Field {
+                        path,
+                        id: name,
+                        problem,
+                    });
+                }
+                resource.set_name(&format!("{name}{}", self.0));
+                Ok(())
+            })
+        }
+
+        fn renames(&self) -> bool {
+            true
+        }
+    }
+
+    fn check(passes: Vec<Adds>, expected: &str) {
+        let mut resources = Collection::default();
+        for name in ["x", "y", "z"] {
+            let Value::Object(object) = json!({"kind": "K", "metadata": {"name": name}}) else {
+                panic!("no object");
+            };
+            let resource = Resource::new(object, Origin::default());
+            resources.append(resource, Schema::built_in()).unwrap();
+        }
+        let mut all = Passes::default();
+        for pass in passes {
+            let place = Place::file(format!("file-{}", pass.0));
+            all.add(pass, place);
+        }
+        let outcome = match all.run(&mut resources) {
+            Ok(()) => {
+                let names: Vec<&str> = resources.items().iter().map(Resource::name).collect();
+                names.join(" ")
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(outcome, expected);
+    }
+
+    #[test]
+    fn the_first_pass_that_fails_is_told() {
+        check(vec![], "x y z");
+        check(vec![Adds('a', ""), Adds('b', "")], "xab yab zab");
+        check(
+            vec![Adds('a', "z"), Adds('b', "xa")],
+            "file-a: considering field 'a' of object z: cannot set or create an empty field name",
+        );
+        check(
+            vec![Adds('a', ""), Adds('b', "za"), Adds('c', "xab")],
+            "file-b: considering field 'b' of object za: cannot set or create an empty field name",
+        );
+        check(
+            vec![Adds('a', ""), Adds('b', "ya"), Adds('c', "")],
+            "file-b: considering field 'b' of object ya: cannot set or create an empty field name",
+        );
+    }
+}
