@@ -61,7 +61,8 @@ impl Build<'_, '_> {
         let root = &kustomization.root;
         let file = match self.loader.read_text(root, entry) {
             Ok((path, text)) => {
-                let resources = manifests::parse(&text, &path)?;
+                let workers = self.loader.budget.workers();
+                let resources = manifests::parse_by(workers, &text, &path)?;
                 return self.append(kustomization, resources, entry, place, so_far);
             }
             Err(

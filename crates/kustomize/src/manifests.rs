@@ -5,19 +5,32 @@ use crate::error::{BuildError, Fault, Place};
 use crate::loader::at;
 use crate::resource::{Former, Resource};
 use crate::spelling::{self, Spelling};
+use crate::workers::Workers;
 use equate_manifest::json::type_name;
-use equate_manifest::yaml::{Dialect, Folded, Options};
+use equate_manifest::yaml::{self, Dialect, Document, Folded, Options, Part};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
 /// Where upstream keeps a resource's history during a build, and where its own output may be read from.
 const INTERNAL: &str = "internal.config.kubernetes.io/";
 
+/// Long texts are read in parts of so many bytes: what comes of one is looked at while it is where a
+/// processor reads fast.
+const PART_BYTES: usize = 16 << 10;
+
+/// A manifest, where it stands and how it is spelled.
+type Manifest = (Map<String, Value>, Place, Spelling);
+
 /// Reads all resources of a text. `path` is the file they stand in.
+pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
+    parse_by(Workers(1), text, path)
+}
+
+/// The same, by several threads.
 ///
 /// `kind: XxxList` with `items` is replaced by its items, which come after
 /// everything else of the text.
-pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
+pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml12,
         // annotations are set anew when upstream takes its own out of them
@@ -26,18 +39,10 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
         },
         ..Options::default()
     };
-    let documents = spelling::load(text, path, &options)?;
-    let mut queue = VecDeque::with_capacity(documents.len());
-    for (document, spelling) in documents {
-        let place = Place {
-            path: path.to_owned(),
-            line: document.place.line,
-            column: document.place.column,
-        };
-        if let Some(object) = manifest(document.value, &place)? {
-            queue.push_back((object, place, spelling));
-        }
-    }
+    let mut queue = match in_parts(workers, text, path, &options) {
+        Some(manifests) => manifests,
+        None => at_once(text, path, &options)?,
+    };
     let mut resources = Vec::with_capacity(queue.len());
     while let Some((mut object, place, spelling)) = queue.pop_front() {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -75,6 +80,64 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError>
         }
     }
     Ok(resources)
+}
+
+/// All manifests of a text, read at once.
+fn at_once(text: &str, path: &str, options: &Options) -> Result<VecDeque<Manifest>, BuildError> {
+    let documents = spelling::load(text, path, options)?;
+    let mut manifests = VecDeque::with_capacity(documents.len());
+    for (document, spelling) in documents {
+        let place = place(path, &document);
+        if let Some(object) = manifest(document.value, &place)? {
+            manifests.push_back((object, place, spelling));
+        }
+    }
+    Ok(manifests)
+}
+
+/// All manifests of a long text, read part by part. None where anything in it is wrong, spelled in a way
+/// that matters or beyond the short cut of reading: then it is read at once, which tells.
+fn in_parts(workers: Workers, text: &str, path: &str, options: &Options) -> Option<VecDeque<Manifest>> {
+    if text.len() < 2 * PART_BYTES {
+        return None;
+    }
+    let read = |part: &mut Part<'_>| {
+        let (documents, nodes) = part.read(options).ok_or(())?;
+        let count = documents.len();
+        let mut manifests = Vec::with_capacity(count);
+        for document in documents {
+            if spelling::depends(&document.value) {
+                return Err(());
+            }
+            let place = place(path, &document);
+            if let Some(object) = manifest(document.value, &place).map_err(drop)? {
+                manifests.push((object, place, Spelling::default()));
+            }
+        }
+        Ok((manifests, count, nodes))
+    };
+    let read = workers.map_large(&mut yaml::parts(text, PART_BYTES), read);
+    if read.failed.is_some() {
+        return None;
+    }
+    let documents: usize = read.done.iter().map(|(_, documents, _)| documents).sum();
+    let nodes: usize = read.done.iter().map(|(_, _, nodes)| nodes).sum();
+    if documents > options.documents_max || nodes > options.nodes_max {
+        return None;
+    }
+    let mut all = VecDeque::with_capacity(documents);
+    read.done
+        .into_iter()
+        .for_each(|(manifests, _, _)| all.extend(manifests));
+    Some(all)
+}
+
+fn place(path: &str, document: &Document) -> Place {
+    Place {
+        path: path.to_owned(),
+        line: document.place.line,
+        column: document.place.column,
+    }
 }
 
 /// What upstream's own annotations say a resource was called.

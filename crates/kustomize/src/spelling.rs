@@ -151,7 +151,7 @@ pub(crate) fn load(
 }
 
 /// Whether spelling may matter for a value.
-fn depends(value: &Value) -> bool {
+pub(crate) fn depends(value: &Value) -> bool {
     let annotations = value
         .get("metadata")
         .and_then(|metadata| metadata.get("annotations"));

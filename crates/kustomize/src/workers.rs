@@ -11,6 +11,8 @@ use std::thread;
 
 /// Fewer things than these are not worth a thread's start.
 const SHARE_MIN: usize = 128;
+/// The same, of large things.
+const LARGE_SHARE_MIN: usize = 2;
 /// How many portions there are for each thread, so that none waits long for another.
 const PORTIONS: usize = 4;
 
@@ -53,7 +55,36 @@ impl Workers {
         R: Send,
         E: Send,
     {
-        let threads = self.0.min(items.len() / SHARE_MIN);
+        self.spread(items, SHARE_MIN, start, work)
+    }
+
+    /// The same, for things of which each is worth it.
+    pub(crate) fn map_large<T, R, E>(
+        self,
+        items: &mut [T],
+        work: impl Fn(&mut T) -> Result<R, E> + Sync,
+    ) -> Outcome<R, E>
+    where
+        T: Send,
+        R: Send,
+        E: Send,
+    {
+        self.spread(items, LARGE_SHARE_MIN, || (), |(), item| work(item))
+    }
+
+    fn spread<T, S, R, E>(
+        self,
+        items: &mut [T],
+        share_min: usize,
+        start: impl Fn() -> S + Sync,
+        work: impl Fn(&mut S, &mut T) -> Result<R, E> + Sync,
+    ) -> Outcome<R, E>
+    where
+        T: Send,
+        R: Send,
+        E: Send,
+    {
+        let threads = self.0.min(items.len() / share_min);
         if threads < 2 {
             return portion(items, &mut start(), &work);
         }

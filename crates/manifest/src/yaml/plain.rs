@@ -17,12 +17,64 @@ const DEPTH_MAX: usize = 64;
 /// Longer keys are left to the loader, which knows how long they may be.
 const KEY_BYTES_MAX: usize = 256;
 
+/// A stretch of a text that is whole documents, to be read without the others.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'t> {
+    /// The text up to where it ends.
+    text: &'t str,
+    /// Where it begins.
+    start: usize,
+    /// How many lines are before it.
+    lines: usize,
+}
+
+/// Splits a text into parts of this many bytes or somewhat more. All of them together come to what
+/// [`load`](super::load) makes of the text, if they can be read.
+pub fn parts(text: &str, bytes: usize) -> Vec<Part<'_>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut parts = Vec::new();
+    let (mut start, mut lines) = (0, 0);
+    while start < text.len() {
+        let from = text.floor_char_boundary(start + bytes.max(1));
+        let end = match text[from..].find("\n---\n") {
+            Some(at) => from + at + 1,
+            None => text.len(),
+        };
+        let text = &text[..end];
+        parts.push(Part { text, start, lines });
+        lines += text.as_bytes()[start..]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        start = end;
+    }
+    parts
+}
+
+impl Part<'_> {
+    /// Its documents, with their places in the whole text, and how many values they have. None where
+    /// the whole has to be read at once: there is something remarkable or wrong in it.
+    pub fn read(&self, options: &Options) -> Option<(Vec<Document>, usize)> {
+        if self.text.len() > options.bytes_max {
+            return None;
+        }
+        read_part(self, options)
+    }
+}
+
 /// Reads all documents of a text, or gives up.
 pub(super) fn read(text: &str, options: &Options) -> Option<Vec<Document>> {
-    if options.spans || !text.is_ascii() && !text.chars().all(is_unremarkable) {
+    let (start, lines) = (0, 0);
+    let (documents, _) = read_part(&Part { text, start, lines }, options)?;
+    Some(documents)
+}
+
+fn read_part(&Part { text, start, lines }: &Part<'_>, options: &Options) -> Option<(Vec<Document>, usize)> {
+    let own = &text[start..];
+    if options.spans || !own.is_ascii() && !own.chars().all(is_unremarkable) {
         return None;
     }
-    if text
+    if own
         .bytes()
         .any(|byte| byte < b' ' && byte != b'\n' && byte != b'\t' || byte == 0x7f)
     {
@@ -32,14 +84,15 @@ pub(super) fn read(text: &str, options: &Options) -> Option<Vec<Document>> {
         text,
         bytes: text.as_bytes(),
         options,
-        has_tabs: text.contains('\t'),
-        next: 0,
-        number: 0,
+        has_tabs: own.contains('\t'),
+        next: start,
+        number: lines,
         current: None,
         depth: 0,
         nodes: 0,
     };
-    reader.documents()
+    let documents = reader.documents()?;
+    Some((documents, reader.nodes))
 }
 
 /// Whether a character is one that nothing in YAML looks at.

@@ -1,5 +1,5 @@
 use super::load::load_any;
-use super::{Dialect, Duplicates, Options, YamlError, load, plain, to_string};
+use super::{Dialect, Document, Duplicates, Options, YamlError, load, parts, plain, to_string};
 use serde_json::Value;
 
 #[test]
@@ -370,4 +370,55 @@ fn the_short_cut_gives_up_what_it_does_not_know() {
         read += usize::from(alike(&text, &options[round % 2]));
     }
     assert!(read >= 400, "{read}");
+}
+
+/// What the parts of a text come to, if they can be read.
+fn read_parts(text: &str, bytes: usize, options: &Options) -> Option<Vec<Document>> {
+    let mut documents = Vec::new();
+    for part in parts(text, bytes) {
+        documents.extend(part.read(options)?.0);
+    }
+    Some(documents)
+}
+
+#[test]
+fn parts_come_to_the_whole() {
+    let plain = [
+        "",
+        "\n",
+        "---\n",
+        "a: 1\n---\nb: 2\n",
+        "# c\n---\na: 1\n\n---\n---\n\n# c\nb: |\n  x\n\n---\nc: |+\n  x\n\n---\nd:\n---\ne: |-\n  ---\n",
+        "\u{feff}a: \u{e9}\u{e9}\u{e9}\n---\nb: \u{e9}\n---\nc:\n- \u{e9}\n---\n",
+        "---\na: '---'\n---\nb: [1, {c: 2}]\n---\nc: d",
+        "--- # x\na: 1\n--- # y\nb: 2\n---\nc: 3\n",
+    ];
+    let options = Options::default();
+    for text in plain {
+        let whole = load(text, &options).unwrap();
+        for bytes in 0..text.len() + 2 {
+            assert_eq!(
+                read_parts(text, bytes, &options).as_ref(),
+                Some(&whole),
+                "{text:?} {bytes}"
+            );
+        }
+    }
+    for text in [
+        "a: &x 1\n---\nb: 2\n",
+        "a: 'x\n---\ny'\n",
+        "a: [1,\n---\n2]\n",
+        "a: 1\n---\na: 1\na: 2\n",
+        "a: 1\n...\n%YAML 1.2\n---\nb: 2\n",
+        "a: |\nx\n---\nb: 2\n",
+    ] {
+        for bytes in 0..text.len() + 2 {
+            assert_eq!(read_parts(text, bytes, &options), None, "{text:?} {bytes}");
+        }
+    }
+    let short = Options {
+        bytes_max: 8,
+        ..options
+    };
+    assert_eq!(read_parts("a: 1\n---\nb: 2\n", 1, &short), None);
 }
