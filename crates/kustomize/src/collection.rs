@@ -13,6 +13,7 @@ use crate::resource::{Behavior, Called, Resource};
 use crate::schema::Schema;
 use crate::selector::Matcher;
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::hash::{BuildHasher as _, Hash};
 
 /// Resources in order of their appearance.
@@ -90,36 +91,49 @@ impl Collection {
 
     /// Adds a resource whose id must be new.
     pub(crate) fn append(&mut self, resource: Resource, schema: &Schema) -> Result<(), Fault> {
-        let called = resource.called(schema);
+        let hash = self.ids(schema).hash(&resource.called(schema));
+        self.append_hashed(resource, hash, schema)
+    }
+
+    /// Adds resources whose ids must be new.
+    pub(crate) fn append_all(&mut self, mut resources: Vec<Resource>, schema: &Schema) -> Result<(), Fault> {
+        self.items.reserve(resources.len());
+        let workers = self.budget.workers();
         let ids = self.ids(schema);
-        let hash = ids.hash(&called);
-        let known = ids.places_of(hash).to_vec();
-        let same = self.those(known, |other| other.called(schema) == called);
-        if !same.is_empty() {
-            return Err(Fault::AlreadyRegistered {
-                id: resource.id().to_string(),
-            });
+        ids.0.reserve(resources.len());
+        let hash =
+            |(): &mut (), resource: &mut Resource| Ok::<_, Infallible>(ids.hash(&resource.called(schema)));
+        let hashes = workers.map(&mut resources, || (), hash).done;
+        resources
+            .into_iter()
+            .zip(hashes)
+            .try_for_each(|(resource, hash)| self.append_hashed(resource, hash, schema))
+    }
+
+    /// The same with the hash of what the resource is called.
+    fn append_hashed(&mut self, resource: Resource, hash: u64, schema: &Schema) -> Result<(), Fault> {
+        let known = self.ids(schema).places_of(hash).to_vec();
+        if !known.is_empty() {
+            let called = resource.called(schema);
+            let same = self.those(known, |other| other.called(schema) == called);
+            if !same.is_empty() {
+                return Err(Fault::AlreadyRegistered {
+                    id: resource.id().to_string(),
+                });
+            }
         }
         let at = self.items.len();
         if let Some(ids) = &mut self.ids {
             ids.add_hash(hash, at);
-            resource
-                .all_called(schema)
-                .skip(1)
-                .for_each(|called| ids.add(&called, at));
+            for former in resource.all_formerly() {
+                ids.add(&former, at);
+            }
         }
         if let Some(names) = &mut self.names {
             resource.all_names().for_each(|name| names.add(name, at));
         }
         self.items.push(resource);
         Ok(())
-    }
-
-    pub(crate) fn append_all(&mut self, resources: Vec<Resource>, schema: &Schema) -> Result<(), Fault> {
-        self.items.reserve(resources.len());
-        resources
-            .into_iter()
-            .try_for_each(|resource| self.append(resource, schema))
     }
 
     /// The places of the resources that are or were called so, in order.
@@ -215,7 +229,7 @@ impl Collection {
         places
     }
 
-    fn ids(&mut self, schema: &Schema) -> &Index {
+    fn ids(&mut self, schema: &Schema) -> &mut Index {
         self.ids.get_or_insert_with(|| {
             let mut index = Index::default();
             for (at, item) in self.items.iter().enumerate() {

@@ -249,7 +249,12 @@ impl Resource {
 
     /// What it is and was called.
     pub(crate) fn all_called(&self, schema: &Schema) -> impl Iterator<Item = Called<'_>> {
-        std::iter::once(self.called(schema)).chain(self.history.iter().map(|former| self.formerly(former)))
+        std::iter::once(self.called(schema)).chain(self.all_formerly())
+    }
+
+    /// What it was called.
+    pub(crate) fn all_formerly(&self) -> impl Iterator<Item = Called<'_>> {
+        self.history.iter().map(|former| self.formerly(former))
     }
 
     /// The names it has and had.

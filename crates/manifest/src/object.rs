@@ -132,17 +132,57 @@ impl Object {
 
     /// `metadata`, if it is an object.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
-        self.0.get("metadata").and_then(Value::as_object)
+        field(&self.0, "metadata").and_then(Value::as_object)
     }
 
     fn text(&self, key: &str) -> &str {
-        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+        field(&self.0, key).and_then(Value::as_str).unwrap_or_default()
     }
 
     fn metadata_text(&self, key: &str) -> &str {
         self.metadata()
-            .and_then(|m| m.get(key))
+            .and_then(|metadata| field(metadata, key))
             .and_then(Value::as_str)
             .unwrap_or_default()
+    }
+}
+
+/// As many entries as one node of a map holds.
+const NODE_ENTRIES: usize = 11;
+
+/// An entry of a map that is small, as most are: keys of another length are told apart by that, without
+/// a look at where their texts are. Of thousands of objects these are what takes the time.
+pub fn field<'m>(map: &'m Map<String, Value>, key: &str) -> Option<&'m Value> {
+    if map.len() > NODE_ENTRIES {
+        return map.get(key);
+    }
+    map.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+}
+
+/// The same, to change it.
+pub fn field_mut<'m>(map: &'m mut Map<String, Value>, key: &str) -> Option<&'m mut Value> {
+    if map.len() > NODE_ENTRIES {
+        return map.get_mut(key);
+    }
+    map.iter_mut()
+        .find(|(name, _)| *name == key)
+        .map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_in_small_and_large_maps() {
+        for entries in [0, 1, NODE_ENTRIES, NODE_ENTRIES + 1, 100] {
+            let mut map: Map<String, Value> =
+                (0..entries).map(|at| (format!("key-{at}"), at.into())).collect();
+            for key in ["key-0", "key-10", "key-99", "kex-0", "", "key"] {
+                let expected = map.get(key).cloned();
+                assert_eq!(field(&map, key), expected.as_ref(), "{key} of {entries}");
+                assert_eq!(field_mut(&mut map, key).cloned(), expected, "{key} of {entries}");
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@
 use super::{Creates, FieldSpec, visit_map};
 use crate::error::{Fault, FieldProblem};
 use crate::resource::Resource;
-use equate_manifest::object::Object;
+use equate_manifest::object::{Object, field_mut};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ struct Branch<'s> {
 }
 
 /// What is wrong on the way to a field of the specification with this number.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) at: usize,
     pub(crate) problem: FieldProblem,
@@ -179,7 +179,7 @@ impl Walk<'_, '_> {
     fn map(&mut self, map: &mut Map<String, Value>, branches: &[Branch<'_>]) {
         for branch in branches {
             let created = self.created(branch);
-            let field = match map.get_mut(branch.name) {
+            let field = match field_mut(map, branch.name) {
                 Some(field) => field,
                 None => match created {
                     Some(created) => {

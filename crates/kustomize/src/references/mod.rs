@@ -17,6 +17,7 @@ use crate::schema::Schema;
 use crowd::{Crowd, Group};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 
 /// Names of more candidates than these are looked up by namespace too.
 const CROWD_MIN: usize = 8;
@@ -28,7 +29,7 @@ pub(crate) fn fix<'r>(
     schema: &Schema,
     next: &(dyn Fn(&mut Resource) + Sync),
 ) -> Result<(), BuildError> {
-    let renamed = Renamed::new(resources.items(), schema);
+    let renamed = Renamed::new(resources, schema);
     let by_kind = by_referrer(references);
     let budget = resources.budget();
     let fix = |known: &mut ByType<Fields<'r>>, resource: &mut Resource| {
@@ -113,6 +114,7 @@ struct Candidate {
     original_namespace: String,
     group: String,
     version: String,
+    former_names: Vec<String>,
     former_kinds: Vec<String>,
     is_service_account: bool,
     prefixes: Vec<String>,
@@ -120,81 +122,98 @@ struct Candidate {
 }
 
 impl Renamed {
-    fn new(resources: &[Resource], schema: &Schema) -> Self {
-        let mut renamed = Self {
-            candidates: Vec::new(),
-            by_name: HashMap::new(),
-            crowds: HashMap::new(),
-            by_original_namespace: HashMap::new(),
-        };
-        for resource in resources {
-            if resource.history.is_empty() {
-                continue;
-            }
-            let at = renamed.candidates.len();
-            for former in &resource.history {
-                let places = renamed.by_name.entry(former.name.clone()).or_default();
+    fn new(resources: &mut Collection, schema: &Schema) -> Self {
+        let workers = resources.budget().workers();
+        let found = workers.map(
+            resources.contents_mut(),
+            || (),
+            |(), resource| Ok::<_, Infallible>(Candidate::new(resource, schema)),
+        );
+        let candidates: Vec<Candidate> = found.done.into_iter().flatten().collect();
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(candidates.len());
+        let mut by_original_namespace: HashMap<String, Moved> = HashMap::new();
+        for (at, candidate) in candidates.iter().enumerate() {
+            for name in &candidate.former_names {
+                let places = by_name.entry(name.clone()).or_default();
                 if places.last() != Some(&at) {
                     places.push(at);
                 }
             }
-            let original = resource.original_namespace(schema).to_owned();
-            let moved = renamed.by_original_namespace.entry(original).or_default();
-            let effective = resource.effective_namespace(schema);
+            let original = candidate.original_namespace.clone();
+            let moved = by_original_namespace.entry(original).or_default();
+            let effective = &candidate.effective_namespace;
             if !moved.effective_namespaces.contains(effective) {
-                moved.effective_namespaces.insert(effective.to_owned());
+                moved.effective_namespaces.insert(effective.clone());
             }
-            if resource.kind() == "ServiceAccount" {
-                let namespace = resource.object.namespace();
-                moved.account_namespaces.insert(namespace.to_owned());
-            }
-            let (group, version) = resource.group_version();
-            renamed.candidates.push(Candidate {
-                kind: resource.kind().to_owned(),
-                name: resource.name().to_owned(),
-                namespace: resource.object.namespace().to_owned(),
-                effective_namespace: resource.effective_namespace(schema).to_owned(),
-                original_namespace: resource.original_namespace(schema).to_owned(),
-                group: group.to_owned(),
-                version: version.to_owned(),
-                former_kinds: former_kinds(resource),
-                is_service_account: resource.kind() == "ServiceAccount",
-                prefixes: resource.prefixes.clone(),
-                suffixes: resource.suffixes.clone(),
-            });
-        }
-        for (name, places) in &renamed.by_name {
-            if places.len() <= CROWD_MIN {
-                continue;
-            }
-            let crowd = renamed.crowds.entry(name.clone()).or_default();
-            for at in places {
-                let candidate = &renamed.candidates[*at];
-                crowd.add(
-                    *at,
-                    &candidate.effective_namespace,
-                    &candidate.former_kinds,
-                    &candidate.prefixes,
-                    &candidate.suffixes,
-                );
+            if candidate.is_service_account && !moved.account_namespaces.contains(&candidate.namespace) {
+                moved.account_namespaces.insert(candidate.namespace.clone());
             }
         }
-        renamed
+        Self {
+            crowds: crowds(&by_name, &candidates),
+            candidates,
+            by_name,
+            by_original_namespace,
+        }
     }
 }
 
-/// The kinds it had, each once where it had one.
-fn former_kinds(resource: &Resource) -> Vec<String> {
-    let mut kinds: Vec<String> = Vec::new();
-    for former in &resource.history {
-        if kinds.last() != Some(&former.kind) {
-            kinds.push(former.kind.clone());
+fn crowds(by_name: &HashMap<String, Vec<usize>>, candidates: &[Candidate]) -> HashMap<String, Crowd> {
+    let mut crowds: HashMap<String, Crowd> = HashMap::new();
+    for (name, places) in by_name {
+        if places.len() <= CROWD_MIN {
+            continue;
+        }
+        let crowd = crowds.entry(name.clone()).or_default();
+        for at in places {
+            let candidate = &candidates[*at];
+            crowd.add(
+                *at,
+                &candidate.effective_namespace,
+                &candidate.former_kinds,
+                &candidate.prefixes,
+                &candidate.suffixes,
+            );
         }
     }
-    kinds
+    crowds
+}
+
+/// Texts without those that repeat the one before.
+fn without_repeats<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for text in texts {
+        if found.last() != Some(text) {
+            found.push(text.clone());
+        }
+    }
+    found
 }
 
 impl Candidate {
+    /// None for what never had another name.
+    fn new(resource: &Resource, schema: &Schema) -> Option<Self> {
+        if resource.history.is_empty() {
+            return None;
+        }
+        let (group, version) = resource.group_version();
+        let former_names = resource.history.iter().map(|former| &former.name);
+        Some(Self {
+            kind: resource.kind().to_owned(),
+            name: resource.name().to_owned(),
+            namespace: resource.object.namespace().to_owned(),
+            effective_namespace: resource.effective_namespace(schema).to_owned(),
+            original_namespace: resource.original_namespace(schema).to_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            former_names: without_repeats(former_names),
+            former_kinds: without_repeats(resource.history.iter().map(|former| &former.kind)),
+            is_service_account: resource.kind() == "ServiceAccount",
+            prefixes: resource.prefixes.clone(),
+            suffixes: resource.suffixes.clone(),
+        })
+    }
+
     fn id(&self) -> Id {
         Id {
             group: self.group.clone(),
