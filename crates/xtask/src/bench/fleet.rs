@@ -1,5 +1,6 @@
 //! Repositories to time with, written by the `git` program as a person would.
 
+use super::launch;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ impl Fleet {
     pub(super) fn large(kustomizations: usize) -> Result<Self, Box<dyn Error>> {
         let fleet = Self::empty()?;
         for number in 0..kustomizations {
-            let name = format!("app-{number:04}");
+            let name = app(number);
             fleet.write(&format!("cluster/{name}.yaml"), &kustomization(&name))?;
             fleet.write(
                 &format!("apps/{name}/kustomization.yaml"),
@@ -83,11 +84,9 @@ impl Fleet {
     }
 
     fn git(&self, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(self.path())
-            .args(arguments)
-            .output()?;
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.path()).args(arguments);
+        let output = launch(&mut command, Command::output)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             return Err(format!("git {}: {}", arguments.join(" "), text.trim()).into());
@@ -102,12 +101,24 @@ pub(super) fn settings(name: &str, value: &str) -> String {
     )
 }
 
-/// A Namespace, a ServiceAccount, a ConfigMap and a Deployment without replicas.
+/// The name of one of many.
+pub(super) fn app(number: usize) -> String {
+    format!("app-{number:04}")
+}
+
+/// A Namespace, a ServiceAccount, a Deployment without replicas and a ConfigMap.
 pub(super) fn objects(name: &str, value: &str) -> String {
+    format!(
+        "{}---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\n  namespace: {name}\ndata:\n  value: \"{value}\"\n",
+        objects_without_map(name)
+    )
+}
+
+/// The same but the ConfigMap.
+pub(super) fn objects_without_map(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n---\n\
          apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: app\n  namespace: {name}\n---\n\
-         apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\n  namespace: {name}\ndata:\n  value: \"{value}\"\n---\n\
          apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: app\n  namespace: {name}\nspec:\n  replicas: 0\n  \
          selector:\n    matchLabels:\n      app: app\n  template:\n    metadata:\n      labels:\n        app: app\n    \
          spec:\n      serviceAccountName: app\n      containers:\n        - name: app\n          image: app:1\n"

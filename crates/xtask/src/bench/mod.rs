@@ -47,7 +47,7 @@ struct LoopArgs {
     /// How long steady state is watched, in seconds.
     #[arg(long, default_value_t = 60)]
     steady: u64,
-    /// The binary; without it the release binary is built.
+    /// The binary, relative to where this is run; without it the release binary is built.
     #[arg(long, value_name = "FILE")]
     equate: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match &args.what {
         What::Loop(args) => {
             let binary = match &args.equate {
-                Some(binary) => binary.clone(),
+                Some(binary) => found(binary)?,
                 None => build()?,
             };
             steps::run(&binary, args)
@@ -73,14 +73,41 @@ fn workspace() -> Result<&'static Path, Box<dyn Error>> {
 /// Builds the binary as users have it.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = workspace()?;
-    let status = Command::new(env!("CARGO"))
+    let mut command = Command::new(env!("CARGO"));
+    command
         .args(["build", "--release", "--locked", "-p", "equate-cli"])
-        .current_dir(root)
-        .status()?;
+        .current_dir(root);
+    let status = launch(&mut command, Command::status)?;
     if !status.success() {
         return Err("cargo build --release failed".into());
     }
     Ok(root.join("target/release/equate"))
+}
+
+/// A binary as it is found from any directory: each session runs in one of its own.
+fn found(binary: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let absolute = std::path::absolute(binary)?;
+    if absolute.is_file() {
+        return Ok(absolute);
+    }
+    Err(format!(
+        "--equate {}: there is no such file; it is looked for at {}",
+        binary.display(),
+        absolute.display()
+    )
+    .into())
+}
+
+/// Runs a program, and says which it was if it does not even start.
+fn launch<T>(
+    command: &mut Command,
+    run: impl FnOnce(&mut Command) -> std::io::Result<T>,
+) -> Result<T, String> {
+    run(command).map_err(|error| {
+        let program = command.get_program().to_string_lossy();
+        let directory = command.get_current_dir().unwrap_or_else(|| Path::new("."));
+        format!("could not start {program:?} in {}: {error}", directory.display())
+    })
 }
 
 /// Times of one step, in milliseconds.
@@ -122,7 +149,41 @@ impl fmt::Display for Times {
 
 #[cfg(test)]
 mod tests {
-    use super::Times;
+    use super::{Times, found, launch};
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    #[test]
+    fn a_binary_is_found_from_any_directory_or_named() {
+        let here = std::env::current_dir().unwrap();
+        let absolute = here.join("Cargo.toml");
+        let check = |given: &Path, expected: Result<&Path, &str>| {
+            let said = found(given).map_err(|error| error.to_string());
+            let expected: Result<PathBuf, String> = expected
+                .map(Path::to_path_buf)
+                .map_err(|error| error.replace("HERE", &here.display().to_string()));
+            assert_eq!(said, expected, "{}", given.display());
+        };
+        check(Path::new("Cargo.toml"), Ok(&absolute));
+        check(Path::new("./Cargo.toml"), Ok(&absolute));
+        check(&absolute, Ok(&absolute));
+        let nowhere = "--equate no/such: there is no such file; it is looked for at HERE/no/such";
+        check(Path::new("no/such"), Err(nowhere));
+        // a directory is no binary
+        let directory = "--equate src: there is no such file; it is looked for at HERE/src";
+        check(Path::new("src"), Err(directory));
+    }
+
+    #[test]
+    fn a_program_that_does_not_start_is_named() {
+        let mut command = Command::new("no-such-program");
+        command.current_dir("src");
+        let said = launch(&mut command, Command::status).unwrap_err();
+        assert!(
+            said.starts_with("could not start \"no-such-program\" in src: "),
+            "{said}"
+        );
+    }
 
     #[test]
     fn quantiles_are_values_that_were_measured() {

@@ -1,5 +1,6 @@
 //! One `equate up` under the clock: the process, its API and its counters.
 
+use super::launch;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -31,13 +32,14 @@ impl Session {
         path: &str,
     ) -> Result<(Self, Client), Box<dyn Error>> {
         let started = Instant::now();
-        let process = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .args(["up", ".", "--path", path])
             .current_dir(directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()?;
+            .stderr(Stdio::inherit());
+        let process = launch(&mut command, Command::spawn)?;
         let mut session = Self {
             process,
             metrics: http::Uri::from_static("http://127.0.0.1/metrics"),

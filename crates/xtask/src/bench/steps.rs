@@ -1,10 +1,12 @@
 //! The steps that are timed, each as a user would meet it.
 
-use super::fleet::{Fleet, objects, settings};
-use super::session::{PATIENCE, Session, api};
-use super::{LoopArgs, Times};
+use super::fleet::{Fleet, app, objects, objects_without_map, settings};
+use super::session::{Counters, PATIENCE, Session, api};
+use super::{LoopArgs, Times, launch};
 use futures::{StreamExt, TryStreamExt};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::api::{
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, WatchEvent, WatchParams,
+};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::error::Error;
@@ -32,12 +34,13 @@ fn start_of_the_example(binary: &Path, rounds: usize) -> Result<(), Box<dyn Erro
     let mut times = Times::default();
     for _ in 0..rounds {
         let begun = Instant::now();
-        let status = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .args(["up", ".", "--path", "clusters/dev", "--once"])
             .current_dir(fleet.path())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()?;
+            .stderr(Stdio::null());
+        let status = launch(&mut command, Command::status)?;
         if !status.success() {
             return Err(format!("`equate up --once` on the example: {status}").into());
         }
@@ -93,7 +96,8 @@ async fn large_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn 
         session.peak_memory().unwrap_or(f64::NAN),
     );
     one_of_many(&fleet, &session, &client, count).await?;
-    steady(&session, args).await
+    steady(&session, args).await?;
+    all_prune_one(&fleet, &session, &client, count).await
 }
 
 async fn one_of_many(
@@ -103,7 +107,7 @@ async fn one_of_many(
     count: usize,
 ) -> Result<(), Box<dyn Error>> {
     let kustomizations = api(client, GROUP, "v1", "Kustomization", "flux-system");
-    let name = format!("app-{:04}", count / 2);
+    let name = app(count / 2);
     let maps = api(client, "", "v1", "ConfigMap", &name);
     let before = session.counters().await?;
     fleet.write(&format!("apps/{name}/objects.yaml"), &objects(&name, "1"))?;
@@ -115,7 +119,7 @@ async fn one_of_many(
     wait_for_ready(&kustomizations, count + 1, Some(&head)).await?;
     let everywhere = begun.elapsed();
     let after = session.counters().await?;
-    let grown = |name: &str| after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0);
+    let grown = |name: &str| grown(&before, &after, name);
     println!(
         "a commit that touches one of {count}: applied after {:.0} ms, all at the new revision after {:.0} ms; \
          builds {}, skipped {}, objects written {}, status patches {}",
@@ -129,31 +133,127 @@ async fn one_of_many(
     Ok(())
 }
 
+/// Each Kustomization drops one of its objects: nothing goes before all have said that they do not
+/// want it.
+async fn all_prune_one(
+    fleet: &Fleet,
+    session: &Session,
+    client: &Client,
+    count: usize,
+) -> Result<(), Box<dyn Error>> {
+    let kustomizations = api(client, GROUP, "v1", "Kustomization", "flux-system");
+    for number in 0..count {
+        let name = app(number);
+        fleet.write(&format!("apps/{name}/objects.yaml"), &objects_without_map(&name))?;
+    }
+    let before = session.counters().await?;
+    let gone = gone(client, count);
+    let begun = Instant::now();
+    fleet.commit("all drop one")?;
+    let committed = begun.elapsed();
+    gone.await?;
+    let pruned = begun.elapsed();
+    let head = revision(fleet.path())?;
+    wait_for_ready(&kustomizations, count + 1, Some(&head)).await?;
+    let everywhere = begun.elapsed();
+    let after = session.counters().await?;
+    let grown = |name: &str| grown(&before, &after, name);
+    println!(
+        "a commit (which took {:.0} ms) with which all {count} prune one object: all pruned after {:.0} ms, \
+         all at the new revision after {:.0} ms; builds {}, objects deleted {}, written {}, status patches {}, \
+         times that all were asked what they want {}, peak memory {:.0} MiB",
+        committed.as_secs_f64() * 1000.0,
+        pruned.as_secs_f64() * 1000.0,
+        everywhere.as_secs_f64() * 1000.0,
+        grown("equate_builds_total"),
+        grown("equate_objects_pruned_total"),
+        grown("equate_objects_applied_total"),
+        grown("equate_status_patches_total"),
+        grown("equate_hearings_total"),
+        session.peak_memory().unwrap_or(f64::NAN),
+    );
+    Ok(())
+}
+
+/// Until the ConfigMap of every Kustomization is gone.
+async fn gone(client: &Client, count: usize) -> Result<(), Box<dyn Error>> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let maps: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let selector = "metadata.name=app";
+    let list = maps.list(&ListParams::default().fields(selector)).await?;
+    let place = |object: &DynamicObject| object.metadata.namespace.clone().unwrap_or_default();
+    let mut there: std::collections::BTreeSet<String> = list.items.iter().map(place).collect();
+    if there.len() > count {
+        return Err(format!("{} ConfigMaps of {count} Kustomizations", there.len()).into());
+    }
+    let mut last = list.metadata.resource_version.unwrap_or_default();
+    let waiting = async {
+        while !there.is_empty() {
+            let mut events = maps
+                .watch(&WatchParams::default().fields(selector), &last)
+                .await?
+                .boxed();
+            while !there.is_empty()
+                && let Some(event) = events.try_next().await?
+            {
+                let (WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) =
+                    &event
+                else {
+                    continue;
+                };
+                if let Some(version) = &object.metadata.resource_version {
+                    last.clone_from(version);
+                }
+                match event {
+                    WatchEvent::Deleted(_) => there.remove(&place(object)),
+                    _ => there.insert(place(object)),
+                };
+            }
+        }
+        Ok::<(), Box<dyn Error>>(())
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.map_err(|_elapsed| format!("not all {count} ConfigMaps are gone after {PATIENCE:?}"))?
+}
+
+/// What was counted between two readings.
+fn grown(before: &Counters, after: &Counters, name: &str) -> f64 {
+    after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0)
+}
+
+/// What the loop asked the API between two readings: a line each, or that it was nothing.
+fn requests(before: &Counters, after: &Counters) -> String {
+    let mut said = String::new();
+    for name in after.keys() {
+        let count = grown(before, after, name);
+        if name.starts_with("rest_client_requests_total") && count > 0.0 {
+            said.push_str(&format!("\n  {name} {count}"));
+        }
+    }
+    if said.is_empty() {
+        said.push_str(" none");
+    }
+    said
+}
+
 async fn steady(session: &Session, args: &LoopArgs) -> Result<(), Box<dyn Error>> {
     let before = session.counters().await?;
     let cpu = session.cpu().unwrap_or(f64::NAN);
     tokio::time::sleep(Duration::from_secs(args.steady)).await;
     let after = session.counters().await?;
     println!(
-        "in {} s of steady state: {:.2} s of CPU; requests of the loop to the API:",
+        "in {} s of steady state: {:.2} s of CPU; requests of the loop to the API:{}",
         args.steady,
-        session.cpu().unwrap_or(f64::NAN) - cpu
+        session.cpu().unwrap_or(f64::NAN) - cpu,
+        requests(&before, &after)
     );
-    for (name, value) in &after {
-        let grown = value - before.get(name).unwrap_or(&0.0);
-        if name.starts_with("rest_client_requests_total") && grown > 0.0 {
-            println!("  {name} {grown}");
-        }
-    }
     Ok(())
 }
 
 fn revision(repository: &Path) -> Result<String, Box<dyn Error>> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(repository)
-        .args(["rev-parse", "HEAD"])
-        .output()?;
+    let mut command = Command::new("git");
+    command.arg("-C").arg(repository).args(["rev-parse", "HEAD"]);
+    let output = launch(&mut command, Command::output)?;
     Ok(format!("main@sha1:{}", String::from_utf8(output.stdout)?.trim()))
 }
 
@@ -239,4 +339,31 @@ async fn wait_for_ready(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counters, requests};
+
+    #[test]
+    fn requests_are_listed_or_there_were_none() {
+        let counters = |all: &[(&str, f64)]| -> Counters {
+            all.iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect()
+        };
+        let check = |before: &[(&str, f64)], after: &[(&str, f64)], expected: &str| {
+            assert_eq!(requests(&counters(before), &counters(after)), expected);
+        };
+        const GET: &str = "rest_client_requests_total{method=\"GET\",code=\"200\"}";
+        const PATCH: &str = "rest_client_requests_total{method=\"PATCH\",code=\"200\"}";
+        check(&[], &[], " none");
+        check(&[(GET, 3.0)], &[(GET, 3.0)], " none");
+        check(&[(GET, 3.0)], &[(GET, 3.0), ("equate_runs_total", 9.0)], " none");
+        check(
+            &[(GET, 3.0)],
+            &[(GET, 5.0), (PATCH, 1.0)],
+            &format!("\n  {GET} 2\n  {PATCH} 1"),
+        );
+    }
 }
