@@ -164,28 +164,31 @@ async fn without_faults() {
     check("no fault", &[]).await;
 }
 
-async fn check_status(code: u16, retry_after_seconds: Option<u32>) {
+/// A status in place of answers: to each kind of request a few times, and to a third of all.
+pub(crate) fn answers(code: u16, retry_after_seconds: Option<u32>) -> [(String, Vec<Rule>); 2] {
     let fault = Fault::Status {
         code,
         retry_after_seconds,
     };
     let on = |verb, path: &str| Rule::new(verb, path, fault);
-    check(
-        &format!("{code} to each kind of request"),
-        &[
-            on(Verb::Patch, "/configmaps/").times(3),
-            on(Verb::Patch, "/status").times(3),
-            on(Verb::Delete, "/configmaps/").times(2),
-            on(Verb::Watch, "").times(6),
-            on(Verb::Create, "").times(2),
-        ],
-    )
-    .await;
-    check(
-        &format!("{code} to a third of all"),
-        &[on(Verb::Any, "").percent(33).times(80)],
-    )
-    .await;
+    let each = vec![
+        on(Verb::Patch, "/configmaps/").times(3),
+        on(Verb::Patch, "/status").times(4),
+        on(Verb::Delete, "/configmaps/").times(2),
+        on(Verb::Watch, "").times(6),
+        on(Verb::Create, "").times(2),
+    ];
+    let third = vec![on(Verb::Any, "").percent(33).times(80)];
+    [
+        (format!("{code} to each kind of request"), each),
+        (format!("{code} to a third of all"), third),
+    ]
+}
+
+async fn check_status(code: u16, retry_after_seconds: Option<u32>) {
+    for (what, rules) in answers(code, retry_after_seconds) {
+        check(&what, &rules).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

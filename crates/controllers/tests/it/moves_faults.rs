@@ -11,7 +11,7 @@ use equate_testkit::faults::{Death, Fault, Rule, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-use crate::faults::{comes, deleted_only, mortal};
+use crate::faults::{answers, comes, deleted_only, mortal};
 use crate::session::{HOME, Options, Session, config_map, inventory, ready, said};
 
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
@@ -115,27 +115,10 @@ async fn check(what: &str, rules: &[Rule]) {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_in_trouble() {
-    let status = |code| Fault::Status {
-        code,
-        retry_after_seconds: None,
-    };
     for code in [409, 500] {
-        let on = |verb, path: &str| Rule::new(verb, path, status(code));
-        check(
-            &format!("{code} to each kind of request"),
-            &[
-                on(Verb::Patch, "/configmaps/").times(3),
-                on(Verb::Patch, "/status").times(4),
-                on(Verb::Delete, "/configmaps/").times(2),
-                on(Verb::Watch, "").times(6),
-            ],
-        )
-        .await;
-        check(
-            &format!("{code} to a third of all"),
-            &[on(Verb::Any, "").percent(33).times(60)],
-        )
-        .await;
+        for (what, rules) in answers(code, None) {
+            check(&what, &rules).await;
+        }
     }
     let lost = Rule::new(Verb::Write, "", Fault::LostAnswer)
         .percent(50)
