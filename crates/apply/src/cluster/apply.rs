@@ -16,7 +16,6 @@ use equate_manifest::object::Object;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// As often are kubectl's leftovers read again when somebody changes the object meanwhile.
 const TAKEOVER_ATTEMPTS: usize = 5;
@@ -284,13 +283,19 @@ impl Writing<'_> {
         self.endpoint.ask(&self.cluster.client, ask).await
     }
 
+    /// Deletes and creates anew. One that has to be waited for is not: whoever called hears of its
+    /// going, and comes again.
     async fn recreate(&self) -> Result<Done, ApplyError> {
-        /// How often it is looked whether the object is gone, at first and at last.
-        const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
         let Some(live) = self.get().await? else {
             return self.apply_object(&self.desired.object, None, Vec::new()).await;
         };
-        let uid = Observed::of(&live).uid;
+        let (uid, deleting) = {
+            let observed = Observed::of(&live);
+            (observed.uid, observed.deleting)
+        };
+        if deleting {
+            return Err(still_there(uid, &live));
+        }
         // whatever it is by now, what git wants could be created in its place
         let delete = Ask::Delete {
             uid: &uid,
@@ -300,23 +305,20 @@ impl Writing<'_> {
             Ok(_) | Err(ApplyError::Refused { code: 404, .. }) => {}
             Err(error) => return Err(error),
         }
-        let deadline = Instant::now() + self.execution.deletion;
-        let mut pause = LOOK.0;
-        while let Some(live) = self.get().await?
-            && Observed::of(&live).uid == uid
-        {
-            if Instant::now() + pause > deadline {
-                return Err(ApplyError::StillThere {
-                    after: self.execution.deletion,
-                    finalizers: finalizers(&live),
-                });
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK.1);
+        let left = self.get().await?;
+        if let Some(left) = left.filter(|left| Observed::of(left).uid == uid) {
+            return Err(still_there(uid, &left));
         }
         let mut done = self.apply_object(&self.desired.object, None, Vec::new()).await?;
         done.action = Action::Recreated;
         Ok(done)
+    }
+}
+
+fn still_there(uid: String, live: &Object) -> ApplyError {
+    ApplyError::StillThere {
+        uid,
+        finalizers: finalizers(live),
     }
 }
 

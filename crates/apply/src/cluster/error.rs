@@ -161,11 +161,11 @@ pub enum ApplyError {
         /// How much is read.
         limit: usize,
     },
-    /// It is deleted but does not go.
-    #[error("it was deleted to be created anew, but is still there after {after:?}{}", Finalizers(.finalizers))]
+    /// It is deleted and has not gone yet. When it has, the object can be created.
+    #[error("it was deleted to be created anew, but is still there{}", Finalizers(.finalizers))]
     StillThere {
-        /// How long was waited.
-        after: Duration,
+        /// Which it is: another of its name is not.
+        uid: String,
         /// What it waits for.
         finalizers: Vec<String>,
     },
@@ -239,7 +239,6 @@ impl ApplyError {
             | Self::Timeout { .. }
             | Self::NotTried
             | Self::NamespaceTerminating { .. }
-            | Self::StillThere { .. }
             | Self::Webhook { answered: false, .. } => Retry::Later,
             Self::NoSuchKind { .. }
             | Self::ApiVersion { .. }
@@ -253,6 +252,7 @@ impl ApplyError {
             | Self::Refused { .. }
             | Self::Answer(_)
             | Self::AnswerSize { .. }
+            | Self::StillThere { .. }
             | Self::NotGiven => Retry::OnChange,
         }
     }

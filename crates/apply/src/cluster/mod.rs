@@ -65,12 +65,10 @@ pub struct Execution<'a> {
     pub timeout: Duration,
     /// How long failures that pass (conflicts, 429, 5xx, no answer) are tried again for one object.
     pub patience: Duration,
-    /// How long an object that is recreated may take to go.
-    pub deletion: Duration,
 }
 
 impl<'a> Execution<'a> {
-    /// Eight objects at once, 30 seconds for an answer, 3 seconds of patience, a minute to go.
+    /// Eight objects at once, 30 seconds for an answer, 3 seconds of patience.
     pub fn new(options: &'a Options<'a>) -> Self {
         Self {
             options,
@@ -78,7 +76,6 @@ impl<'a> Execution<'a> {
             concurrency: 8,
             timeout: Duration::from_secs(30),
             patience: Duration::from_secs(3),
-            deletion: Duration::from_secs(60),
         }
     }
 }

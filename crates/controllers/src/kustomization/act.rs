@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use equate_api::meta::Reason as Why;
-use equate_apply::cluster::{Action, Applied, Execution, ResolveError, Retry as ApplyRetry};
+use equate_apply::cluster::{Action, Applied, ApplyError, Execution, ResolveError, Retry as ApplyRetry};
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::decide::{Phase, Verdict, deadline, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held};
-use super::others::{claimants, takers};
+use super::others::{Awaited, claimants, takers};
 use super::reasons::{Contest, Failure, Stall};
 use super::report::Revision;
 use super::write::{Stop, chain};
@@ -123,6 +123,7 @@ impl Run<'_> {
             {
                 Staged::Done => {}
                 Staged::Waits => return Ok(self.next(ks)),
+                Staged::Leaves(awaited) => return self.hear(ks, &awaited).await,
                 // kinds that were just defined can be followed now
                 Staged::Defined => {
                     defined = true;
@@ -303,6 +304,9 @@ impl Run<'_> {
         followed: &Followed,
         defined: bool,
     ) -> Staged {
+        if let Some(record) = &mut self.memory.record {
+            record.going.clear();
+        }
         for (place, stage) in plan.stages.iter().enumerate() {
             if stage.steps.iter().any(Step::acts) {
                 let before = self.drifting(stage, desired);
@@ -310,7 +314,8 @@ impl Run<'_> {
                 self.took_in(&applied, &before);
                 self.formed(ks);
                 if let Some(failure) = failure(&applied) {
-                    return Staged::Failed(failure);
+                    let leaves = self.leaves(ks, &applied, &failure);
+                    return leaves.map_or(Staged::Failed(failure), Staged::Leaves);
                 }
             }
             if place + 1 == plan.stages.len() {
@@ -331,6 +336,22 @@ impl Run<'_> {
             }
         }
         Staged::Done
+    }
+
+    /// Notes which objects still have to go before they can be created anew; what is waited for if
+    /// that is all that failed, and has its time.
+    fn leaves(&mut self, ks: &Declared, applied: &Applied, failure: &Failure) -> Option<Awaited> {
+        let going = applied.failures().filter_map(|failure| match &failure.error {
+            ApplyError::StillThere { uid, .. } => Some((failure.id.clone(), uid.clone())),
+            _ => None,
+        });
+        let going: Vec<(ObjectId, String)> = going.collect();
+        let all = going.len() == applied.failures().count();
+        if let Some(record) = &mut self.memory.record {
+            record.going = going;
+        }
+        let until = self.until(ks);
+        (all && until > Instant::now()).then(|| Awaited::new(until, format!("Waiting for {failure}")))
     }
 
     /// Whether what a stage applied works, so that the next may build on it.
@@ -570,6 +591,8 @@ enum Staged {
     Done,
     /// One is not healthy yet: the hub wakes us when it is.
     Waits,
+    /// Objects have to go before they can be created anew: the hub wakes us when they have.
+    Leaves(Awaited),
     /// Kinds were defined that the rest needs.
     Defined,
     Failed(Failure),

@@ -93,6 +93,7 @@ impl Run<'_> {
             checks: Vec::new(),
             leans_on: leans_on(self.cx, ks),
             contests: Vec::new(),
+            going: Vec::new(),
             left: BTreeSet::new(),
             changed: false,
             failure: None,

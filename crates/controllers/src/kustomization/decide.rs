@@ -77,7 +77,7 @@ pub struct Last {
     pub inputs_hold: bool,
     /// Whether the cluster differs from what was applied and the time to correct it has come.
     pub drifted: bool,
-    /// Whether an object that another Kustomization held is free now.
+    /// Whether an object that another Kustomization held is free now, or one that had to go is gone.
     pub freed: bool,
     /// Whether a dependency is another than it was when this was tried.
     pub hope: bool,
@@ -234,7 +234,8 @@ fn begins(decision: &Decision) -> bool {
     }
 }
 
-fn deletion(ks: &Declared) -> Decision {
+/// What becomes of one that is being deleted.
+pub(super) fn deletion(ks: &Declared) -> Decision {
     if !ks.finalizer {
         return Decision::Gone;
     }

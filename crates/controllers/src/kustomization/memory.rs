@@ -116,6 +116,8 @@ pub(crate) struct Record {
     pub leans_on: Vec<Leaning>,
     /// Objects that another Kustomization holds.
     pub contests: Vec<Contest>,
+    /// Objects that were deleted to be created anew and had not gone, by uid.
+    pub going: Vec<(ObjectId, String)>,
     /// Objects that turned out to be left alone only when they were looked at: they carry no
     /// labels of ours, so the hub does not see them.
     pub left: BTreeSet<ObjectId>,

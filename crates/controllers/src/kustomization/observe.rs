@@ -159,6 +159,12 @@ fn last(
             .iter()
             .any(|contest| !index.claims(&contest.other, &contest.id))
     };
+    let gone = |(id, uid): &(ObjectId, String)| match cx.hub.get(id) {
+        Presence::Absent => true,
+        Presence::Present(observed) => observed.uid != *uid,
+        // nobody watches it: it is tried again in its time
+        Presence::Unknown => false,
+    };
     Last {
         generation: record.generation,
         revision: record.revision.revision.clone(),
@@ -167,7 +173,7 @@ fn last(
         drifted: drifted(&cx.hub, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
-        freed,
+        freed: freed || record.going.iter().any(gone),
         hope: record.leans_on != leans_on(cx, ks),
         lets_go: {
             let lingering = &memory.lingering;

@@ -161,11 +161,17 @@ impl Rest {
     }
 }
 
-/// Who is waited for, as a sentence, and for how long.
+/// Who or what is waited for, as a sentence, and for how long.
 #[derive(Debug)]
 pub(super) struct Awaited {
     until: Instant,
     message: String,
+}
+
+impl Awaited {
+    pub(super) fn new(until: Instant, message: String) -> Self {
+        Self { until, message }
+    }
 }
 
 /// The first names of a list, and how many more there are.
@@ -586,7 +592,8 @@ impl Run<'_> {
         Some(Awaited { until, message })
     }
 
-    /// Waits for others to be built: a word begins the next run. Says so when it is not over soon.
+    /// Waits: a word of others, or that an object goes, begins the next run. Says so when it is not
+    /// over soon.
     pub(super) async fn hear(&mut self, ks: &Declared, awaited: &Awaited) -> Result<Outcome, Stop> {
         let now = Instant::now();
         let told = *self.memory.hearing.get_or_insert(now) + PATIENCE;
