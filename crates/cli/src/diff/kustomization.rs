@@ -2,7 +2,8 @@
 //!
 //! Built as `equate build kustomization` builds it, held against the cluster as `equate diff` does.
 //! How the Kustomization is applied (dependencies, health checks, its service account) does not
-//! matter here and is not looked at.
+//! matter here and is not looked at. Those that it drops are shown with `--recursive`, as those are
+//! that it declares.
 
 use super::{Compared, DiffError, all_kustomizations, settings};
 use crate::build::RenderError;
@@ -30,12 +31,9 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
     let named = renderer.named().map_err(RenderError::from)?;
     let mut left = vec![(named, path.to_owned())];
     while let Some((mut kustomization, directory)) = left.pop() {
-        let meta = &mut kustomization.metadata;
-        let namespace = meta.namespace.get_or_insert_with(|| args.namespace.clone());
-        let name = format!(
-            "Kustomization/{namespace}/{}",
-            meta.name.as_deref().unwrap_or_default()
-        );
+        let namespace = &mut kustomization.metadata.namespace;
+        namespace.get_or_insert_with(|| args.namespace.clone());
+        let name = called(&kustomization);
         if !seen.insert(name.clone()) {
             continue;
         }
@@ -53,6 +51,14 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
         };
         built.push((name, directory.display().to_string(), outcome));
     }
+    let gone = runtime.block_on(fleet.settle(&cluster));
+    if args.recursive {
+        let gone = gone.iter().filter_map(|going| fleet.get(&going.key));
+        built.extend(gone.map(|one| {
+            let path = one.spec.path.clone().unwrap_or_default();
+            (called(one), path, Ok(one.clone()))
+        }));
+    }
     let compared = built.into_iter().map(|(name, path, outcome)| Compared {
         outcome: match outcome {
             Ok(one) => runtime.block_on(fleet.preview(&cluster, &one)),
@@ -62,6 +68,12 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
         path,
     });
     Ok(compared.collect())
+}
+
+fn called(kustomization: &Kustomization) -> String {
+    let meta = &kustomization.metadata;
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("Kustomization/{}/{}", text(&meta.namespace), text(&meta.name))
 }
 
 /// The Kustomizations among objects, with what the cluster knows of them.

@@ -2,7 +2,8 @@
 //!
 //! For people who look before they commit. It asks the API server about every object (a dry run
 //! each) and writes nothing. Kustomizations are looked at together ([`Fleet`]): what moves from one to
-//! another is neither deleted nor created.
+//! another is neither deleted nor created, and one that would itself be pruned wants nothing: of its
+//! objects is foreseen what its deletion makes of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Execution, Preview};
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, Live, Memory, Options, Presence, plan};
+use equate_apply::plan::{self, Live, Memory, Options, Plan, Presence, Step};
 use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
@@ -22,11 +24,12 @@ use tokio::sync::Semaphore;
 
 use super::act::undeclared;
 use super::build::{Rendered, Rendering, digest};
+use super::decide::{Decision, Finalize, deletion};
 use super::declared::Declared;
 use super::index::{self, Index, Need, Source};
 use super::kept;
 use super::others::{claimants, knowable, takers, wants};
-use super::reasons::Failure;
+use super::reasons::{Failure, Stall};
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
 use crate::engine::OwnLoop;
@@ -95,6 +98,15 @@ pub struct Fleet {
     exceeded: Option<usize>,
 }
 
+/// One that would be pruned.
+#[derive(Debug)]
+pub struct Going {
+    /// Which.
+    pub key: Key,
+    /// Whether it declares others.
+    declares: bool,
+}
+
 /// Those that are still to be built, in order; of one name the latest.
 #[derive(Debug, Default)]
 struct Queue {
@@ -119,37 +131,122 @@ impl Queue {
 #[derive(Debug)]
 struct Member {
     object: Arc<Kustomization>,
-    /// None where there is no tree to build it from.
-    outcome: Option<Result<Rendered, Failure>>,
+    outlook: Outlook,
+}
+
+/// What is looked at of one of them.
+#[derive(Debug)]
+enum Outlook {
+    /// There is no tree to build it from.
+    Unread,
+    /// What it builds, or why it does not.
+    Built(Result<Rendered, Failure>),
+    /// It is deleted, or would be.
+    Goes,
+}
+
+impl Outlook {
+    fn rendered(&self) -> Option<&Rendered> {
+        match self {
+            Outlook::Built(Ok(rendered)) => Some(rendered),
+            Outlook::Built(Err(_)) | Outlook::Unread | Outlook::Goes => None,
+        }
+    }
+}
+
+/// What the plan of one of them depends on.
+struct Prospect<'f> {
+    /// Also where nothing is declared any more.
+    desired: &'f [Desired],
+    declared: Declared,
+    owner: Owner,
+    live: Live,
+    claims: BTreeSet<(ObjectId, Owner)>,
+    contenders: BTreeMap<ObjectId, Owner>,
+    needed: BTreeMap<ObjectId, (Owner, ObjectId)>,
+    awaited: Option<Owner>,
+}
+
+impl Prospect<'_> {
+    fn options(&self) -> Options<'_> {
+        let declared = &self.declared;
+        Options {
+            prune: declared.prune || declared.deleting,
+            // of one that goes there is no revision that could be mistaken for empty
+            allow_empty: match declared.deleting {
+                true => Some(UNCOMMITTED),
+                false => declared.allow_empty.as_deref(),
+            },
+            claims: &self.claims,
+            contenders: &self.contenders,
+            awaited: self.awaited.as_ref(),
+            needed: &self.needed,
+            ..Options::new(&self.owner, UNCOMMITTED)
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let inventory = &self.declared.inventory;
+        plan::plan(
+            self.desired,
+            inventory,
+            &self.live,
+            &Memory::default(),
+            &self.options(),
+        )
+    }
 }
 
 impl Fleet {
     /// Builds all Kustomizations of which there is a tree; of the others it is known what they hold.
     ///
     /// A Kustomization that one of them declares is built as it is declared, also if the cluster
-    /// does not have it yet.
+    /// does not have it yet. One that would be pruned is not: see [`Fleet::settle`].
     pub async fn build<'t>(
         cluster: &Cluster,
         all: Vec<Kustomization>,
         tree_of: impl Fn(&Kustomization) -> Option<&'t Tree>,
         settings: impl Fn(&Kustomization) -> Settings,
     ) -> Fleet {
-        let mut fleet = Fleet::default();
+        let mut all: Vec<Arc<Kustomization>> = all.into_iter().map(Arc::new).collect();
+        loop {
+            let mut fleet = Fleet::default();
+            fleet.look_at(cluster, &all, &tree_of, &settings).await;
+            let gone = fleet.settle(cluster).await;
+            if !gone.iter().any(|going| going.declares) {
+                return fleet;
+            }
+            // what only those declare does not come: it is looked at without them
+            for object in &mut all {
+                let key = Key::of(&object.metadata);
+                if gone.iter().any(|going| going.key == key) {
+                    *object = Arc::new(going(object));
+                }
+            }
+        }
+    }
+
+    async fn look_at<'t>(
+        &mut self,
+        cluster: &Cluster,
+        all: &[Arc<Kustomization>],
+        tree_of: &impl Fn(&Kustomization) -> Option<&'t Tree>,
+        settings: &impl Fn(&Kustomization) -> Settings,
+    ) {
         let mut queue = Queue::default();
-        all.into_iter()
-            .map(Arc::new)
-            .for_each(|object| queue.push(object));
+        all.iter().for_each(|object| queue.push(Arc::clone(object)));
         // one that declares itself, ever differently, ends here
         let limit = 4 * queue.order.len() + MORE;
         let mut looked = 0;
         while let Some(object) = queue.pop() {
             if looked == limit {
-                fleet.exceeded = Some(limit);
+                self.exceeded = Some(limit);
                 break;
             }
             looked += 1;
             let declared = Declared::from(&*object);
-            let outcome = match tree_of(&object) {
+            let outlook = match tree_of(&object) {
+                Some(_) if declared.deleting => Outlook::Goes,
                 Some(tree) => {
                     let settings = settings(&object);
                     let rendering = Rendering {
@@ -158,18 +255,78 @@ impl Fleet {
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
                     };
-                    Some(rendering.render(&knowable(&declared, &object), tree).await)
+                    Outlook::Built(rendering.render(&knowable(&declared, &object), tree).await)
                 }
-                None => None,
+                None => Outlook::Unread,
             };
             let key = declared.key.clone();
-            fleet.take_in(object, outcome);
+            self.take_in(object, outlook);
             if declared.unsupported.is_none() && !declared.suspend {
-                let found = fleet.declared_by(&key, &queue);
+                let found = self.declared_by(&key, &queue);
                 found.into_iter().for_each(|object| queue.push(object));
             }
         }
-        fleet
+    }
+
+    /// Finds the Kustomizations that would be pruned: they want nothing any more, and those that they
+    /// hold may be pruned in turn. Asks the cluster about those only.
+    pub async fn settle(&mut self, cluster: &Cluster) -> Vec<Going> {
+        let mut all = Vec::new();
+        if self.exceeded.is_some() {
+            return all;
+        }
+        loop {
+            let mut found = BTreeSet::new();
+            for member in self.members.values().filter(|member| self.may_drop(member)) {
+                // what cannot be looked at is said where it is asked for
+                let prospect = self.prospect(cluster, &member.object).await;
+                let Ok(Some(prospect)) = prospect else { continue };
+                let plan = prospect.plan();
+                let pruned = plan.prune.iter().filter(|_| plan.guard.is_none());
+                found.extend(pruned.filter_map(|step| match step {
+                    Step::Prune { id, .. } => self.living(id),
+                    _ => None,
+                }));
+            }
+            if found.is_empty() {
+                return all;
+            }
+            for key in found {
+                let Some(member) = self.members.get(&key) else {
+                    continue;
+                };
+                let rendered = member.outlook.rendered();
+                let declares = rendered.is_some_and(|rendered| rendered.desired.iter().any(is_kustomization));
+                let object = Arc::new(going(&member.object));
+                self.take_in(object, Outlook::Goes);
+                all.push(Going { key, declares });
+            }
+        }
+    }
+
+    /// Whether one may drop a Kustomization: it holds some that it does not declare, and carries out
+    /// what is planned for it.
+    fn may_drop(&self, member: &Member) -> bool {
+        let declared = Declared::from(&*member.object);
+        let desired = match &member.outlook {
+            Outlook::Built(Ok(rendered)) if !declared.suspend => &rendered.desired[..],
+            Outlook::Goes => &[],
+            Outlook::Built(_) | Outlook::Unread => return false,
+        };
+        let mut held = declared.inventory.ids().filter(|id| self.living(id).is_some());
+        held.any(|id| !desired.iter().any(|desired| desired.id == *id))
+    }
+
+    /// The Kustomization that an object is, if it is one that is known and does not go.
+    fn living(&self, id: &ObjectId) -> Option<Key> {
+        if &*id.group != KUSTOMIZATIONS || &*id.kind != "Kustomization" {
+            return None;
+        }
+        let key = Key::new(&*id.namespace, &*id.name);
+        let member = self.members.get(&key)?;
+        let meta = &member.object.metadata;
+        // what was never created is not deleted
+        (meta.deletion_timestamp.is_none() && meta.creation_timestamp.is_some()).then_some(key)
     }
 
     /// Takes in a Kustomization whose objects were built elsewhere, in place of the one of its name.
@@ -190,19 +347,26 @@ impl Fleet {
         let declared = Declared::from(&object);
         let outcome = rendering.prepare(&declared, objects, Inputs::default(), digest);
         let outcome = outcome.await;
-        self.take_in(Arc::new(object), Some(outcome));
+        self.take_in(Arc::new(object), Outlook::Built(outcome));
     }
 
-    /// The Kustomizations that could be built from a tree, or could not though there is one.
+    /// The Kustomizations that could be built from a tree, or could not though there is one, and
+    /// those that would be pruned.
     pub fn kustomizations(&self) -> impl Iterator<Item = &Kustomization> {
-        let built = self.members.values().filter(|member| member.outcome.is_some());
-        built.map(|member| &*member.object)
+        let members = self.members.values();
+        let looked_at = members.filter(|member| !matches!(member.outlook, Outlook::Unread));
+        looked_at.map(|member| &*member.object)
+    }
+
+    /// One by its name.
+    pub fn get(&self, key: &Key) -> Option<&Kustomization> {
+        self.members.get(key).map(|member| &*member.object)
     }
 
     /// The Kustomizations that one declares, as far as they are not known like that.
     fn declared_by(&self, key: &Key, queue: &Queue) -> Vec<Arc<Kustomization>> {
-        let outcome = self.members.get(key).and_then(|member| member.outcome.as_ref());
-        let Some(Ok(rendered)) = outcome else {
+        let rendered = self.members.get(key).and_then(|member| member.outlook.rendered());
+        let Some(rendered) = rendered else {
             return Vec::new();
         };
         let desired = rendered.desired.iter();
@@ -213,11 +377,7 @@ impl Fleet {
 
     /// A Kustomization that another one declares, if it is another than the one that is known.
     fn declared(&self, desired: &Desired, queue: &Queue) -> Option<Arc<Kustomization>> {
-        if &*desired.id.group != KUSTOMIZATIONS
-            || &*desired.id.kind != "Kustomization"
-            || desired.own_loop
-            || desired.policy.ignored()
-        {
+        if !is_kustomization(desired) {
             return None;
         }
         // what is no Kustomization is refused when it is applied
@@ -236,7 +396,7 @@ impl Fleet {
         Some(Arc::new(object))
     }
 
-    fn take_in(&mut self, object: Arc<Kustomization>, outcome: Option<Result<Rendered, Failure>>) {
+    fn take_in(&mut self, object: Arc<Kustomization>, outlook: Outlook) {
         let key = Key::of(&object.metadata);
         let change = Change {
             key: key.clone(),
@@ -246,10 +406,11 @@ impl Fleet {
         };
         // nobody runs here who could be woken
         let _wakes = self.index.changed(&change);
-        let wants = match &outcome {
+        let wants = match &outlook {
+            Outlook::Goes => Some(Wants::nothing()),
             _ if object.spec.kube_config.is_some() => Some(Wants::nothing()),
-            Some(outcome) => wants(&object, outcome),
-            None => None,
+            Outlook::Built(outcome) => wants(&object, outcome),
+            Outlook::Unread => None,
         };
         if let Some(before) = self.members.get(&key) {
             let unknown = self.unknown.get_mut(&index::source(&before.object));
@@ -270,7 +431,7 @@ impl Fleet {
             };
             let _wakes = self.index.stand(&key, stand);
         }
-        self.members.insert(key, Member { object, outcome });
+        self.members.insert(key, Member { object, outlook });
     }
 
     /// Another Kustomization of the same source of which nobody knows what it would want.
@@ -292,55 +453,111 @@ impl Fleet {
         if let Some(limit) = self.exceeded {
             return Err(PreviewError::TooMany { limit });
         }
-        let declared = Declared::from(kustomization);
+        let Some(prospect) = self.prospect(cluster, kustomization).await? else {
+            return Ok(Preview::default());
+        };
+        let options = prospect.options();
+        let execution = Execution {
+            force: prospect.declared.force,
+            ..Execution::new(&options)
+        };
+        Ok(cluster
+            .preview(&prospect.plan(), prospect.desired, &execution)
+            .await)
+    }
+
+    /// What the plan of one depends on; none where nothing is done.
+    async fn prospect(
+        &self,
+        cluster: &Cluster,
+        kustomization: &Kustomization,
+    ) -> Result<Option<Prospect<'_>>, PreviewError> {
+        let key = Key::of(&kustomization.metadata);
+        let Some(member) = self.members.get(&key) else {
+            return Err(PreviewError::Unread);
+        };
+        let mut declared = Declared::from(kustomization);
+        let desired = match &member.outlook {
+            Outlook::Goes => {
+                declared.deleting = true;
+                match deletion(&declared) {
+                    Decision::Finalize(Finalize::Delete | Finalize::DeleteAndWait) => {}
+                    Decision::Stall(Stall::Unsupported(field)) => {
+                        return Err(PreviewError::Unsupported(field));
+                    }
+                    Decision::Stall(_) => {}
+                    _ => return Ok(None),
+                }
+                // what is not understood in its spec says how it is applied
+                declared.unsupported = None;
+                &[][..]
+            }
+            Outlook::Built(Ok(rendered)) => &rendered.desired[..],
+            Outlook::Built(Err(_)) | Outlook::Unread => &[],
+        };
         if let Some(field) = declared.unsupported {
             return Err(PreviewError::Unsupported(field));
         }
-        if let Some(error) = declared.unreadable {
+        if let Some(error) = declared.unreadable.take() {
             return Err(PreviewError::Inventory(error));
         }
-        let member = self.members.get(&declared.key);
-        let desired = match member.and_then(|member| member.outcome.as_ref()) {
-            Some(Ok(rendered)) => &rendered.desired,
-            Some(Err(failure)) => return Err(PreviewError::Build(failure.to_string())),
-            None => return Err(PreviewError::Unread),
-        };
-        let gone = undeclared(desired, &declared.inventory);
-        let mut live = Live::default();
-        for (id, version) in gone.iter() {
-            let found = cluster.get(id, version, TIMEOUT).await;
-            let found = found.map_err(|source| PreviewError::Look {
-                id: id.clone(),
-                source,
-            })?;
-            let presence = found.map_or(Presence::Absent, |object| {
-                Presence::Present(Arc::new(Observed::of(&object)))
-            });
-            live.insert(id.clone(), presence);
+        match &member.outlook {
+            Outlook::Built(Err(failure)) => return Err(PreviewError::Build(failure.to_string())),
+            Outlook::Unread => return Err(PreviewError::Unread),
+            Outlook::Built(Ok(_)) | Outlook::Goes => {}
         }
-        let owner = Owner::new(&declared.key.namespace, &declared.key.name);
+        let gone = undeclared(desired, &declared.inventory);
+        let live = looked_at(cluster, &gone).await?;
         let ids = desired.iter().map(|desired| &desired.id);
         let claims = claimants(&self.index, &declared.key, ids);
         let contenders = takers(&self.index, &declared.key, gone.ids());
         let presence = |id: &ObjectId| live.get(id).clone();
         let needed = kept::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
-        let awaited = self.awaited(&declared);
-        let options = Options {
-            prune: declared.prune,
-            allow_empty: declared.allow_empty.as_deref(),
-            claims: &claims,
-            contenders: &contenders,
-            awaited: awaited.as_ref(),
-            needed: &needed,
-            ..Options::new(&owner, UNCOMMITTED)
-        };
-        let planned: plan::Plan = plan(desired, &declared.inventory, &live, &Memory::default(), &options);
-        let execution = Execution {
-            force: declared.force,
-            ..Execution::new(&options)
-        };
-        Ok(cluster.preview(&planned, desired, &execution).await)
+        Ok(Some(Prospect {
+            desired,
+            owner: Owner::new(&declared.key.namespace, &declared.key.name),
+            awaited: self.awaited(&declared),
+            declared,
+            live,
+            claims,
+            contenders,
+            needed,
+        }))
     }
+}
+
+/// The objects of an inventory as the cluster has them.
+async fn looked_at(cluster: &Cluster, inventory: &Inventory) -> Result<Live, PreviewError> {
+    let mut live = Live::default();
+    for (id, version) in inventory.iter() {
+        let found = cluster.get(id, version, TIMEOUT).await;
+        let found = found.map_err(|source| PreviewError::Look {
+            id: id.clone(),
+            source,
+        })?;
+        let presence = found.map_or(Presence::Absent, |object| {
+            Presence::Present(Arc::new(Observed::of(&object)))
+        });
+        live.insert(id.clone(), presence);
+    }
+    Ok(live)
+}
+
+/// A Kustomization as it is when its deletion was asked for.
+fn going(object: &Kustomization) -> Kustomization {
+    let mut object = object.clone();
+    // when that is, nobody asks
+    let created = object.metadata.creation_timestamp.clone();
+    object.metadata.deletion_timestamp = object.metadata.deletion_timestamp.or(created);
+    object
+}
+
+/// Whether an object is a Kustomization that is applied.
+fn is_kustomization(desired: &Desired) -> bool {
+    &*desired.id.group == KUSTOMIZATIONS
+        && &*desired.id.kind == "Kustomization"
+        && !desired.own_loop
+        && !desired.policy.ignored()
 }
 
 fn same_spec(one: &Kustomization, other: &Kustomization) -> bool {

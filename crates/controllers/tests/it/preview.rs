@@ -114,8 +114,7 @@ async fn what_moves_is_not_deleted_and_created() {
     check("removed", &["a: prune ConfigMap/default/x"]).await;
 
     // to one that the same commit declares
-    let declared = document(&serde_json::to_value(kustomization("c", "c", json!({}))).unwrap());
-    write(&session, "b/c.yaml", Some(&declared));
+    write(&session, "b/c.yaml", Some(&declared("c", "c")));
     write(&session, "c/x.yaml", Some(&config_map("x", "two")));
     check(
         "moved to a new one",
@@ -126,6 +125,75 @@ async fn what_moves_is_not_deleted_and_created() {
         ],
     )
     .await;
+    session.end().await;
+}
+
+/// A Kustomization as a file of the repository declares it.
+fn declared(name: &str, path: &str) -> String {
+    document(&serde_json::to_value(kustomization(name, path, json!({}))).unwrap())
+}
+
+/// A Kustomization that goes in the same commit wants nothing any more, whatever its directory
+/// declares; and what is foreseen is what then happens.
+#[tokio::test]
+async fn one_that_is_removed_wants_nothing_any_more() {
+    let files = [
+        ("root/a.yaml", declared("a", "a")),
+        ("root/b.yaml", declared("b", "b")),
+        ("root/mid.yaml", declared("mid", "mid")),
+        ("a/x.yaml", config_map("x", "one")),
+        ("a/keep.yaml", config_map("keep", "one")),
+        ("b/own.yaml", config_map("own", "one")),
+        ("b/moves.yaml", config_map("moves", "one")),
+        ("mid/leaf.yaml", declared("leaf", "leaf")),
+        ("leaf/low.yaml", config_map("low", "one")),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
+    let session = Session::start(&files).await;
+    let revision = session.commit(&[]);
+    session.kustomize("root", "root", json!({})).await;
+    for name in ["root", "a", "b", "mid", "leaf"] {
+        session.ready(name, &revision).await;
+    }
+
+    let (x, moves) = (config_map("x", "two"), config_map("moves", "two"));
+    let late = declared("late", "late");
+    let changes = [
+        ("root/b.yaml", None),
+        ("root/mid.yaml", None),
+        ("a/x.yaml", None),
+        ("b/x.yaml", Some(&*x)),
+        ("b/moves.yaml", None),
+        ("a/moves.yaml", Some(&*moves)),
+        // what only one declares that goes does not come
+        ("mid/late.yaml", Some(&*late)),
+        ("late/x.yaml", Some(&*x)),
+    ];
+    for (path, text) in changes {
+        write(&session, path, text);
+    }
+    assert_eq!(
+        foreseen(&session).await,
+        [
+            "a: patch ConfigMap/default/moves (changed)",
+            "a: prune ConfigMap/default/x",
+            "b: prune ConfigMap/default/own",
+            "b: keep ConfigMap/default/moves (handed over to Kustomization flux-system/a)",
+            "leaf: prune ConfigMap/default/low",
+            "mid: prune Kustomization/flux-system/leaf",
+            "root: prune Kustomization/flux-system/mid",
+            "root: prune Kustomization/flux-system/b",
+        ]
+    );
+
+    let revision = session.commit(&changes);
+    for name in ["root", "a"] {
+        session.ready(name, &revision).await;
+    }
+    for (name, value) in [("x", None), ("own", None), ("low", None), ("moves", Some("two"))] {
+        session.value("default", name, value).await;
+    }
+    assert_eq!(foreseen(&session).await, Vec::<String>::new());
     session.end().await;
 }
 
@@ -168,11 +236,7 @@ async fn no_more_are_looked_at_than_anybody_has() {
     let revision = session.commit(&[]);
     session.kustomize("root", "root", json!({})).await;
     session.ready("root", &revision).await;
-    let declared = |n: usize| {
-        let name = format!("k{n}");
-        document(&serde_json::to_value(kustomization(&name, "lost", json!({}))).unwrap())
-    };
-    let all: Vec<String> = (0..1005).map(declared).collect();
+    let all: Vec<String> = (0..1005).map(|n| declared(&format!("k{n}"), "lost")).collect();
     write(&session, "root/more.yaml", Some(&all.join("\n---\n")));
     let lines = foreseen(&session).await;
     let expected = "error more than 1004 Kustomizations are declared, which is as many as are looked at; does one \
