@@ -39,6 +39,12 @@ pub(crate) enum Failure {
         #[source]
         source: std::io::Error,
     },
+    /// Something else wrote the file that a kubeconfig was to be written to.
+    #[error("the kubeconfig {path} is there and was not written by `equate api`: it is not overwritten")]
+    KubeconfigTaken {
+        /// Where.
+        path: PathBuf,
+    },
     /// `equate up` did not start, or its wait was not fulfilled.
     #[error(transparent)]
     Up(#[from] UpError),
@@ -82,6 +88,9 @@ impl Failure {
                 Some("choose another port with --port, or 0 for any free one")
             }
             Self::Kubeconfig { .. } => Some("choose another place with --kubeconfig"),
+            Self::KubeconfigTaken { .. } => Some(
+                "`equate api` runs a cluster of its own and writes the way to it there: choose another file, or none",
+            ),
             Self::Build(error) if matches!(**error, BuildError::Store(_)) => {
                 Some("name another file with --persist, or leave it out to keep everything in memory")
             }

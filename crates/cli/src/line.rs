@@ -1,8 +1,9 @@
 //! The command line as a whole: what may stand anywhere on it, and what may not stand where it does.
 //!
 //! `--kubeconfig`, `--context` and `--namespace` mean the same wherever they are written, also before
-//! the command. A command that runs a cluster of its own refuses them by name rather than act on
-//! another cluster than the one that was named; one that asks no cluster has no use for them.
+//! the command. A command that has no use for them refuses them by name: one that runs a cluster of
+//! its own does not act on the one that was named, and one that asks none builds nothing for a
+//! namespace. What is given and means nothing is a mistake, and is never passed over in silence.
 
 use crate::Cli;
 use clap::error::ErrorKind;
@@ -16,10 +17,21 @@ const PLACELESS: [&str; 5] = ["up", "build", "api", "version", "completion"];
 /// Those of them that run a cluster of their own.
 const OWN_CLUSTER: [&str; 2] = ["up", "api"];
 
+/// What `equate diff kustomization` does with a directory alone, besides what it says itself.
+const OF_A_PATH: [&str; 3] = ["no_remote_bases", "instead_of", "cache_dir"];
+
 /// The command line that is understood.
 pub(crate) fn command() -> Command {
-    PLACELESS.iter().fold(Cli::command(), |command, name| {
+    let command = PLACELESS.iter().fold(Cli::command(), |command, name| {
         command.mut_subcommand(name, without_place)
+    });
+    command.mut_subcommand("diff", |diff| {
+        diff.mut_subcommand("kustomization", |one| {
+            // the repository here is built as the controllers build it, who fetch nothing
+            OF_A_PATH
+                .iter()
+                .fold(one, |one, id| one.mut_arg(id, |arg| arg.requires("path")))
+        })
     })
 }
 
@@ -48,10 +60,11 @@ pub(crate) fn parse(
     Cli::from_arg_matches(&matches)
 }
 
-/// A cluster is named, and the command runs its own.
+/// A place is named, and the command looks nowhere.
 fn placed_for_nothing(command: &Command, matches: &ArgMatches) -> Option<String> {
     let (name, inner) = matches.subcommand()?;
-    if !OWN_CLUSTER.contains(&name) {
+    // `equate build kustomization` asks a cluster
+    if !PLACELESS.contains(&name) || inner.subcommand_name().is_some() {
         return None;
     }
     let own = command.find_subcommand(name)?;
@@ -59,9 +72,11 @@ fn placed_for_nothing(command: &Command, matches: &ArgMatches) -> Option<String>
         .get_arguments()
         .find(|arg| arg.is_hide_set() && given(inner, arg.get_id().as_str()))?;
     let long = useless.get_long().unwrap_or_default();
-    Some(format!(
-        "`equate {name}` runs a cluster of its own: --{long} means nothing to it"
-    ))
+    let why = match OWN_CLUSTER.contains(&name) {
+        true => "runs a cluster of its own",
+        false => "asks no cluster",
+    };
+    Some(format!("`equate {name}` {why}: --{long} means nothing to it"))
 }
 
 /// What belongs to a command stands before the name of one of its own: it would be passed over.

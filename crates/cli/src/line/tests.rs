@@ -54,6 +54,27 @@ fn what_would_be_passed_over_is_refused() {
         ),
         ("equate api -n n", "--namespace means nothing to it"),
         (
+            "equate -n n build .",
+            "`equate build` asks no cluster: --namespace means nothing to it",
+        ),
+        ("equate build . --kubeconfig k", "asks no cluster: --kubeconfig"),
+        ("equate build --context c", "asks no cluster: --context"),
+        (
+            "equate --kubeconfig k version",
+            "`equate version` asks no cluster",
+        ),
+        ("equate version -n n", "`equate version` asks no cluster"),
+        (
+            "equate --context c completion bash",
+            "`equate completion` asks no",
+        ),
+        ("equate diff ks apps --no-remote-bases", "--path <DIR>"),
+        (
+            "equate diff ks apps --instead-of https://a.example/b=.",
+            "--path <DIR>",
+        ),
+        ("equate diff ks apps --cache-dir c", "--path <DIR>"),
+        (
             "equate diff -k web ks apps",
             "--kustomization <NAME> belongs to `equate diff`",
         ),
@@ -71,7 +92,10 @@ fn what_would_be_passed_over_is_refused() {
         "equate api --kubeconfig k",
         &["Api(Args", "kubeconfig: Some(\"k\")"],
     );
-    check("equate -n n build .", &["Build("]);
+    check(
+        "equate diff ks apps --path p --no-remote-bases --cache-dir c",
+        &["no_remote_bases: true", "cache_dir: Some(\"c\")"],
+    );
 }
 
 #[test]
