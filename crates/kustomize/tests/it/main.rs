@@ -12,4 +12,5 @@ mod memory;
 mod property;
 mod refusals;
 mod remote;
+mod threads;
 mod vectors;
