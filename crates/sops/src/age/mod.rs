@@ -1,0 +1,149 @@
+//! age, as far as SOPS needs it: opening a short armored file with an X25519 identity.
+//!
+//! The format is age-encryption.org/v1. The age crate is not used, because it brings a hundred
+//! crates for what these few functions over `ring` and `x25519-dalek` do (decision 0009).
+//!
+//! Refused by name: post-quantum and plugin identities and recipients, ssh keys as recipients. A
+//! SOPS recipient is never a passphrase.
+
+mod armor;
+mod bech32;
+mod file;
+
+#[cfg(test)]
+pub(crate) use file::seal;
+
+use std::fmt;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use x25519_dalek::{PublicKey, StaticSecret};
+use zeroize::Zeroizing;
+
+use crate::data_key::KeyFault;
+
+const SECRET_PREFIX: &str = "age-secret-key-";
+const RECIPIENT_PREFIX: &str = "age";
+
+/// The kinds of recipients that are refused, by what they begin with.
+const REFUSED_RECIPIENTS: [&str; 2] = ["age1pq1", "ssh-"];
+
+/// Why a text is no list of identities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// It is not UTF-8.
+    #[error("it is not text")]
+    NotText,
+    /// A line that is no identity.
+    #[error("line {0} is no age identity, which begins with AGE-SECRET-KEY-1")]
+    Unknown(usize),
+    /// A line that is one, but damaged.
+    #[error("the age identity in line {0} is damaged: its checksum or length is wrong")]
+    Damaged(usize),
+    /// A post-quantum identity.
+    #[error(
+        "the age identity in line {0} is a post-quantum one (AGE-SECRET-KEY-PQ-1), which is not supported yet"
+    )]
+    PostQuantum(usize),
+    /// An identity of a plugin.
+    #[error("the age identity in line {0} needs a plugin, and plugins are not run")]
+    Plugin(usize),
+    /// No identity at all.
+    #[error("it holds no age identity")]
+    Empty,
+}
+
+/// An X25519 private key.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    secret: StaticSecret,
+    public: PublicKey,
+    /// The public key, spelled as a recipient.
+    recipient: String,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.recipient)
+    }
+}
+
+impl Identity {
+    fn new(secret: [u8; 32]) -> Self {
+        let secret = StaticSecret::from(secret);
+        let public = PublicKey::from(&secret);
+        Self {
+            recipient: bech32::encode(RECIPIENT_PREFIX, public.as_bytes()),
+            secret,
+            public,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn recipient(&self) -> &str {
+        &self.recipient
+    }
+
+    /// An identity file: one to a line, with empty lines and comments.
+    pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<Self>, IdentityError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| IdentityError::NotText)?;
+        let mut identities = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            identities.push(Self::read(line, at + 1)?);
+        }
+        if identities.is_empty() {
+            return Err(IdentityError::Empty);
+        }
+        Ok(identities)
+    }
+
+    fn read(line: &str, number: usize) -> Result<Self, IdentityError> {
+        if line.starts_with("AGE-SECRET-KEY-PQ-1") {
+            return Err(IdentityError::PostQuantum(number));
+        }
+        if line.starts_with("AGE-PLUGIN-") {
+            return Err(IdentityError::Plugin(number));
+        }
+        if !line.starts_with("AGE-SECRET-KEY-1") {
+            return Err(IdentityError::Unknown(number));
+        }
+        let lower: SecretString = line.to_ascii_lowercase().into();
+        let key = bech32::decode(SECRET_PREFIX, lower.expose_secret());
+        let key = key.and_then(|key| <[u8; 32]>::try_from(key.as_slice()).ok().map(Zeroizing::new));
+        match key {
+            Some(key) => Ok(Self::new(*key)),
+            None => Err(IdentityError::Damaged(number)),
+        }
+    }
+}
+
+/// What is sealed for a recipient, opened by whichever identity can: the name of a recipient in a
+/// document is for people, the file itself says who can open it.
+pub(crate) fn open(
+    recipient: &str,
+    sealed: &str,
+    identities: &[Identity],
+) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
+    if REFUSED_RECIPIENTS.iter().any(|kind| recipient.starts_with(kind)) {
+        return Err(KeyFault::Unsupported);
+    }
+    let bytes = armor::remove(sealed).ok_or(KeyFault::Damaged("age armor"))?;
+    let file = file::File::read(&bytes).ok_or(KeyFault::Damaged("age file"))?;
+    let mine = identities.iter().any(|identity| identity.recipient == recipient);
+    for identity in identities {
+        if let Some(opened) = file.open(identity) {
+            return Ok(opened);
+        }
+    }
+    Err(if mine {
+        KeyFault::DoesNotOpen
+    } else {
+        KeyFault::NotGiven {
+            given: identities.len(),
+            hint: "a key in the Secret that ends in .agekey",
+        }
+    })
+}

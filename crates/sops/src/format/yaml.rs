@@ -1,0 +1,353 @@
+//! YAML, with its order and its comments.
+//!
+//! `manifest`'s loader gives sorted maps without comments, which is right for manifests; a MAC
+//! needs the order, and some rules the comments. So this is a second, smaller loader over the same
+//! parser. It reads what go-yaml v3 writes, for SOPS writes every encrypted file anew: plain
+//! scalars, quotes, blocks, block collections. Aliases are followed, and `<<` is a key as any
+//! other, as in SOPS.
+//!
+//! Refused: repeated keys, keys that are no strings, documents that are no mappings, tags but
+//! `!!str`, `!!merge` and `!!binary`, infinities, integers beyond 64 bits.
+//!
+//! A comment belongs to the key or item below it, if it stands as far to the right as its
+//! collection or further, else to one further out; a comment behind a value on its line stands
+//! before that value's key in the tree.
+
+use std::collections::{HashMap, HashSet};
+
+use base64::Engine as _;
+use granit_parser::{Event, Marker, Options, Parser, Placement, ScalarStyle, Span, Tag};
+
+use super::{FormatError, scalar};
+use crate::tree::{Comment, Entry, Node};
+
+const YAML_TAGS: &str = "tag:yaml.org,2002:";
+
+/// The most values, those that aliases repeat included, and the most documents.
+const NODES_MAX: usize = 200_000;
+const DOCUMENTS_MAX: usize = 1_000;
+
+pub(super) fn read(text: &str, depth_max: usize) -> Result<Vec<Vec<Entry>>, FormatError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut options = Options::default();
+    options.set_emit_comments(true);
+    options.max_buffered_comment_events = NODES_MAX;
+    options.flow_nesting_limit = depth_max;
+    options.block_nesting_limit = depth_max;
+    let mut reader = Reader::default();
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| at(error.marker(), error.info()))?;
+        reader.event(event, &span)?;
+    }
+    Ok(reader.done)
+}
+
+fn at(marker: &Marker, fault: impl Into<String>) -> FormatError {
+    FormatError::Syntax {
+        line: marker.line(),
+        column: marker.col() + 1,
+        fault: fault.into(),
+    }
+}
+
+/// A comment that is not placed yet.
+struct Pending {
+    comment: Comment,
+    column: usize,
+}
+
+#[derive(Default)]
+struct Reader {
+    frames: Vec<Frame>,
+    pending: Vec<Pending>,
+    anchors: HashMap<usize, (Node, usize)>,
+    nodes: usize,
+    /// The current document's root.
+    root: Option<Node>,
+    done: Vec<Vec<Entry>>,
+}
+
+/// A collection that is open.
+struct Frame {
+    column: usize,
+    anchor: usize,
+    nodes_before: usize,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Node>),
+    Map {
+        entries: Vec<Entry>,
+        keys: HashSet<String>,
+        /// The key whose value is next.
+        key: Option<String>,
+    },
+}
+
+impl Content {
+    /// Adds a comment in front of what comes next.
+    fn comment(&mut self, comment: Comment) {
+        match self {
+            Self::List(items) => items.push(Node::Comment(comment)),
+            Self::Map { entries, .. } => entries.push(Entry::Comment(comment)),
+        }
+    }
+
+    /// Adds a comment in front of the last value, if that is a scalar.
+    fn inline(&mut self, comment: Comment) {
+        let scalar = |node: &Node| !matches!(node, Node::List(_) | Node::Map(_) | Node::Comment(_));
+        match self {
+            Self::List(items) => match items.pop_if(|node| scalar(node)) {
+                Some(last) => items.extend([Node::Comment(comment), last]),
+                None => self.comment(Comment {
+                    inline: false,
+                    ..comment
+                }),
+            },
+            Self::Map { entries, key, .. } => {
+                let complete = key.is_none();
+                let last = entries
+                    .pop_if(|entry| complete && matches!(entry, Entry::Pair { value, .. } if scalar(value)));
+                match last {
+                    Some(last) => entries.extend([Entry::Comment(comment), last]),
+                    None => self.comment(Comment {
+                        inline: false,
+                        ..comment
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Whether a key is next.
+    fn wants_key(&self) -> bool {
+        matches!(self, Self::Map { key: None, .. })
+    }
+}
+
+impl Reader {
+    fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), FormatError> {
+        match event {
+            Event::Comment(text, placement) => self.comment(&text, placement, span),
+            Event::DocumentStart(..) => {
+                self.anchors.clear();
+                self.root = None;
+            }
+            Event::DocumentEnd => self.end_document(span)?,
+            Event::Scalar(text, style, anchor, tag) => {
+                let absent =
+                    style == ScalarStyle::Plain && span.byte_range().is_none_or(|range| range.is_empty());
+                let text = if absent { "" } else { &text };
+                if self.wants_key() {
+                    return self.key(text, style, tag.as_deref(), span);
+                }
+                if self.frames.is_empty() && absent {
+                    return Ok(());
+                }
+                self.place_pending();
+                let node = scalar_node(text, style, tag.as_deref(), span)?;
+                self.finish(node, anchor, 1, span)?;
+            }
+            Event::SequenceStart(_, anchor, _) => self.open(Content::List(Vec::new()), anchor, span)?,
+            Event::MappingStart(_, anchor, _) => {
+                let content = Content::Map {
+                    entries: Vec::new(),
+                    keys: HashSet::new(),
+                    key: None,
+                };
+                self.open(content, anchor, span)?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(span)?,
+            Event::Alias(id) => {
+                if self.wants_key() {
+                    return Err(at(&span.start, "a key is an alias"));
+                }
+                let known = self.anchors.get(&id).cloned();
+                let (node, nodes) =
+                    known.ok_or_else(|| at(&span.start, "an alias stands in what it names"))?;
+                self.place_pending();
+                self.finish(node, 0, nodes, span)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str, placement: Placement, span: &Span) {
+        let inline = placement == Placement::Right;
+        let comment = Comment {
+            text: text.into(),
+            inline,
+        };
+        match self.frames.last_mut() {
+            Some(frame) if inline => frame.content.inline(comment),
+            _ => self.pending.push(Pending {
+                comment: Comment {
+                    inline: false,
+                    ..comment
+                },
+                column: span.start.col(),
+            }),
+        }
+    }
+
+    fn wants_key(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.content.wants_key())
+    }
+
+    /// The comments that wait stand above what comes next.
+    fn place_pending(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            for pending in self.pending.drain(..) {
+                frame.content.comment(pending.comment);
+            }
+        }
+    }
+
+    fn key(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        span: &Span,
+    ) -> Result<(), FormatError> {
+        self.place_pending();
+        let node = match text {
+            "<<" => Node::Text(text.into()),
+            _ => scalar_node(text, style, tag, span)?,
+        };
+        let name = node
+            .as_str()
+            .ok_or_else(|| at(&span.start, format!("a key is {} and not a string", node.kind())))?;
+        let Some(Frame {
+            content: Content::Map { keys, key, .. },
+            ..
+        }) = self.frames.last_mut()
+        else {
+            return Ok(());
+        };
+        if !keys.insert(name.to_owned()) {
+            return Err(at(&span.start, format!("the key {name:?} stands there twice")));
+        }
+        *key = Some(name.to_owned());
+        Ok(())
+    }
+
+    fn open(&mut self, content: Content, anchor: usize, span: &Span) -> Result<(), FormatError> {
+        if self.wants_key() {
+            return Err(at(&span.start, "a key is a collection"));
+        }
+        if matches!(
+            self.frames.last().map(|frame| &frame.content),
+            Some(Content::List(_))
+        ) {
+            self.place_pending();
+        }
+        self.count(1, span)?;
+        self.frames.push(Frame {
+            column: span.start.col(),
+            anchor,
+            nodes_before: self.nodes,
+            content,
+        });
+        Ok(())
+    }
+
+    fn close(&mut self, span: &Span) -> Result<(), FormatError> {
+        let Some(mut frame) = self.frames.pop() else {
+            return Ok(());
+        };
+        // a list may stand no further right than the key it belongs to; what follows is the key's
+        let outer = self.frames.last().map(|frame| frame.column);
+        let mine = match (&frame.content, outer) {
+            (Content::List(_), Some(outer)) if outer == frame.column => frame.column + 1,
+            _ => frame.column,
+        };
+        let count = self
+            .pending
+            .iter()
+            .take_while(|pending| pending.column >= mine)
+            .count();
+        for pending in self.pending.drain(..count) {
+            frame.content.comment(pending.comment);
+        }
+        let node = match frame.content {
+            Content::List(items) => Node::List(items),
+            Content::Map { entries, .. } => Node::Map(entries),
+        };
+        let nodes = self.nodes - frame.nodes_before;
+        self.add(node, frame.anchor, nodes, span)
+    }
+
+    fn finish(&mut self, node: Node, anchor: usize, nodes: usize, span: &Span) -> Result<(), FormatError> {
+        self.count(nodes, span)?;
+        self.add(node, anchor, nodes, span)
+    }
+
+    fn add(&mut self, node: Node, anchor: usize, nodes: usize, span: &Span) -> Result<(), FormatError> {
+        if anchor != 0 {
+            self.anchors.insert(anchor, (node.clone(), nodes));
+        }
+        match self.frames.last_mut().map(|frame| &mut frame.content) {
+            None => self.root = Some(node),
+            Some(Content::List(items)) => items.push(node),
+            Some(Content::Map { entries, key, .. }) => match key.take() {
+                Some(key) => entries.push(Entry::Pair { key, value: node }),
+                None => return Err(at(&span.start, "a key is a collection")),
+            },
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize, span: &Span) -> Result<(), FormatError> {
+        self.nodes += nodes;
+        if self.nodes > NODES_MAX {
+            return Err(at(&span.start, format!("there are more than {NODES_MAX} values")));
+        }
+        Ok(())
+    }
+
+    fn end_document(&mut self, span: &Span) -> Result<(), FormatError> {
+        if self.done.len() == DOCUMENTS_MAX {
+            return Err(at(
+                &span.start,
+                format!("there are more than {DOCUMENTS_MAX} documents"),
+            ));
+        }
+        let mut entries = match self.root.take() {
+            None | Some(Node::Null) => Vec::new(),
+            Some(Node::Map(entries)) => entries,
+            Some(node) => {
+                let fault = format!("the document is {} and not a mapping", node.kind());
+                return Err(at(&span.start, fault));
+            }
+        };
+        let rest = self.pending.drain(..);
+        entries.extend(rest.map(|pending| Entry::Comment(pending.comment)));
+        self.done.push(entries);
+        Ok(())
+    }
+}
+
+/// A scalar's value. Errors do not quote it.
+fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Result<Node, FormatError> {
+    let core = tag.map(|tag| tag.suffix_in_namespace(YAML_TAGS));
+    match (tag, core.flatten().as_deref()) {
+        (None, _) if style == ScalarStyle::Plain => scalar::resolve(text).ok_or_else(|| {
+            at(
+                &span.start,
+                "a number that is infinite, none, or beyond 64 bits, which SOPS cannot hold",
+            )
+        }),
+        (None, _) | (Some(_), Some("str" | "merge")) => Ok(Node::Text(text.into())),
+        (Some(_), Some("binary")) => {
+            let packed: String = text.split_ascii_whitespace().collect();
+            match base64::engine::general_purpose::STANDARD.decode(packed) {
+                Ok(bytes) => Ok(Node::Text(bytes.as_slice().into())),
+                Err(_) => Err(at(&span.start, "what is tagged !!binary is not base64")),
+            }
+        }
+        (Some(tag), _) => Err(at(&span.start, format!("the tag {tag} is not supported"))),
+    }
+}

@@ -1,0 +1,112 @@
+//! The private keys a Kustomization is given: the entries of the Secret that `decryption.secretRef`
+//! names, told apart by their names as Flux does.
+
+use secrecy::SecretString;
+
+use crate::age::{Identity, IdentityError};
+use crate::openpgp::{SecretKey, SecretKeyError};
+
+/// The longest entry, and the most keys of all entries together.
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+const KEYS_MAX: usize = 1_000;
+
+const TOKEN: &str = "sops.vault-token";
+/// Why an entry is not what its name says.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// An age identity file.
+    #[error("{entry}")]
+    Age {
+        /// The entry's name.
+        entry: String,
+        /// What is wrong.
+        #[source]
+        source: IdentityError,
+    },
+    /// A PGP key.
+    #[error("{entry}")]
+    Pgp {
+        /// The entry's name.
+        entry: String,
+        /// What is wrong.
+        #[source]
+        source: SecretKeyError,
+    },
+    /// A token that is not text.
+    #[error("{TOKEN}: it is not text")]
+    Token,
+    /// An entry that is too long.
+    #[error("{0}: it is longer than {ENTRY_BYTES_MAX} bytes")]
+    TooLong(String),
+    /// Too many keys.
+    #[error("there are more than {KEYS_MAX} keys")]
+    TooMany,
+}
+
+/// Private keys, and a token. `Debug` shows the public halves.
+#[derive(Clone, Default)]
+pub struct Keys {
+    pub(crate) age: Vec<Identity>,
+    pub(crate) pgp: Vec<SecretKey>,
+    token: Option<SecretString>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Keys")
+            .field("age", &self.age)
+            .field("pgp", &self.pgp)
+            .field("token", &self.token.is_some())
+            .finish()
+    }
+}
+
+impl Keys {
+    /// Reads a Secret's entries, already out of their base64: `*.agekey`, `*.asc` and
+    /// `sops.vault-token`. What has another name is passed over, as Flux does. So are credentials
+    /// of services that are not there yet: a document that needs one says so, and may have a
+    /// recipient of another kind as well.
+    pub fn from_secret<'e>(
+        entries: impl IntoIterator<Item = (&'e str, &'e [u8])>,
+    ) -> Result<Self, KeysError> {
+        let mut keys = Self::default();
+        for (name, value) in entries {
+            keys.add(name, value)?;
+        }
+        Ok(keys)
+    }
+
+    /// Reads one entry, as [`from_secret`](Self::from_secret) does.
+    pub fn add(&mut self, name: &str, value: &[u8]) -> Result<(), KeysError> {
+        let wanted = name.ends_with(".agekey") || name.ends_with(".asc") || name == TOKEN;
+        if wanted && value.len() > ENTRY_BYTES_MAX {
+            return Err(KeysError::TooLong(name.to_owned()));
+        }
+        if name.ends_with(".agekey") {
+            let read = Identity::read_all(value).map_err(|source| KeysError::Age {
+                entry: name.to_owned(),
+                source,
+            })?;
+            self.age.extend(read);
+        } else if name.ends_with(".asc") {
+            let read = SecretKey::read_all(value).map_err(|source| KeysError::Pgp {
+                entry: name.to_owned(),
+                source,
+            })?;
+            self.pgp.extend(read);
+        } else if name == TOKEN {
+            let token = std::str::from_utf8(value).map_err(|_| KeysError::Token)?;
+            self.token = Some(token.trim().into());
+        }
+        if self.age.len() + self.pgp.len() > KEYS_MAX {
+            return Err(KeysError::TooMany);
+        }
+        Ok(())
+    }
+
+    /// The token for Vault or OpenBao, for who carries out a [`Transit`](crate::Transit).
+    pub fn token(&self) -> Option<&SecretString> {
+        self.token.as_ref()
+    }
+}

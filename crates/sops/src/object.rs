@@ -1,0 +1,154 @@
+//! Kubernetes objects that a build gave, decrypted as Flux does it.
+//!
+//! Two cases. An object with `sops.mac` was encrypted as a manifest: its values are opened in
+//! place and `sops` goes. Another Secret may hold encrypted files as its entries, which a generator
+//! put there: each that looks like one is decrypted, in the format its name says.
+//!
+//! A build changes objects, so no MAC is checked here; each value is still bound to its place.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value};
+
+use crate::decrypter::{Decrypter, FileError, Integrity};
+use crate::format::Format;
+use crate::tree::{Entry, Node};
+
+/// The annotation that says an object is none of ours.
+const ANNOTATION: &str = "kustomize.toolkit.fluxcd.io/decrypt";
+
+/// Why an object is not decrypted.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// The object itself.
+    #[error("it cannot be decrypted")]
+    Whole(#[source] FileError),
+    /// An entry of a Secret.
+    #[error("data.{entry} cannot be decrypted")]
+    Entry {
+        /// The entry's name.
+        entry: String,
+        /// What is wrong.
+        #[source]
+        source: FileError,
+    },
+    /// It decrypts to what JSON cannot hold.
+    #[error("a value of it is no text")]
+    NotText,
+}
+
+impl Decrypter<'_> {
+    /// Decrypts an object in place: whether there was anything to decrypt.
+    pub fn object(&self, object: &mut Value) -> Result<bool, ObjectError> {
+        let Value::Object(map) = object else {
+            return Ok(false);
+        };
+        if is_excepted(map) {
+            return Ok(false);
+        }
+        if is_encrypted(map) {
+            self.whole(map)?;
+            return Ok(true);
+        }
+        let is_secret = map.get("kind").and_then(Value::as_str) == Some("Secret");
+        match map.get_mut("data") {
+            Some(Value::Object(data)) if is_secret => self.data(data),
+            _ => Ok(false),
+        }
+    }
+
+    fn whole(&self, map: &mut Map<String, Value>) -> Result<(), ObjectError> {
+        let mut entries = to_entries(std::mem::take(map));
+        self.open_rebuilt(&mut entries).map_err(ObjectError::Whole)?;
+        *map = to_map(entries)?;
+        Ok(())
+    }
+
+    fn data(&self, data: &mut Map<String, Value>) -> Result<bool, ObjectError> {
+        let files = self.with_integrity(Integrity::Skipped);
+        let mut any = false;
+        for (entry, value) in data {
+            // what is no base64 is the API server's to refuse
+            let Some(bytes) = value.as_str().and_then(|text| STANDARD.decode(text).ok()) else {
+                continue;
+            };
+            let Some(from) = Format::of_encrypted(&bytes) else {
+                continue;
+            };
+            let opened = files
+                .decrypt(&bytes, from, Format::of_path(entry))
+                .map_err(|source| ObjectError::Entry {
+                    entry: entry.clone(),
+                    source,
+                })?;
+            *value = STANDARD.encode(opened.expose_secret()).into();
+            any = true;
+        }
+        Ok(any)
+    }
+}
+
+fn is_excepted(map: &Map<String, Value>) -> bool {
+    let annotations = map
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations"));
+    let annotation = annotations.and_then(|all| all.get(ANNOTATION));
+    annotation
+        .and_then(Value::as_str)
+        .is_some_and(|value| value.eq_ignore_ascii_case("disabled"))
+}
+
+fn is_encrypted(map: &Map<String, Value>) -> bool {
+    let mac = map.get("sops").and_then(|sops| sops.get("mac"));
+    mac.is_some_and(|mac| !mac.is_null() && mac.as_str() != Some(""))
+}
+
+fn to_entries(map: Map<String, Value>) -> Vec<Entry> {
+    map.into_iter()
+        .map(|(key, value)| Entry::Pair {
+            key,
+            value: to_node(value),
+        })
+        .collect()
+}
+
+fn to_node(value: Value) -> Node {
+    match value {
+        Value::Null => Node::Null,
+        Value::Bool(flag) => Node::Bool(flag),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => Node::Int(integer),
+            (None, float) => Node::Float(float.unwrap_or_default()),
+        },
+        Value::String(text) => Node::Text(text.as_str().into()),
+        Value::Array(items) => Node::List(items.into_iter().map(to_node).collect()),
+        Value::Object(map) => Node::Map(to_entries(map)),
+    }
+}
+
+fn to_map(entries: Vec<Entry>) -> Result<Map<String, Value>, ObjectError> {
+    let mut map = Map::new();
+    for entry in entries {
+        if let Entry::Pair { key, value } = entry {
+            map.insert(key, to_value(value)?);
+        }
+    }
+    Ok(map)
+}
+
+fn to_value(node: Node) -> Result<Value, ObjectError> {
+    Ok(match node {
+        Node::Null | Node::Comment(_) => Value::Null,
+        Node::Bool(flag) => flag.into(),
+        Node::Int(number) => number.into(),
+        Node::Float(number) => number.into(),
+        Node::Time(time) => time.into(),
+        Node::Text(text) => text.as_str().ok_or(ObjectError::NotText)?.into(),
+        Node::List(items) => {
+            let values = items.into_iter().filter(|item| !matches!(item, Node::Comment(_)));
+            Value::Array(values.map(to_value).collect::<Result<_, _>>()?)
+        }
+        Node::Map(entries) => Value::Object(to_map(entries)?),
+    })
+}

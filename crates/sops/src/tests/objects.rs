@@ -1,0 +1,111 @@
+//! Objects of a build.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use equate_manifest::yaml;
+use serde_json::{Value, json};
+
+use super::{chain, keys, read};
+use crate::Decrypter;
+
+fn object(file: &str) -> Value {
+    let text = String::from_utf8(read(file)).unwrap();
+    let mut documents = yaml::load(&text, &yaml::Options::default()).unwrap();
+    documents.remove(0).value
+}
+
+/// What comes out, or the error; the flag is whether anything was decrypted.
+fn decrypt(mut object: Value) -> Result<(bool, Value), String> {
+    let keys = keys(&["one.agekey"]);
+    let any = Decrypter::new(&keys)
+        .object(&mut object)
+        .map_err(|error| chain(&error))?;
+    Ok((any, object))
+}
+
+#[test]
+fn a_manifest_that_the_build_changed() {
+    let change = |object: &mut Value| {
+        object["metadata"]["namespace"] = "tenant".into();
+        object["metadata"]["labels"]["added"] = "yes".into();
+    };
+    for name in ["secret.yaml", "mac_only.yaml", "unencrypted_regex.yaml"] {
+        let (mut sealed, mut opened) = (object(&format!("sealed/{name}")), object("opened/secret.yaml"));
+        change(&mut sealed);
+        change(&mut opened);
+        assert_eq!(decrypt(sealed), Ok((true, opened)), "{name}");
+    }
+}
+
+/// The comments that say what is sealed are gone; what looks sealed is.
+#[test]
+fn a_rule_over_comments() {
+    for name in ["comments.yaml", "uncommented.yaml"] {
+        let opened = object(&format!("opened/{name}"));
+        assert_eq!(
+            decrypt(object(&format!("sealed/{name}"))),
+            Ok((true, opened)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_secrets_entries() {
+    let names = ["settings.env", "values.json", "blob.bin"];
+    let secret = |folder: &str| {
+        let mut data = json!({"plain": "aGk=", "broken": "%"});
+        for name in names {
+            data[name] = STANDARD.encode(read(&format!("{folder}/{name}"))).into();
+        }
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data})
+    };
+    assert_eq!(decrypt(secret("sealed")), Ok((true, secret("opened"))));
+    assert_eq!(decrypt(secret("plain")), Ok((false, secret("plain"))));
+}
+
+#[test]
+fn what_is_left_alone() {
+    let mut excepted = object("sealed/secret.yaml");
+    excepted["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/decrypt": "Disabled"});
+    let data = STANDARD.encode(read("sealed/settings.env"));
+    for object in [
+        excepted,
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"settings.env": data}}),
+        json!({"apiVersion": "v1", "kind": "Secret", "sops": {"mac": ""}}),
+        json!(null),
+    ] {
+        assert_eq!(decrypt(object.clone()), Ok((false, object)));
+    }
+}
+
+#[test]
+fn refusals() {
+    let mut moved = object("sealed/secret.yaml");
+    let password = moved["stringData"]["password"].take();
+    moved["stringData"] = json!({ "user": password });
+    let mut readable = object("sealed/secret.yaml");
+    readable["stringData"]["user"] = "admin".into();
+    let entry = STANDARD.encode(read("sealed/cv.yaml"));
+    for (object, expected) in [
+        (
+            moved,
+            "it cannot be decrypted: the value at stringData.user: it does not open with this file's data \
+             key: it was changed, or moved here from another place",
+        ),
+        (
+            readable,
+            "it cannot be decrypted: the value at stringData.user: the document's rule says it is sealed, \
+             and it is a string; seal the document again, and only what no one else writes to: with \
+             --encrypted-regex '^(data|stringData)$' for a Secret",
+        ),
+        (
+            json!({"kind": "Secret", "data": {"a.yaml": entry}}),
+            "data.a.yaml cannot be decrypted: none of the keys given opens its data key: PGP \
+             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given (a key in \
+             the Secret that ends in .asc)",
+        ),
+    ] {
+        assert_eq!(decrypt(object), Err(expected.to_owned()));
+    }
+}

@@ -1,0 +1,390 @@
+//! What is refused, and how it is said. No message holds anything secret.
+
+use super::{chain, decrypted, keys, read, testdata};
+use crate::{Decrypter, Format, Keys, Limits, Transit, TransitError, TransitKey};
+
+/// A fixture, one text in it and what replaces that, the keys given, and the error.
+type Row<'r> = (&'r str, (&'r str, &'r str), &'r [&'r str], &'r str);
+
+fn check(rows: &[Row<'_>]) {
+    let mut wrong = Vec::new();
+    for (name, (from, to), given, expected) in rows {
+        let sealed = String::from_utf8(read(&format!("sealed/{name}"))).unwrap();
+        assert!(sealed.contains(from), "{name} has no {from}");
+        let sealed = sealed.replacen(from, to, 1);
+        let keys = keys(given);
+        let found = decrypted(&Decrypter::new(&keys), sealed.as_bytes(), Format::of_path(name));
+        let found = found.map_or_else(|error| error, |_| "decrypted".to_owned());
+        if found != *expected {
+            wrong.push(format!(
+                "{name} with {to}\n  expected {expected}\n  found    {found}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+const ONE: &[&str] = &["one.agekey"];
+
+#[test]
+fn changed_documents() {
+    check(&[
+        (
+            "secret.yaml",
+            ("kind: Secret", "kind: Secrets"),
+            ONE,
+            "it was changed since it was encrypted: its MAC does not match; encrypt it again",
+        ),
+        (
+            "mac_only.yaml",
+            ("kind: Secret", "kind: Secrets"),
+            ONE,
+            "decrypted",
+        ),
+        (
+            "secret.yaml",
+            ("    user:", "    usher:"),
+            ONE,
+            "the value at stringData.usher: it does not open with this file's data key: it was changed, or \
+             moved here from another place",
+        ),
+        (
+            "secret.yaml",
+            ("type:str]", "type:strange]"),
+            ONE,
+            "the value at stringData.user: its type is unknown",
+        ),
+        (
+            "secret.yaml",
+            ("type:str]", "type:int]"),
+            ONE,
+            "the value at stringData.user: what it holds is not the integer it says it is",
+        ),
+        (
+            "secret.yaml",
+            (",iv:", ",iv:A"),
+            ONE,
+            "the value at stringData.user: its iv is damaged",
+        ),
+        (
+            "secret.yaml",
+            ("lastmodified: \"2026", "lastmodified: \"2025"),
+            ONE,
+            "its MAC cannot be read: it does not open with this file's data key: it was changed, or moved \
+             here from another place",
+        ),
+        (
+            "groups.env",
+            ("__map_recipient", "__map_enc"),
+            ONE,
+            "sops_key_groups__list_0__map_age__list_0__map_enc and another key say different things of the \
+             same place",
+        ),
+    ]);
+}
+
+#[test]
+fn damaged_metadata() {
+    check(&[
+        (
+            "secret.yaml",
+            ("lastmodified", "last"),
+            ONE,
+            "sops.lastmodified is missing",
+        ),
+        (
+            "secret.yaml",
+            ("        - recipient:", "        - receiver:"),
+            ONE,
+            "sops.age[0].recipient is missing",
+        ),
+        (
+            "secret.yaml",
+            ("    age:", "    ages:"),
+            ONE,
+            "sops names no recipient that its data key is sealed for",
+        ),
+        (
+            "secret.yaml",
+            ("    age:", "    unencrypted_suffix: x\n    age:"),
+            ONE,
+            "sops has both unencrypted_suffix and encrypted_regex, and only one of its rules can hold",
+        ),
+        (
+            "secret.yaml",
+            ("sops:", "soup:"),
+            ONE,
+            "it has no SOPS metadata, so it is not encrypted",
+        ),
+        (
+            "secret.yaml",
+            ("sops:", "sops: [x]\nsoup:"),
+            ONE,
+            "sops. is a list and not a mapping",
+        ),
+    ]);
+}
+
+#[test]
+fn formats() {
+    check(&[
+        (
+            "secret.yaml",
+            ("kind:", "apiVersion:"),
+            ONE,
+            "it cannot be read as YAML: 2:1: the key \"apiVersion\" stands there twice",
+        ),
+        (
+            "secret.yaml",
+            ("kind: Secret", "kind: !thing Secret"),
+            ONE,
+            "it cannot be read as YAML: 2:14: the tag !thing is not supported",
+        ),
+        (
+            "secret.yaml",
+            ("kind: Secret", "1: Secret"),
+            ONE,
+            "it cannot be read as YAML: 2:1: a key is a number and not a string",
+        ),
+        (
+            "values.json",
+            ("{", "{\"z\": 0,"),
+            ONE,
+            "it cannot be read as JSON: 2:121: the key \"z\" stands there twice",
+        ),
+        (
+            "settings.env",
+            ("EMPTY=", "EMPTY"),
+            ONE,
+            "it cannot be read as dotenv: 5:1: there is no = in this line",
+        ),
+    ]);
+    let keys = Keys::default();
+    let found = Decrypter::new(&keys).file(b"[a]\nb = c\n[sops]\n", Format::Ini);
+    assert_eq!(
+        chain(&found.unwrap_err()),
+        "it cannot be read as INI: INI files are not supported; use dotenv, YAML or binary"
+    );
+}
+
+#[test]
+fn recipients() {
+    check(&[
+        (
+            "cv.yaml",
+            ("kind", "kind"),
+            &["one.agekey", "rsa.asc"],
+            "none of the keys given opens its data key: PGP 3FE20A9001A587678EC33BF2ACF9351DDBADB890: its \
+             private key is not among the 1 given (a key in the Secret that ends in .asc)",
+        ),
+        (
+            "everything.yaml",
+            ("kind", "kind"),
+            &["two.agekey", "rsa.asc"],
+            "none of the keys given opens its data key: age \
+             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among the \
+             1 given (a key in the Secret that ends in .agekey)",
+        ),
+        (
+            "everything.yaml",
+            ("recipient: age1", "recipient: age1pq1"),
+            ONE,
+            "none of the keys given opens its data key: age \
+             age1pq12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: this kind of key is not \
+             supported yet; add an age, PGP or Vault recipient",
+        ),
+        (
+            "everything.yaml",
+            ("BEGIN AGE", "BEGIN OLD"),
+            ONE,
+            "none of the keys given opens its data key: age \
+             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: what is sealed for it is damaged \
+             (age armor)",
+        ),
+        (
+            "groups.yaml",
+            ("kind", "kind"),
+            &["two.agekey"],
+            "its data key needs 2 of 3 key groups, and 1 could be opened: age \
+             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among the \
+             1 given (a key in the Secret that ends in .agekey); PGP \
+             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given (a key in the \
+             Secret that ends in .asc)",
+        ),
+    ]);
+}
+
+/// A document whose only recipient is this, in the shape the services' lists have.
+fn only_for(list: &str) -> String {
+    format!(
+        "a: ENC[AES256_GCM,data:AA==,iv:AA==,tag:AA==,type:str]\nsops:\n    {list}\n    lastmodified: \"2026\"\n    \
+         mac: ENC[AES256_GCM,data:AA==,iv:AA==,tag:AA==,type:str]\n"
+    )
+}
+
+struct Refusing;
+
+impl Transit for Refusing {
+    fn open(&self, key: &TransitKey<'_>) -> Result<zeroize::Zeroizing<Vec<u8>>, TransitError> {
+        let request = key.request()?;
+        request.read(403, br#"{"errors":["permission denied"]}"#)
+    }
+}
+
+#[test]
+fn services() {
+    let keys = keys(ONE);
+    let alone = Decrypter::new(&keys);
+    let asking = alone.with_transit(&Refusing);
+    let vault = |engine: &str| {
+        only_for(&format!(
+            "hc_vault: [{{vault_address: 'https://vault.example.com/', engine_path: {engine}, key_name: k, enc: x}}]"
+        ))
+    };
+    let unsupported = "this kind of key is not supported yet; add an age, PGP or Vault recipient";
+    for (document, decrypter, failure) in [
+        (
+            only_for("kms: [{arn: 'arn:aws:kms:eu-central-1:1:key/2', enc: x}]"),
+            alone,
+            format!("AWS KMS arn:aws:kms:eu-central-1:1:key/2: {unsupported}"),
+        ),
+        (
+            only_for("gcp_kms: [{resource_id: projects/p, enc: x}]"),
+            alone,
+            format!("GCP KMS projects/p: {unsupported}"),
+        ),
+        (
+            only_for("azure_kv: [{vault_url: 'https://v.example.com', name: n, enc: x}]"),
+            alone,
+            format!("Azure Key Vault https://v.example.com: {unsupported}"),
+        ),
+        (
+            only_for("hckms: [{key_id: 'r:k', enc: x}]"),
+            alone,
+            format!("Huawei Cloud KMS r:k: {unsupported}"),
+        ),
+        (
+            only_for("age: [{recipient: ssh-ed25519 AAAA, enc: x}]"),
+            alone,
+            format!("age ssh-ed25519 AAAA: {unsupported}"),
+        ),
+        (
+            vault("transit"),
+            alone,
+            "Vault https://vault.example.com/v1/transit/keys/k: no token for it is given (sops.vault-token)"
+                .to_owned(),
+        ),
+        (
+            vault("transit"),
+            asking,
+            "Vault https://vault.example.com/v1/transit/keys/k: it answers 403: permission denied".to_owned(),
+        ),
+        (
+            vault("../sys"),
+            asking,
+            "Vault https://vault.example.com/v1/../sys/keys/k: \"..\" is no name of a key or engine"
+                .to_owned(),
+        ),
+    ] {
+        let found = decrypted(&decrypter, document.as_bytes(), Format::Yaml);
+        assert_eq!(
+            found,
+            Err(format!("none of the keys given opens its data key: {failure}"))
+        );
+    }
+}
+
+#[test]
+fn key_entries() {
+    let pq = "AGE-SECRET-KEY-PQ-1QQQ";
+    for (name, value, expected) in [
+        (
+            "a.agekey",
+            "x",
+            "a.agekey: line 1 is no age identity, which begins with AGE-SECRET-KEY-1",
+        ),
+        ("a.agekey", "# only\n\n", "a.agekey: it holds no age identity"),
+        (
+            "a.agekey",
+            "\nAGE-SECRET-KEY-1QQQ",
+            "a.agekey: the age identity in line 2 is damaged: its checksum or length is wrong",
+        ),
+        (
+            "a.agekey",
+            pq,
+            "a.agekey: the age identity in line 1 is a post-quantum one (AGE-SECRET-KEY-PQ-1), which is not \
+             supported yet",
+        ),
+        (
+            "a.agekey",
+            "AGE-PLUGIN-YUBIKEY-1QQQ",
+            "a.agekey: the age identity in line 1 needs a plugin, and plugins are not run",
+        ),
+        ("sops.aws-kms", "anything", "read"),
+        ("notes.txt", "anything", "read"),
+        ("sops.vault-token", " token\n", "read"),
+    ] {
+        let found = Keys::from_secret([(name, value.as_bytes())]);
+        let found = found.map_or_else(|error| chain(&error), |_| "read".to_owned());
+        assert_eq!(found, expected);
+    }
+    let locked = Keys::from_secret([("k.asc", read("keys/locked.asc").as_slice())]).unwrap_err();
+    let text = chain(&locked);
+    assert!(
+        text.starts_with("k.asc: the PGP key ") && text.ends_with("export it without one"),
+        "{text}"
+    );
+    assert!(testdata("keys/locked.asc").exists());
+    let junk = Keys::from_secret([("k.asc", b"x".as_slice())]).unwrap_err();
+    assert!(chain(&junk).starts_with("k.asc: "), "{}", chain(&junk));
+}
+
+#[test]
+fn limits() {
+    let keys = keys(ONE);
+    let (bytes_max, depth_max) = (100, 5);
+    let limited = Decrypter::new(&keys).with_limits(Limits {
+        bytes_max,
+        ..Limits::default()
+    });
+    assert_eq!(
+        decrypted(&limited, &read("sealed/blob.bin"), Format::Binary),
+        Err("it has 1057 bytes, more than the 100 that an encrypted file may have".to_owned())
+    );
+    let limited = Decrypter::new(&keys).with_limits(Limits {
+        depth_max,
+        ..Limits::default()
+    });
+    let found = decrypted(
+        &limited,
+        b"a: [[[[[[[[1]]]]]]]]\nsops: {mac: ENC[}\n",
+        Format::Yaml,
+    );
+    assert!(found.unwrap_err().starts_with("it cannot be read as YAML: 1:"));
+    let deep = format!("{{\"a\": {}1{}}}", "[".repeat(500), "]".repeat(500));
+    let found = decrypted(&Decrypter::new(&keys), deep.as_bytes(), Format::Json);
+    assert_eq!(
+        found,
+        Err("it cannot be read as JSON: 1:133: recursion limit exceeded".to_owned())
+    );
+}
+
+/// Neither `Debug` nor an error shows a private key, a token or a value.
+#[test]
+fn nothing_secret_is_shown() {
+    let mut keys = keys(&["one.agekey", "cv.asc"]);
+    keys.add("sops.vault-token", b"hvs.token").unwrap();
+    let shown = format!("{keys:?} {:?}", Decrypter::new(&keys).with_transit(&Refusing));
+    assert!(
+        !shown.contains("SECRET-KEY") && !shown.contains("hvs.token"),
+        "{shown}"
+    );
+    let (documents, _) = Format::Yaml.read(&read("sealed/everything.yaml"), 100).unwrap();
+    let opened = Format::Yaml.read_plain(&read("opened/everything.yaml")).unwrap();
+    for text in [format!("{documents:?}"), format!("{opened:?}")] {
+        assert!(
+            !text.contains("ENC[") && !text.contains("line1") && !text.contains("511"),
+            "{text}"
+        );
+    }
+}

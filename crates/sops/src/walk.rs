@@ -1,0 +1,222 @@
+//! Opening all values of a document, and the MAC over them.
+//!
+//! The MAC is a SHA-512 over all values as texts, in order, or only over those that were sealed.
+//! Keys, nulls and comments do not count.
+
+use sha2::{Digest as _, Sha256, Sha512};
+
+use crate::envelope::{EnvelopeError, Opener, is_sealed};
+use crate::rules::Rule;
+use crate::tree::{Comment, Entry, Node, Text, fixed};
+
+/// Why a document's values do not open.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the value at {}", Shown(.path))]
+pub struct WalkError {
+    /// The keys that lead to the value.
+    pub path: Vec<String>,
+    /// What is wrong with it.
+    #[source]
+    pub fault: WalkFault,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WalkFault {
+    /// It does not open.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+    /// The document's rule says it is sealed, and it stands there readable.
+    #[error(
+        "the document's rule says it is sealed, and it is {0}; seal the document again, and only \
+         what no one else writes to: with --encrypted-regex '^(data|stringData)$' for a Secret"
+    )]
+    Readable(&'static str),
+    /// A sealed comment where only a value can be.
+    #[error("it holds a comment")]
+    Comment,
+}
+
+struct Shown<'p>(&'p [String]);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() {
+            return formatter.write_str("the top");
+        }
+        formatter.write_str(&self.0.join("."))
+    }
+}
+
+/// How to walk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner<'r> {
+    pub(crate) rule: &'r Rule,
+    /// Whether only sealed values count for the MAC.
+    pub(crate) mac_only_encrypted: bool,
+    /// Whether the document lost its comments: what looks sealed is, whatever a rule over comments
+    /// would say.
+    pub(crate) without_comments: bool,
+}
+
+/// Opens all values in place: the MAC over what they are.
+pub(crate) fn open(
+    documents: &mut [Vec<Entry>],
+    opener: &Opener,
+    manner: Manner<'_>,
+) -> Result<Mac, WalkError> {
+    let mut walk = Walk {
+        opener,
+        manner,
+        path: Vec::new(),
+        comments: Vec::new(),
+        hash: Sha512::new(),
+    };
+    if manner.mac_only_encrypted {
+        // so that it never equals a MAC over everything
+        walk.hash.update(Sha256::digest("sops"));
+    }
+    for document in documents {
+        walk.entries(document)?;
+    }
+    Ok(Mac(hex(&walk.hash.finalize())))
+}
+
+/// A MAC, in the spelling it is sealed in.
+pub(crate) struct Mac(pub(crate) String);
+
+/// Upper case, as SOPS has it.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+struct Walk<'w> {
+    opener: &'w Opener,
+    manner: Manner<'w>,
+    path: Vec<String>,
+    /// The comments that hold for what comes next, a list for each collection that is open.
+    comments: Vec<Vec<Text>>,
+    hash: Sha512,
+}
+
+impl Walk<'_> {
+    fn entries(&mut self, entries: &mut [Entry]) -> Result<(), WalkError> {
+        self.comments.push(Vec::new());
+        for entry in entries {
+            match entry {
+                Entry::Comment(comment) => self.comment(comment),
+                Entry::Pair { key, value } => {
+                    self.path.push(key.clone());
+                    self.value(value)?;
+                    if matches!(value, Node::Comment(_)) {
+                        return Err(self.fails(WalkFault::Comment));
+                    }
+                    self.path.pop();
+                    self.clear_comments();
+                }
+            }
+        }
+        self.comments.pop();
+        Ok(())
+    }
+
+    fn items(&mut self, items: &mut [Node]) -> Result<(), WalkError> {
+        self.comments.push(Vec::new());
+        for item in items {
+            match item {
+                Node::Comment(comment) => self.comment(comment),
+                item => {
+                    self.value(item)?;
+                    self.clear_comments();
+                }
+            }
+        }
+        self.comments.pop();
+        Ok(())
+    }
+
+    /// The comments above a value hold for it and what is in it, not for the next.
+    fn clear_comments(&mut self) {
+        if let Some(last) = self.comments.last_mut() {
+            last.clear();
+        }
+    }
+
+    fn value(&mut self, value: &mut Node) -> Result<(), WalkError> {
+        match value {
+            Node::Null => return Ok(()),
+            Node::List(items) => return self.items(items),
+            Node::Map(entries) => return self.entries(entries),
+            _ => {}
+        }
+        let sealed = if self.manner.without_comments && self.manner.rule.needs_comments() {
+            value.as_str().is_some_and(is_sealed)
+        } else {
+            self.manner.rule.seals(&self.path, &self.comments, false)
+        };
+        if sealed {
+            *value = self.opened(value)?;
+        }
+        if sealed || !self.manner.mac_only_encrypted {
+            self.count(value);
+        }
+        Ok(())
+    }
+
+    fn opened(&self, value: &Node) -> Result<Node, WalkError> {
+        let Node::Text(text) = value else {
+            return Err(self.fails(WalkFault::Readable(value.kind())));
+        };
+        let text = text.as_str().unwrap_or("\u{fffd}");
+        self.opener
+            .open(text, &self.additional())
+            .map_err(|error| match error {
+                EnvelopeError::NotSealed => self.fails(WalkFault::Readable("a string")),
+                error => self.fails(error.into()),
+            })
+    }
+
+    /// A comment that does not open was never sealed: older releases left them alone.
+    fn comment(&mut self, comment: &mut Comment) {
+        if let Some(last) = self.comments.last_mut() {
+            last.push(comment.text.clone());
+        }
+        if !self.manner.rule.seals(&self.path, &self.comments, true) {
+            return;
+        }
+        let opened = comment
+            .text
+            .as_str()
+            .and_then(|text| self.opener.open(text, &self.additional()).ok());
+        match opened {
+            Some(Node::Comment(opened)) => comment.text = opened.text,
+            Some(Node::Text(opened)) => comment.text = opened,
+            _ => {}
+        }
+    }
+
+    /// The keys that lead here, as a value's additional data.
+    fn additional(&self) -> String {
+        let mut text = self.path.join(":");
+        text.push(':');
+        text
+    }
+
+    fn count(&mut self, value: &Node) {
+        match value {
+            Node::Bool(flag) => self.hash.update(if *flag { "True" } else { "False" }),
+            Node::Int(number) => self.hash.update(number.to_string()),
+            Node::Float(number) => self.hash.update(fixed(*number)),
+            Node::Time(text) => self.hash.update(text),
+            Node::Text(text) => self.hash.update(text.as_bytes()),
+            Node::Null | Node::List(_) | Node::Map(_) | Node::Comment(_) => {}
+        }
+    }
+
+    fn fails(&self, fault: WalkFault) -> WalkError {
+        WalkError {
+            path: self.path.clone(),
+            fault,
+        }
+    }
+}
