@@ -182,6 +182,12 @@ impl Emitter {
 
     /// The text of a plain or single-quoted scalar. A break takes the place of a lone space.
     fn folded(&mut self, text: &str, may_break: bool, quoted: bool) {
+        if is_word(text) {
+            self.out.push_str(text);
+            self.column += text.len();
+            self.only_indentation = false;
+            return;
+        }
         let (mut spaces, mut breaks) = (false, false);
         let mut characters = text.char_indices().peekable();
         while let Some((at, character)) = characters.next() {
@@ -327,6 +333,14 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn of(text: &str) -> Self {
+        if is_word(text) {
+            return Self {
+                multiline: false,
+                plain: true,
+                single: true,
+                block: true,
+            };
+        }
         if text.is_empty() {
             return Self {
                 multiline: false,
@@ -405,6 +419,14 @@ fn preferred_style(text: &str) -> Style {
     }
 }
 
+/// Whether a text is one word without anything that means something in YAML, as most are.
+fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+}
+
 /// YAML 1.1's sexagesimal numbers, which go-yaml does not read but quotes for others' sake:
 /// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`.
 fn is_base60(text: &str) -> bool {
@@ -454,6 +476,14 @@ fn number_text(number: &Number) -> String {
 
 /// go-yaml's order of keys: letters after other characters, runs of digits by value.
 fn natural_order(left: &str, right: &str) -> Ordering {
+    // most keys differ in a letter first, which decides
+    let mut pairs = left.bytes().zip(right.bytes());
+    if let Some((one, other)) = pairs.find(|(one, other)| one != other)
+        && one.is_ascii_alphabetic()
+        && other.is_ascii_alphabetic()
+    {
+        return one.cmp(&other);
+    }
     let left_chars: Vec<char> = left.chars().collect();
     let right_chars: Vec<char> = right.chars().collect();
     let Some(at) = left_chars
