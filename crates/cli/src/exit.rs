@@ -117,7 +117,7 @@ impl Failure {
                 connection_hint(error)
             }
             Self::Render(RenderError::Target(_)) => Some(
-                "DIR is a directory, REPO@REV:PATH with REPO written as a path (./fleet), or a URL; see `equate build --help`",
+                "DIR is a directory, REPO@REV:PATH where REPO is a directory, or a URL; see `equate build --help`",
             ),
             Self::Get(GetError::Kind(_))
             | Self::Tree(TreeError::Kind(_))

@@ -58,6 +58,9 @@ impl Build<'_, '_> {
         if remote::is_remote(entry) {
             return self.elsewhere(kustomization, entry, place, so_far);
         }
+        if entry.is_empty() {
+            return Err(at(place)(Fault::EmptyRoot));
+        }
         let root = &kustomization.root;
         let file = match self.loader.read_text(root, entry) {
             Ok((path, text)) => {
@@ -74,7 +77,13 @@ impl Build<'_, '_> {
         };
         let directory = match self.loader.resolve_base(root, entry) {
             Ok(directory) => directory,
-            Err(Fault::NoFile { .. } | Fault::OutsideTree { .. } | Fault::NotDirectory { .. }) => {
+            Err(
+                Fault::NoFile { .. }
+                | Fault::Links { .. }
+                | Fault::LinkAway { .. }
+                | Fault::OutsideTree { .. }
+                | Fault::NotDirectory { .. },
+            ) => {
                 return Err(at(place)(file));
             }
             Err(fault @ (Fault::OutsideRepository { .. } | Fault::AbsolutePath { .. })) => {
@@ -102,7 +111,7 @@ impl Build<'_, '_> {
         let marked = repository.as_ref().is_some_and(RemoteRepository::is_marked);
         let mut refused = None;
         if let Some(repository) = repository.as_ref().filter(|_| marked || !remote::is_http(entry)) {
-            match self.fetch(repository) {
+            match self.fetch(kustomization, repository) {
                 Ok(directory) => return self.base(&directory, Way::Url(repository), place, so_far),
                 Err(fault @ Fault::Fetch { .. }) if remote::is_http(entry) => refused = Some(fault),
                 Err(fault) => return Err(at(place)(fault)),
@@ -122,7 +131,7 @@ impl Build<'_, '_> {
         let Some(repository) = repository.filter(|_| may_be_repository(&file.fault)) else {
             return Err(file);
         };
-        match self.fetch(&repository) {
+        match self.fetch(kustomization, &repository) {
             Ok(directory) => self.base(&directory, Way::Url(&repository), place, so_far),
             // a file was there, but no manifest: what is wrong with it says more
             Err(_) if !matches!(*file.fault, Fault::Download { .. }) => Err(file),
@@ -134,7 +143,20 @@ impl Build<'_, '_> {
     }
 
     /// Fetches a repository that is not one that is being built: the directory its URL names.
-    fn fetch(&mut self, repository: &RemoteRepository) -> Result<String, Fault> {
+    fn fetch(
+        &mut self,
+        kustomization: &Kustomization,
+        repository: &RemoteRepository,
+    ) -> Result<String, Fault> {
+        if remote::is_file(&repository.clone_url()) && self.loader.is_foreign(&kustomization.root) {
+            return Err(Fault::LocalBase {
+                url: remote::shown(repository.raw()),
+                repository: path::split_label(&kustomization.root)
+                    .0
+                    .trim_end_matches('/')
+                    .to_owned(),
+            });
+        }
         let urls = self.visited.iter().filter_map(|visited| visited.url.as_deref());
         let mut cycles = urls.filter(|url| url.starts_with(repository.raw()));
         if let Some(previous) = cycles.next() {
@@ -180,7 +202,7 @@ impl Build<'_, '_> {
             let place = kustomization.item("components", index);
             let repository = RemoteRepository::parse(entry).ok();
             let (directory, way) = match &repository {
-                Some(repository) => (self.fetch(repository), Way::Url(repository)),
+                Some(repository) => (self.fetch(kustomization, repository), Way::Url(repository)),
                 None => (
                     self.loader.resolve_base(&kustomization.root, entry),
                     Way::Path(kustomization),

@@ -5,7 +5,7 @@
 
 use crate::charts::ChartError;
 use crate::path;
-use crate::remote::{FileError, RemoteError};
+use crate::remote::{FileError, RemoteError, RemoteRepository};
 use crate::tree::ReadError;
 use equate_manifest::patch::json::{ApplyError, PatchError};
 use equate_manifest::yaml;
@@ -57,6 +57,9 @@ pub struct BuildError {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place.line == 0 && self.fault.names(&self.place.path) {
+            return self.fault.fmt(f);
+        }
         write!(f, "{}: {}", self.place, self.fault)
     }
 }
@@ -76,8 +79,23 @@ impl BuildError {
     /// whole file system. What a kustomization names stays as it is written there.
     #[must_use]
     pub fn seen_from(mut self, directory: &str) -> Self {
-        self.place.path = path::relative(directory, &self.place.path);
-        self.fault.see_from(directory);
+        let see = |path: &mut String| *path = path::relative(directory, path);
+        see(&mut self.place.path);
+        self.fault.see(&see);
+        self
+    }
+
+    /// The same with something before its paths, for a tree that is not the one on disk: `fleet@v1:`. What
+    /// was fetched has a name already.
+    #[must_use]
+    pub fn seen_in(mut self, tree: &str) -> Self {
+        let see = |path: &mut String| {
+            if path::split_label(path).0.is_empty() {
+                path.insert_str(0, tree);
+            }
+        };
+        see(&mut self.place.path);
+        self.fault.see(&see);
         self
     }
 
@@ -151,6 +169,10 @@ pub enum Fault {
     SeveralKustomizations { root: String },
     #[error("evalsymlink failure on '{path}': no such file or directory")]
     NoFile { path: String },
+    #[error("evalsymlink failure on '{path}': too many links: its symbolic links lead around in a circle")]
+    Links { path: String },
+    #[error("security; '{path}' is not read: the symbolic link '{link}' leads out of the source")]
+    LinkAway { path: String, link: String },
     #[error("'{path}' must resolve to a file, not a directory")]
     IsDirectory { path: String },
     #[error("must build at directory: not a valid directory: '{path}' is a file")]
@@ -169,7 +191,7 @@ pub enum Fault {
     },
     #[error("file '{path}' is not UTF-8 text")]
     NotText { path: String },
-    #[error("new root cannot be empty")]
+    #[error("new root cannot be empty: an entry names a file, a directory or a URL, and this one is \"\"")]
     EmptyRoot,
     #[error(
         "path {path:?} is ambiguous; it is likely not the intended target: check for YAML indentation errors in your kustomization file"
@@ -195,6 +217,10 @@ pub enum Fault {
         "security; bases in kustomizations found in cloned git repos must be within the repo, but base '{path}' is outside '{repository}'"
     )]
     OutsideRepository { path: String, repository: String },
+    #[error(
+        "security; {url} is a directory of this machine, and '{repository}', which names it, came over the network"
+    )]
+    LocalBase { url: String, repository: String },
     #[error("cycle detected: URI '{url}' referenced by previous URI '{previous}'")]
     RepositoryCycle { url: String, previous: String },
     #[error(
@@ -427,8 +453,24 @@ fn shown(directory: &str) -> &str {
 }
 
 impl Fault {
-    fn see_from(&mut self, directory: &str) {
-        let see = |path: &mut String| *path = path::relative(directory, path);
+    /// Whether the text says the place by itself: of what is elsewhere it begins with the URL.
+    fn names(&self, place: &str) -> bool {
+        match self {
+            Self::Fetch { .. } | Self::Remote { .. } => RemoteRepository::parse(place).is_ok(),
+            Self::NoKustomization { root: path }
+            | Self::SeveralKustomizations { root: path }
+            | Self::NoFile { path }
+            | Self::Links { path }
+            | Self::LinkAway { path, .. }
+            | Self::ExpectedDirectory { path } => {
+                !path::split_label(path).0.is_empty() && path.starts_with(place)
+            }
+            _ => false,
+        }
+    }
+
+    /// Changes the paths of the tree. What a kustomization names is none: it stays as it is written there.
+    fn see(&mut self, see: &dyn Fn(&mut String)) {
         match self {
             Self::NoKustomization { root: path }
             | Self::SeveralKustomizations { root: path }
@@ -437,6 +479,7 @@ impl Fault {
             | Self::NotText { path }
             | Self::NotComponent { path, .. }
             | Self::IsComponent { path }
+            | Self::LinkAway { link: path, .. }
             | Self::ExpectedDirectory { path } => see(path),
             Self::LoadRestriction {
                 file: one,
@@ -453,10 +496,10 @@ impl Fault {
                 file,
                 directory: base,
             } => {
-                file.see_from(directory);
-                base.see_from(directory);
+                file.see(see);
+                base.see(see);
             }
-            Self::NotManifest(fault) => fault.see_from(directory),
+            Self::NotManifest(fault) => fault.see(see),
             _ => {}
         }
     }

@@ -97,7 +97,7 @@ fn walk(
 fn has_kustomization(loader: &mut Loader<'_>, dir: &str) -> bool {
     FILE_NAMES.iter().any(|name| {
         let path = format!("{dir}/{name}");
-        matches!(loader.locate(&path), Some((_, EntryKind::File)))
+        matches!(loader.locate(&path), Ok((_, EntryKind::File)))
     })
 }
 

@@ -192,7 +192,11 @@ pub fn kustomize_with(
         Ok(repository) => loader
             .fetch(&repository)
             .map_err(at(Place::file(repository.label())))?,
-        Err(_) => loader.resolve_directory("", dir).map_err(at(Place::file(dir)))?,
+        Err(_) => {
+            let shown = path::join("", dir).unwrap_or_else(|_| dir.to_owned());
+            let found = loader.resolve_directory("", dir);
+            found.map_err(at(Place::file(shown)))?
+        }
     };
     let Some(name) = kustomization::find(&mut loader, &root)? else {
         return Err(at(Place::file(&root))(Fault::NoKustomization {

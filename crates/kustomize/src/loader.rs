@@ -43,9 +43,32 @@ pub(crate) struct Loader<'t> {
     /// Real paths read so far: a file counts once.
     counted: HashSet<String>,
     bytes: usize,
-    found: HashMap<String, Option<(String, EntryKind)>>,
+    found: HashMap<String, Result<(String, EntryKind), Lost>>,
     /// Files that http served, by URL.
     files: HashMap<String, Bytes>,
+}
+
+/// Why nothing is found at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Nothing stands there.
+    Absent,
+    /// Links lead around in a circle, or through too many of them.
+    Links,
+    /// This link leads out of the tree or the repository.
+    Away(String),
+}
+
+impl Lost {
+    /// What is wrong with a path, as it is written.
+    fn fault(self, path: &str) -> Fault {
+        let path = path.to_owned();
+        match self {
+            Self::Absent => Fault::NoFile { path },
+            Self::Links => Fault::Links { path },
+            Self::Away(link) => Fault::LinkAway { path, link },
+        }
+    }
 }
 
 /// A repository that was fetched.
@@ -99,7 +122,7 @@ impl<'t> Loader<'t> {
     }
 
     /// What stands at a clean path, links followed: its real path and kind.
-    pub(crate) fn locate(&mut self, path: &str) -> Option<(String, EntryKind)> {
+    pub(crate) fn locate(&mut self, path: &str) -> Result<(String, EntryKind), Lost> {
         if let Some(found) = self.found.get(path) {
             return found.clone();
         }
@@ -108,15 +131,15 @@ impl<'t> Loader<'t> {
         found
     }
 
-    fn follow(&mut self, path: &str, links: usize) -> Option<(String, EntryKind)> {
+    fn follow(&mut self, path: &str, links: usize) -> Result<(String, EntryKind), Lost> {
         self.saw(path);
         let (tree, label, rest) = self.tree_of(path);
-        let tree = tree?;
+        let tree = tree.ok_or(Lost::Absent)?;
         if rest.is_empty() {
-            return Some((path.to_owned(), EntryKind::Directory));
+            return Ok((path.to_owned(), EntryKind::Directory));
         }
         match tree.stat(rest).map(|stat| stat.kind) {
-            Some(kind @ (EntryKind::File | EntryKind::Directory)) => return Some((path.to_owned(), kind)),
+            Some(kind @ (EntryKind::File | EntryKind::Directory)) => return Ok((path.to_owned(), kind)),
             Some(EntryKind::Symlink) => return self.follow_link(path, "", links),
             None => {}
         }
@@ -128,25 +151,26 @@ impl<'t> Loader<'t> {
                     let at = label.len() + at;
                     return self.follow_link(&path[..at], &path[at + 1..], links);
                 }
-                Some(EntryKind::File) | None => return None,
+                Some(EntryKind::File) | None => return Err(Lost::Absent),
             }
         }
-        None
+        Err(Lost::Absent)
     }
 
-    fn follow_link(&mut self, link: &str, rest: &str, links: usize) -> Option<(String, EntryKind)> {
+    fn follow_link(&mut self, link: &str, rest: &str, links: usize) -> Result<(String, EntryKind), Lost> {
         self.saw(link);
-        let links = links.checked_sub(1)?;
+        let links = links.checked_sub(1).ok_or(Lost::Links)?;
         let (tree, label, place) = self.tree_of(link);
-        let target = tree?.read(place).ok()?;
-        let target = std::str::from_utf8(&target).ok()?;
+        let target = tree.and_then(|tree| tree.read(place).ok()).ok_or(Lost::Absent)?;
+        let target = std::str::from_utf8(&target).map_err(|_| Lost::Absent)?;
         let target = match target.strip_prefix('/') {
             Some(absolute) if self.whole && label.is_empty() => {
                 path::join("", absolute.trim_start_matches('/'))
             }
             _ => path::join(path::parent(link), target),
         };
-        let whole = path::join(&target.ok()?, rest).ok()?;
+        let whole = target.and_then(|target| path::join(&target, rest));
+        let whole = whole.map_err(|_| Lost::Away(link.to_owned()))?;
         self.follow(&whole, links)
     }
 
@@ -196,10 +220,18 @@ impl<'t> Loader<'t> {
         };
         let path = format!("{label}{}", wanted.directory);
         match self.locate(&path) {
-            Some((real, EntryKind::Directory)) => Ok(real),
-            Some(_) => Err(Fault::ExpectedDirectory { path }),
-            None => Err(Fault::NoFile { path }),
+            Ok((real, EntryKind::Directory)) => Ok(real),
+            Ok(_) => Err(Fault::ExpectedDirectory { path }),
+            Err(lost) => Err(lost.fault(&path)),
         }
+    }
+
+    /// Whether a kustomization in `root` was fetched over a network. What a stranger wrote is not to read
+    /// the disk of whoever builds it.
+    pub(crate) fn is_foreign(&self, root: &str) -> bool {
+        let label = path::split_label(root).0;
+        let fetched = self.fetched.iter().find(|fetched| fetched.label == label);
+        fetched.is_some_and(|fetched| !remote::is_file(&fetched.url))
     }
 
     /// A file that http serves: the URL as messages show it, and the content.
@@ -241,10 +273,10 @@ impl<'t> Loader<'t> {
             PathFault::Outside => Fault::OutsideTree { path: shown() },
         })?;
         match self.locate(&clean) {
-            Some((real, EntryKind::File)) => {
+            Ok((real, EntryKind::File)) => {
                 let within = self
                     .locate(root)
-                    .is_none_or(|(root, _)| path::is_within(&real, &root));
+                    .map_or(true, |(root, _)| path::is_within(&real, &root));
                 // what was fetched reads nothing but itself, whatever else is allowed
                 if (fetched || self.restriction == LoadRestriction::Root) && !within {
                     return Err(Fault::LoadRestriction {
@@ -254,8 +286,8 @@ impl<'t> Loader<'t> {
                 }
                 Ok(real)
             }
-            Some(_) => Err(Fault::IsDirectory { path: shown() }),
-            None => Err(Fault::NoFile { path: shown() }),
+            Ok(_) => Err(Fault::IsDirectory { path: shown() }),
+            Err(lost) => Err(lost.fault(entry)),
         }
     }
 
@@ -344,9 +376,9 @@ impl<'t> Loader<'t> {
             },
         })?;
         match self.locate(&clean) {
-            Some((real, EntryKind::Directory)) => Ok(real),
-            Some(_) => Err(Fault::NotDirectory { path: path() }),
-            None => Err(Fault::NoFile { path: path() }),
+            Ok((real, EntryKind::Directory)) => Ok(real),
+            Ok(_) => Err(Fault::NotDirectory { path: path() }),
+            Err(lost) => Err(lost.fault(entry)),
         }
     }
 

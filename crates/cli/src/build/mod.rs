@@ -19,7 +19,7 @@ use equate_kustomize::{
     BuildError, Built, Fault, LoadRestriction, Loaders, Options, Order, Remotes, kustomize_with,
 };
 use output::OutputError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use target::{Target, TargetError};
 use tokio::runtime::Runtime;
 
@@ -133,7 +133,10 @@ impl Directory {
                 "Flag --reorder has been deprecated, use the new 'sortOptions' field in kustomization.yaml instead."
             );
         }
-        let target = Target::choose(&self.target)?;
+        let has = |repository: &Path, revision: &str| {
+            LocalRepository::tree(repository, revision, &equate_git::Limits::default()).is_ok()
+        };
+        let target = Target::choose(&self.target, has)?;
         let fetcher = self.fetch.fetcher(runtime.handle())?;
         let loaders = Loaders {
             remotes: fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
@@ -167,10 +170,12 @@ impl Directory {
                 repository,
                 revision,
                 path,
+                given,
             } => {
                 let limits = equate_git::Limits::default();
                 let tree = LocalRepository::tree(repository, revision, &limits)?;
                 kustomize_with(&Commit(tree), &local(path), &options, loaders)
+                    .map_err(|error| error.seen_in(given))
             }
             Target::Url(url) => kustomize_with(&disk, url, &options, loaders),
             Target::Directory(directory) => {

@@ -13,6 +13,8 @@ pub(super) enum Target {
         repository: PathBuf,
         revision: String,
         path: String,
+        /// What stands before the path, as it is written.
+        given: String,
     },
     /// A repository elsewhere, as it is written.
     Url(String),
@@ -27,13 +29,27 @@ pub(crate) enum TargetError {
     /// There is nothing.
     #[error("must build at directory: not a valid directory: '{0}' does not exist")]
     Absent(String),
+    /// There is a link, and nothing at its end.
+    #[error(
+        "must build at directory: not a valid directory: '{0}' is a symbolic link that leads nowhere or around in a circle"
+    )]
+    Link(String),
 }
 
 impl Target {
-    /// A URL is one whatever directories there are: `./a@b:c` never is.
-    pub(super) fn choose(given: &str) -> Result<Self, TargetError> {
+    /// A URL is one whatever directories there are, but for ssh's short form, `user@host:path`: where that
+    /// begins with a directory, `has` says whether its repository has the revision. `./a@b:c` never is one.
+    pub(super) fn choose(given: &str, has: impl Fn(&Path, &str) -> bool) -> Result<Self, TargetError> {
+        let commit = Self::commit(given);
         if RemoteRepository::parse(given).is_ok() {
-            return Ok(Self::Url(given.to_owned()));
+            return Ok(match commit {
+                // no branch is likely to be called as a host is
+                Some(Self::Commit {
+                    repository, revision, ..
+                }) if !has(&repository, &revision) && revision.contains('.') => Self::Url(given.to_owned()),
+                Some(commit) => commit,
+                None => Self::Url(given.to_owned()),
+            });
         }
         let path = Path::new(given);
         if path.is_dir() {
@@ -42,16 +58,25 @@ impl Target {
         if path.exists() {
             return Err(TargetError::File(given.to_owned()));
         }
-        let commit = given.match_indices('@').find_map(|(at, _)| {
+        match commit {
+            Some(commit) => Ok(commit),
+            None if path.is_symlink() => Err(TargetError::Link(given.to_owned())),
+            None => Err(TargetError::Absent(given.to_owned())),
+        }
+    }
+
+    /// `REPO@REV:PATH`, where there is such a directory as REPO.
+    fn commit(given: &str) -> Option<Self> {
+        given.match_indices('@').find_map(|(at, _)| {
             let repository = Path::new(&given[..at]);
             let (revision, path) = given[at + 1..].split_once(':').unwrap_or((&given[at + 1..], ""));
             (repository.is_dir() && !revision.is_empty()).then(|| Self::Commit {
                 repository: repository.to_owned(),
                 revision: revision.to_owned(),
                 path: path.to_owned(),
+                given: format!("{}@{revision}:", &given[..at]),
             })
-        });
-        commit.ok_or_else(|| TargetError::Absent(given.to_owned()))
+        })
     }
 }
 
@@ -65,11 +90,13 @@ mod tests {
         let here = place.path().to_str().unwrap();
         std::fs::create_dir(place.path().join("a@b")).unwrap();
         std::fs::write(place.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("round", place.path().join("round")).unwrap();
         let commit = |repository: &str, revision: &str, path: &str| {
             Ok(Target::Commit {
                 repository: repository.into(),
                 revision: revision.into(),
                 path: path.into(),
+                given: format!("{repository}@{revision}:"),
             })
         };
         let below = |name: &str| format!("{here}/{name}");
@@ -81,6 +108,7 @@ mod tests {
             (below("a@b@v1:"), commit(&below("a@b"), "v1", "")),
             (below("file"), Err(TargetError::File(below("file")))),
             (below("none"), Err(TargetError::Absent(below("none")))),
+            (below("round"), Err(TargetError::Link(below("round")))),
             (
                 "git@h.example:o/r".to_owned(),
                 Ok(Target::Url("git@h.example:o/r".to_owned())),
@@ -90,7 +118,29 @@ mod tests {
                 Err(TargetError::Absent("fleet@main:apps".to_owned())),
             ),
         ] {
-            assert_eq!(Target::choose(&given), expected, "{given}");
+            assert_eq!(Target::choose(&given, |_, _| false), expected, "{given}");
+        }
+    }
+
+    /// `src` is a directory wherever these tests run.
+    #[test]
+    fn a_directory_is_preferred_to_a_host() {
+        let commit = |revision: &str, path: &str| Target::Commit {
+            repository: "src".into(),
+            revision: revision.into(),
+            path: path.into(),
+            given: format!("src@{revision}:"),
+        };
+        let url = |given: &str| Target::Url(given.into());
+        for (given, has, expected) in [
+            ("src@main:apps/web", true, commit("main", "apps/web")),
+            ("src@v1.2:apps/web", true, commit("v1.2", "apps/web")),
+            // named in the message, which a host of that name would not be
+            ("src@mian:apps/web", false, commit("mian", "apps/web")),
+            ("src@h.example:o/r", false, url("src@h.example:o/r")),
+            ("none@main:apps/web", true, url("none@main:apps/web")),
+        ] {
+            assert_eq!(Target::choose(given, |_, _| has), Ok(expected), "{given}");
         }
     }
 }

@@ -141,7 +141,7 @@ fn what_fails_says_where_and_what_to_do() {
         ),
         (
             &["build", "--no-remote-bases", "https://example.org/a/b?ref=v1"],
-            "error: https://example.org/a/b@v1: https://example.org/a/b?ref=v1 is remote, and remote bases are refused here: commit a copy and name its directory\n",
+            "error: https://example.org/a/b?ref=v1 is remote, and remote bases are refused here: commit a copy and name its directory\n",
         ),
     ] {
         let (code, out, error) = run(place.path(), arguments);
@@ -212,7 +212,24 @@ fn a_commit_of_a_local_repository_is_built_as_it_is_in_git() {
     );
     let (code, _, error) = run(here, &["build", ".@v1:none"]);
     assert_eq!(code, Some(1));
-    assert!(error.contains("evalsymlink failure on './none'"), "{error}");
+    assert_eq!(
+        error,
+        "error: .@v1:none: evalsymlink failure on './none': no such file or directory\n"
+    );
+    // taken for ssh's short form only where no directory is called like the user
+    fs::create_dir(here.join("fleet")).unwrap();
+    write(here, &[("fleet/app/kustomization.yaml", "resources: [c.yaml]\n")]);
+    for (target, path) in [
+        ("fleet@HEAD:fleet/app", "fleet@HEAD:fleet/app"),
+        ("./fleet@HEAD:fleet/app", "./fleet@HEAD:fleet/app"),
+    ] {
+        let (code, _, error) = run(here, &["build", target]);
+        assert_eq!(code, Some(1));
+        assert!(
+            error.starts_with(&format!("error: {path}: evalsymlink failure on")),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -126,7 +126,7 @@ pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>
     let mut found = None;
     for name in FILE_NAMES {
         let path = crate::path::join(root, name).unwrap_or_default();
-        if matches!(loader.locate(&path), Some((_, EntryKind::File))) {
+        if matches!(loader.locate(&path), Ok((_, EntryKind::File))) {
             if found.is_some() {
                 return Err(at(Place::file(root))(Fault::SeveralKustomizations {
                     root: root.to_owned(),

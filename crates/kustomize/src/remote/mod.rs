@@ -184,6 +184,11 @@ impl fmt::Debug for RemoteRepository {
     }
 }
 
+/// Whether a clone URL names a directory of this machine.
+pub(crate) fn is_file(clone_url: &str) -> bool {
+    clone_url.starts_with(FILE)
+}
+
 /// Whether an entry is the URL of something that http serves.
 pub(crate) fn is_http(entry: &str) -> bool {
     without_prefix(entry, "https:").is_some() || without_prefix(entry, "http:").is_some()

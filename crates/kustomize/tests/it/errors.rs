@@ -15,6 +15,84 @@ fn failure(files: &[(&str, &str)], options: &Options) -> String {
 }
 
 #[test]
+fn links_that_lead_nowhere_say_why() {
+    let mut tree = Memory::new(&[]);
+    for (link, target) in [
+        ("k/round", "round"),
+        ("k/there", "back"),
+        ("k/back", "there"),
+        ("k/away", "../../x"),
+        ("k/absolute", "/etc"),
+        ("k/dangling", "gone"),
+    ] {
+        tree.link(link, target);
+    }
+    for (entry, expected) in [
+        (
+            "round",
+            "evalsymlink failure on 'round': too many links: its symbolic links lead around in a circle",
+        ),
+        (
+            "there/c.yaml",
+            "evalsymlink failure on 'there/c.yaml': too many links: its symbolic links lead around in a circle",
+        ),
+        (
+            "away",
+            "security; 'away' is not read: the symbolic link 'k/away' leads out of the source",
+        ),
+        (
+            "absolute/passwd",
+            "security; 'absolute/passwd' is not read: the symbolic link 'k/absolute' leads out of the source",
+        ),
+        (
+            "dangling",
+            "evalsymlink failure on 'dangling': no such file or directory",
+        ),
+    ] {
+        for field in ["resources", "components", "crds"] {
+            let text = format!("{field}: [{entry}]\n");
+            let tree = tree.with("k/kustomization.yaml", &text);
+            let error = kustomize(&tree, "k", &Options::default()).unwrap_err();
+            let expected = format!("k/kustomization.yaml:1:{}: {expected}", field.len() + 4);
+            assert_eq!(error.to_string(), expected, "{text}");
+        }
+    }
+}
+
+#[test]
+fn paths_are_told_as_somebody_sees_them() {
+    let tree = Memory::new(&[
+        ("a/kustomization.yaml", "resources: [../b]\n"),
+        ("b/kustomization.yaml", "resources: [x.yaml]\n"),
+        ("b/x.yaml", "{"),
+        ("c/kustomization.yaml", "resources: [../b/x.yaml]\n"),
+        ("d/x", ""),
+    ]);
+    for (dir, expected) in [
+        ("./a", "fleet@v1:b/x.yaml:1:1: unclosed bracket '{'"),
+        (
+            "c",
+            "fleet@v1:c/kustomization.yaml:1:13: security; file 'fleet@v1:b/x.yaml' is not in or below 'fleet@v1:c'",
+        ),
+        (
+            "./d",
+            "fleet@v1:d: unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory 'fleet@v1:d'",
+        ),
+        (
+            "./e",
+            "fleet@v1:e: evalsymlink failure on './e': no such file or directory",
+        ),
+    ] {
+        let options = Options {
+            restriction: LoadRestriction::Root,
+            ..Options::default()
+        };
+        let error = kustomize(&tree, dir, &options).unwrap_err();
+        assert_eq!(error.seen_in("fleet@v1:").to_string(), expected);
+    }
+}
+
+#[test]
 fn errors_say_where() {
     let mut wrong = Vec::new();
     let mut check = |kustomization: &str, files: &[(&str, &str)], expected: &str| {
@@ -75,6 +153,18 @@ fn errors_say_where() {
         "resources:\n- c.yaml\n- gone\n",
         &[],
         "k/kustomization.yaml:3:3: evalsymlink failure on 'gone': no such file or directory",
+    );
+    const EMPTY: &str =
+        "new root cannot be empty: an entry names a file, a directory or a URL, and this one is \"\"";
+    check(
+        "resources:\n- c.yaml\n- ''\n",
+        &[],
+        &format!("k/kustomization.yaml:3:3: {EMPTY}"),
+    );
+    check(
+        "resources: [c.yaml]\ncomponents: ['']\n",
+        &[],
+        &format!("k/kustomization.yaml:2:14: {EMPTY}"),
     );
     check(
         "resources:\n- c.yaml\n- e.yaml\n",

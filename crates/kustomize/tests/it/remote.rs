@@ -185,7 +185,7 @@ fn what_lies_elsewhere_is_built() {
         ),
         (
             "resources: ['https://h.example/o/base//link?ref=v1']\n",
-            "https://h.example/o/base@v1//link/kustomization.yaml:1:13: evalsymlink failure on 'away': no such file or directory",
+            "https://h.example/o/base@v1//link/kustomization.yaml:1:13: security; 'away' is not read: the symbolic link 'https://h.example/o/base@v1//link/away' leads out of the source",
         ),
         (
             "resources: ['https://h.example/o/base//again?ref=v1']\n",
@@ -204,6 +204,75 @@ fn what_lies_elsewhere_is_built() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A repository that came over the network names a directory of this machine; one of this machine may.
+#[test]
+fn what_was_fetched_reads_no_local_repository() {
+    let mut world = world();
+    for field in ["resources", "components"] {
+        let text = format!("{field}: ['file:///home/me/fleet//app']\n");
+        let hostile = Memory::new(&[("kustomization.yaml", &text)]);
+        for url in ["https://h.example/o/hostile", "file:///home/me/other"] {
+            let key = (url.to_owned(), String::new());
+            world.repositories.insert(key, hostile.clone());
+        }
+        let key = ("file:///home/me/fleet".to_owned(), String::new());
+        let fleet = [
+            ("app/kustomization.yaml", "kind: Component\nresources: [a.yaml]\n"),
+            ("app/a.yaml", &manifest("a")),
+        ];
+        let mut fleet = Memory::new(&fleet);
+        if field == "resources" {
+            fleet = fleet.with("app/kustomization.yaml", "resources: [a.yaml]\n");
+        }
+        world.repositories.insert(key, fleet);
+        world.asked.borrow_mut().clear();
+        let column = field.len() + 4;
+        assert_eq!(
+            built("resources: ['https://h.example/o/hostile']\n", &[], &world),
+            format!(
+                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///home/me/fleet//app is a directory of this machine, and 'https://h.example/o/hostile', which names it, came over the network"
+            )
+        );
+        assert!(!world.asked.borrow().contains(&"file:///home/me/fleet".to_owned()));
+        world.asked.borrow_mut().clear();
+        assert_eq!(
+            built("resources: ['file:///home/me/other']\n", &[], &world),
+            "a <- file:///home/me/other, file:///home/me/fleet"
+        );
+    }
+}
+
+#[test]
+fn the_url_that_is_built_is_told_once() {
+    let world = world();
+    let tree = Memory::new(&[]);
+    for (url, loaders, expected) in [
+        (
+            "https://h.example/o/none//app?ref=v1",
+            loaders(&world),
+            "https://h.example/o/none@v1 cannot be fetched",
+        ),
+        (
+            "https://h.example/o/base//none?ref=v1",
+            loaders(&world),
+            "evalsymlink failure on 'https://h.example/o/base@v1//none': no such file or directory",
+        ),
+        (
+            "https://h.example/o/base//link?ref=v1",
+            loaders(&world),
+            "https://h.example/o/base@v1//link/kustomization.yaml:1:13: security; 'away' is not read: the symbolic link 'https://h.example/o/base@v1//link/away' leads out of the source",
+        ),
+        (
+            "https://h.example/o/base?ref=v1",
+            Loaders::default(),
+            "https://h.example/o/base?ref=v1 is remote, and remote bases are refused here: commit a copy and name its directory",
+        ),
+    ] {
+        let error = kustomize_with(&tree, url, &Options::default(), loaders).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]
