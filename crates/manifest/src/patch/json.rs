@@ -5,9 +5,12 @@
 //! absent key passes against null, negative indices count from the end, `copy`
 //! of an absent key yields null. Unlike the library, `test` compares values,
 //! not spellings: there `"<"` never equals the stored `"\u003c"`.
+//!
+//! Refused: operations that copy too much, and those that would nest values deeper than JSON is read here:
+//! a few copies of a value into itself double its depth each time, and whoever walks it has a stack.
 
-use crate::json::to_go_string;
 use crate::json::type_name;
+use crate::json::{DEPTH_MAX, to_go_string};
 use serde_json::Value;
 
 /// The most operations one patch may have.
@@ -100,6 +103,12 @@ pub enum ApplyError {
     /// The whole document was to be replaced by a scalar.
     #[error("replace operation value must be object or array")]
     Root,
+    /// Values nested deeper than [`DEPTH_MAX`].
+    #[error("{op} operation does not apply: values would be nested deeper than {DEPTH_MAX} levels")]
+    Nesting {
+        /// The operation.
+        op: &'static str,
+    },
     /// More than [`COPIED_BYTES_MAX`].
     #[error(
         "unable to complete the copy, the accumulated size increase of copy is {size}, exceeding the limit {COPIED_BYTES_MAX}"
@@ -177,33 +186,92 @@ impl Patch {
 
     /// Applies all operations in order, or none.
     pub fn apply(&self, mut document: Value) -> Result<Value, ApplyError> {
-        let mut copied = 0;
+        let mut account = Account::default();
         for operation in &self.operations {
-            operation.apply(&mut document, &mut copied)?;
+            operation.apply(&mut document, &mut account)?;
         }
         Ok(document)
     }
 }
 
+/// What the operations of one patch have come to so far.
+#[derive(Default)]
+struct Account {
+    /// Bytes that were copied.
+    copied: usize,
+    /// No more levels than this are in the document. Unknown until something is moved: all else is
+    /// measured by itself.
+    levels: Option<usize>,
+}
+
+impl Account {
+    /// Allows a value of so many levels at a path.
+    fn nest(&mut self, op: &'static str, path: &str, levels: usize) -> Result<(), ApplyError> {
+        let whole = tokens(path).saturating_add(levels);
+        if whole > DEPTH_MAX {
+            return Err(ApplyError::Nesting { op });
+        }
+        self.levels = self.levels.map(|known| known.max(whole));
+        Ok(())
+    }
+
+    /// The levels of what was moved, measured only where they could be too many: a large value may be
+    /// moved ten thousand times.
+    fn moved(&self, from: &str, path: &str, value: &Value) -> usize {
+        match self.levels {
+            Some(known) if known.saturating_sub(tokens(from)).saturating_add(tokens(path)) <= DEPTH_MAX => {
+                known.saturating_sub(tokens(from))
+            }
+            _ => levels(value),
+        }
+    }
+}
+
+/// How many lists and maps there are one in the other.
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or_default(),
+        Value::Object(map) => 1 + map.values().map(levels).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+fn tokens(path: &str) -> usize {
+    path.matches('/').count()
+}
+
 impl Operation {
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), ApplyError> {
+    fn apply(&self, document: &mut Value, account: &mut Account) -> Result<(), ApplyError> {
         match self.op.as_deref() {
-            Some("add") => add(document, "add", self.path("add")?, self.value.clone()),
+            Some("add") => {
+                let path = self.path("add")?;
+                account.nest("add", path, levels(&self.value))?;
+                add(document, "add", path, self.value.clone())
+            }
             Some("remove") => remove(document, "remove", self.path("remove")?).map(drop),
-            Some("replace") => self.replace(document),
+            Some("replace") => {
+                account.nest("replace", self.path("replace")?, levels(&self.value))?;
+                self.replace(document)
+            }
             Some("move") => {
-                let value = remove(document, "move", self.from("move")?)?;
-                add(document, "move", self.path("move")?, value)
+                let from = self.from("move")?;
+                account.levels.get_or_insert_with(|| levels(document));
+                let value = remove(document, "move", from)?;
+                let path = self.path("move")?;
+                account.nest("move", path, account.moved(from, path, &value))?;
+                add(document, "move", path, value)
             }
             Some("copy") => {
                 let value = get(document, "copy", self.from("copy")?)?
                     .cloned()
                     .unwrap_or(Value::Null);
-                *copied += to_go_string(&value).len();
-                if *copied > COPIED_BYTES_MAX {
-                    return Err(ApplyError::Copied { size: *copied });
+                account.copied += to_go_string(&value).len();
+                if account.copied > COPIED_BYTES_MAX {
+                    return Err(ApplyError::Copied { size: account.copied });
                 }
-                add(document, "copy", self.path("copy")?, value)
+                let path = self.path("copy")?;
+                account.nest("copy", path, levels(&value))?;
+                add(document, "copy", path, value)
             }
             Some("test") => self.test(document),
             other => Err(ApplyError::Kind(other.unwrap_or("unknown").to_owned())),

@@ -89,3 +89,36 @@ fn copies_have_a_limit() {
     let error = patch(3).apply(document).unwrap_err();
     assert!(matches!(error, json::ApplyError::Copied { .. }), "{error}");
 }
+
+/// Copied into its own deepest place a value doubles its depth; moved down a chain it gains a level each
+/// time; so does what is added ever deeper.
+#[test]
+fn nesting_has_a_limit() {
+    let deep = |times: usize| "/a".repeat(times);
+    let copies: Vec<Value> = (0..17)
+        .map(|times| json!({"op": "copy", "from": "/a", "path": deep((1 << times) + 1)}))
+        .collect();
+    let adds: Vec<Value> = (1..5000)
+        .map(|times| json!({"op": "add", "path": deep(times), "value": {}}))
+        .collect();
+    let replaces: Vec<Value> = (1..5000)
+        .map(|times| json!({"op": "replace", "path": deep(times), "value": {}}))
+        .collect();
+    let chain: serde_json::Map<String, Value> = (0..5000).map(|at| (format!("k{at}"), json!({}))).collect();
+    let moves: Vec<Value> = (1..5000)
+        .map(|at| json!({"op": "move", "from": format!("/k{}", at - 1), "path": format!("/k{at}/x")}))
+        .collect();
+    for (op, document, operations, fit) in [
+        ("copy", json!({"a": {}}), copies, 8),
+        ("add", json!({}), adds, 511),
+        ("replace", json!({}), replaces, 511),
+        ("move", Value::Object(chain), moves, 510),
+    ] {
+        let patch = |operations: &[Value]| json::Patch::parse(&operations.to_vec().into()).unwrap();
+        assert!(patch(&operations[..fit]).apply(document.clone()).is_ok(), "{op}");
+        for count in [fit + 1, operations.len()] {
+            let refused = patch(&operations[..count]).apply(document.clone());
+            assert_eq!(refused, Err(json::ApplyError::Nesting { op }), "{op}");
+        }
+    }
+}
