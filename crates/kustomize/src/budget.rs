@@ -11,7 +11,7 @@ use crate::workers::Workers;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How deep values may be nested by what a build does to them; files are read with a smaller limit.
 const NESTING_MAX: usize = 512;
@@ -19,6 +19,22 @@ const NESTING_MAX: usize = 512;
 const VALUE_BYTES: usize = 24;
 /// What a compiled expression may take, tried in this order: most need the least of them.
 const PATTERN_BYTES: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
+
+/// Ends a build from outside, for whoever waits for it no longer: what it would make next is refused.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Ends every build that was given this.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was done.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// The account of one build.
 #[derive(Debug, Clone)]
@@ -31,6 +47,7 @@ struct Account {
     patterns: AtomicUsize,
     patterns_max: usize,
     workers: Workers,
+    stop: Stop,
 }
 
 impl Default for Budget {
@@ -42,12 +59,17 @@ impl Default for Budget {
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
+        Self::stopped_by(limits, Stop::default())
+    }
+
+    pub(crate) fn stopped_by(limits: &Limits, stop: Stop) -> Self {
         Self(Arc::new(Account {
             made: AtomicUsize::new(0),
             made_max: limits.made_bytes_max,
             patterns: AtomicUsize::new(0),
             patterns_max: limits.pattern_bytes_max,
             workers: Workers(limits.threads_max),
+            stop,
         }))
     }
 
@@ -59,6 +81,9 @@ impl Budget {
     /// Asks for so many bytes.
     pub(crate) fn make(&self, bytes: usize) -> Result<(), Exhausted> {
         let account = &self.0;
+        if account.stop.is_stopped() {
+            return Err(Exhausted::Stopped);
+        }
         take(&account.made, account.made_max, bytes).ok_or(Exhausted::Made(account.made_max))
     }
 

@@ -53,6 +53,8 @@ pub struct BuildError {
     pub place: Place,
     /// What is wrong.
     pub fault: Box<Fault>,
+    /// What the real tool would have printed to standard error until then, a line each.
+    pub told: Vec<String>,
 }
 
 impl fmt::Display for BuildError {
@@ -108,6 +110,7 @@ impl BuildError {
                 column: error.column,
             },
             fault: Box::new(Fault::Yaml(error.fault)),
+            told: Vec::new(),
         }
     }
 }
@@ -535,6 +538,8 @@ pub enum Exhausted {
     Patterns(usize),
     #[error("values are nested deeper than {0} levels")]
     Nesting(usize),
+    #[error("the build was stopped before it ended")]
+    Stopped,
 }
 
 impl From<Exhausted> for Fault {

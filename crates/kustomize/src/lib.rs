@@ -62,6 +62,7 @@ mod tree;
 mod variables;
 mod workers;
 
+pub use budget::Stop;
 pub use charts::{Chart, ChartError, Charts, ValuesMerge};
 pub use error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 pub use files::file_names;
@@ -116,6 +117,8 @@ pub struct Loaders<'l> {
     pub remotes: Option<&'l dyn Remotes>,
     /// Renders charts.
     pub charts: Option<&'l dyn Charts>,
+    /// Ends the build early.
+    pub stop: Option<&'l Stop>,
 }
 
 impl std::fmt::Debug for Loaders<'_> {
@@ -123,7 +126,7 @@ impl std::fmt::Debug for Loaders<'_> {
         f.debug_struct("Loaders")
             .field("remotes", &self.remotes.is_some())
             .field("charts", &self.charts.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -141,8 +144,13 @@ pub fn build(tree: &dyn Tree, spec: &Spec) -> Result<Built, BuildError> {
 /// The first fault, with its place.
 pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<Built, BuildError> {
     let mut loader = Loader::new(tree, spec.limits.clone(), LoadRestriction::Tree).with(loaders);
-    let kustomization = flux::root(&mut loader, spec)?;
-    let mut resources = pipeline::run(&kustomization, &mut loader, Order::Input)?;
+    let resources = of_spec(&mut loader, spec);
+    finish(resources, loader)
+}
+
+fn of_spec(loader: &mut Loader<'_>, spec: &Spec) -> Result<Vec<resource::Resource>, BuildError> {
+    let kustomization = flux::root(loader, spec)?;
+    let mut resources = pipeline::run(&kustomization, loader, Order::Input)?;
     if let Some(substitution) = &spec.substitute
         && (substitution.always || !substitution.variables.is_empty())
     {
@@ -165,7 +173,7 @@ pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<
     for resource in &mut resources {
         flux::common_metadata(resource, &spec.common_metadata);
     }
-    Ok(finish(resources, loader))
+    Ok(resources)
 }
 
 /// Builds a directory as kustomize itself does, without anything of Flux's.
@@ -188,6 +196,15 @@ pub fn kustomize_with(
 ) -> Result<Built, BuildError> {
     let mut loader = Loader::new(tree, options.limits.clone(), options.restriction).with(loaders);
     loader.whole = options.whole;
+    let resources = of_directory(&mut loader, dir, options);
+    finish(resources, loader)
+}
+
+fn of_directory(
+    loader: &mut Loader<'_>,
+    dir: &str,
+    options: &Options,
+) -> Result<Vec<resource::Resource>, BuildError> {
     let root = match RemoteRepository::parse(dir) {
         Ok(repository) => loader
             .fetch(&repository)
@@ -198,18 +215,36 @@ pub fn kustomize_with(
             found.map_err(at(Place::file(shown)))?
         }
     };
-    let Some(name) = kustomization::find(&mut loader, &root)? else {
+    let Some(name) = kustomization::find(loader, &root)? else {
         return Err(at(Place::file(&root))(Fault::NoKustomization {
             root: root.clone(),
         }));
     };
-    let kustomization = kustomization::read(&mut loader, &root, &name)?;
+    let kustomization = kustomization::read(loader, &root, &name)?;
     kustomization.refuse_empty()?;
-    let resources = pipeline::run(&kustomization, &mut loader, options.order)?;
-    Ok(finish(resources, loader))
+    let resources = pipeline::run(&kustomization, loader, options.order)?;
+    if options.order_asked && kustomization.fields.sort_options.is_some() {
+        loader.warnings.push(ORDER_TWICE.to_owned());
+    }
+    Ok(resources)
 }
 
-fn finish(resources: Vec<resource::Resource>, loader: Loader<'_>) -> Built {
+/// As the real tool says it.
+const ORDER_TWICE: &str = "Warning: Sorting order is set both in 'kustomization.yaml' ('sortOptions') and in a CLI \
+                           flag ('--reorder'). Using the kustomization file over the CLI flag.";
+
+fn finish(
+    resources: Result<Vec<resource::Resource>, BuildError>,
+    loader: Loader<'_>,
+) -> Result<Built, BuildError> {
+    let resources = resources.map_err(|error| {
+        let deprecations = loader.deprecations.iter().map(ToString::to_string);
+        let told = deprecations.chain(loader.warnings.iter().cloned());
+        BuildError {
+            told: told.collect(),
+            ..error
+        }
+    })?;
     let objects = resources
         .into_iter()
         .map(|resource| Resource {
@@ -217,10 +252,10 @@ fn finish(resources: Vec<resource::Resource>, loader: Loader<'_>) -> Built {
             origin: resource.origin,
         })
         .collect();
-    Built {
+    Ok(Built {
         objects,
         inputs: loader.inputs,
         deprecations: loader.deprecations,
         warnings: loader.warnings,
-    }
+    })
 }

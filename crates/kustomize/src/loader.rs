@@ -104,9 +104,11 @@ impl<'t> Loader<'t> {
 
     /// The same, with what the caller has that fetches and renders.
     pub(crate) fn with(self, loaders: Loaders<'t>) -> Self {
+        let stop = loaders.stop.cloned().unwrap_or_default();
         Self {
             remotes: loaders.remotes,
             charts: loaders.charts,
+            budget: Budget::stopped_by(&self.limits, stop),
             ..self
         }
     }
@@ -415,5 +417,6 @@ pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {
     move |fault| BuildError {
         place,
         fault: Box::new(fault),
+        told: Vec::new(),
     }
 }

@@ -127,7 +127,8 @@ pub(crate) fn run(
         references::fix(&mut resources, &tables.references, schema, &settle)?;
     } else {
         references::fix(&mut resources, &tables.references, schema, &|_| {})?;
-        variables::resolve(&mut resources, &variables, &tables.variables)?;
+        let unused = variables::resolve(&mut resources, &variables, &tables.variables)?;
+        build.loader.warnings.extend(unused);
         resources.contents_mut().iter_mut().for_each(settle);
     }
     let mut resources = resources.into_items();

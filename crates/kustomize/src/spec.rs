@@ -198,6 +198,8 @@ pub struct Options {
     pub restriction: LoadRestriction,
     /// The order objects come out in.
     pub order: Order,
+    /// Whether somebody asked for that order, who is to be told where the kustomization asks for another.
+    pub order_asked: bool,
     /// Whether the tree is a whole file system: an absolute path, in a link or of a file, is one of it.
     pub whole: bool,
     /// How much a build may read and make.

@@ -10,6 +10,7 @@ use crate::loader::at;
 use crate::resource::{Resource, split_api_version};
 use crate::schema::Schema;
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A variable that was declared; the resource it means knows its name.
@@ -111,14 +112,17 @@ impl Variables {
     }
 }
 
-/// Puts the values in place.
+/// The values, and whether each was put anywhere.
+type Values<'v> = BTreeMap<&'v str, (Value, Cell<bool>)>;
+
+/// Puts the values in place. What is wrong with none of them but their use is told in the real tool's words.
 pub(crate) fn resolve(
     resources: &mut Collection,
     variables: &Variables,
     specs: &[FieldSpec],
-) -> Result<(), BuildError> {
+) -> Result<Option<String>, BuildError> {
     if variables.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let items = resources.items();
     let mut holders: HashMap<&str, &Resource> = HashMap::new();
@@ -127,11 +131,11 @@ pub(crate) fn resolve(
             holders.entry(name).or_insert(resource);
         }
     }
-    let mut values = BTreeMap::new();
+    let mut values = Values::new();
     for Bound { variable, place } in &variables.list {
         let holder = holders.get(variable.name.as_str()).copied();
         let value = value_of(variable, holder).map_err(at(place.clone()))?;
-        values.insert(variable.name.as_str(), value);
+        values.insert(variable.name.as_str(), (value, Cell::new(false)));
     }
     let selection = Selection::new(specs);
     let budget = resources.budget();
@@ -145,7 +149,13 @@ pub(crate) fn resolve(
             visited.map_err(at(resource.place()))?;
         }
     }
-    Ok(())
+    let unused: Vec<&str> = values
+        .iter()
+        .filter(|(_, (_, used))| !used.get())
+        .map(|(name, _)| *name)
+        .collect();
+    Ok((!unused.is_empty())
+        .then(|| format!("well-defined vars that were never replaced: {}", unused.join(","))))
 }
 
 /// The value of a variable, from the resource that holds it.
@@ -178,7 +188,7 @@ fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fau
 }
 
 /// Expands a text, or the texts of a list or map.
-fn expand(value: &mut Value, values: &BTreeMap<&str, Value>, budget: &Budget) -> Result<(), FieldProblem> {
+fn expand(value: &mut Value, values: &Values<'_>, budget: &Budget) -> Result<(), FieldProblem> {
     match value {
         Value::String(text) => *value = expanded(text, values, budget)?,
         Value::Array(items) => {
@@ -202,7 +212,7 @@ fn expand(value: &mut Value, values: &BTreeMap<&str, Value>, budget: &Budget) ->
 }
 
 /// `$(NAME)` becomes the value; a text that is nothing else takes the value's type. `$$` is a dollar.
-fn expanded(text: &str, values: &BTreeMap<&str, Value>, budget: &Budget) -> Result<Value, Exhausted> {
+fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, Exhausted> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -216,7 +226,8 @@ fn expanded(text: &str, values: &BTreeMap<&str, Value>, budget: &Budget) -> Resu
             rest = after;
         } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
             match values.get(name) {
-                Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
+                Some((value @ (Value::String(_) | Value::Number(_) | Value::Bool(_)), used)) => {
+                    used.set(true);
                     if text.len() == name.len() + 3 {
                         budget.copy(value, 0)?;
                         return Ok(value.clone());
@@ -247,11 +258,13 @@ mod tests {
 
     #[test]
     fn references_are_expanded() {
-        let values = BTreeMap::from([
+        let values = [
             ("A", Value::from("x")),
             ("N", Value::from(8080)),
             ("M", Value::Array(Vec::new())),
-        ]);
+        ];
+        let values = values.map(|(name, value)| (name, (value, Cell::new(false))));
+        let values = Values::from(values);
         for (text, expected) in [
             ("$(A)", Value::from("x")),
             ("$(N)", Value::from(8080)),

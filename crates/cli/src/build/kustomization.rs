@@ -8,7 +8,7 @@ use super::fetch::{self, Fetcher};
 use super::mask::{self, MaskError};
 use super::output;
 use super::variables::{self, VariablesError};
-use super::{RenderError, warn};
+use super::{RenderError, tell, warn};
 use crate::connection::{self, ConnectError};
 use equate_api::kustomize::Kustomization;
 use equate_controllers::kustomization::declared::Declared;
@@ -281,8 +281,10 @@ impl<'a> Renderer<'a> {
             directory: clean(&spec.path),
             disk,
         };
-        let built =
-            build_with(&tree, &spec, loaders).map_err(|error| error.seen_from(&tree_path(&self.here)))?;
+        let built = build_with(&tree, &spec, loaders).map_err(|error| {
+            tell(&error.told);
+            error.seen_from(&tree_path(&self.here))
+        })?;
         warn(&built);
         let Built { mut objects, .. } = built;
         objects.retain(|resource| is_applied(&resource.object));

@@ -142,7 +142,11 @@ impl Directory {
             remotes: fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
             ..Loaders::default()
         };
-        let built = self.build(&target, loaders).map_err(|error| match error {
+        let built = self.build(&target, loaders);
+        if let Err(RenderError::Build(error)) = &built {
+            tell(&error.told);
+        }
+        let built = built.map_err(|error| match error {
             RenderError::Build(error) if self.enable_helm && matches!(*error.fault, Fault::Helm) => {
                 RenderError::Charts(error.place)
             }
@@ -162,6 +166,7 @@ impl Directory {
                 Some(Reorder::None) => Order::Input,
                 Some(Reorder::Legacy) | None => Order::Legacy,
             },
+            order_asked: self.reorder.is_some(),
             ..Options::default()
         };
         let disk = Disk::new(options.limits.file_bytes_max);
@@ -196,6 +201,13 @@ impl Directory {
 /// A path that is not taken for a URL, whatever it is called.
 fn local(path: &str) -> String {
     format!("./{path}")
+}
+
+/// What they say of a build that fails.
+fn tell(lines: &[String]) {
+    for line in lines {
+        eprintln!("{line}");
+    }
 }
 
 /// What the real tools say on standard error.

@@ -80,6 +80,32 @@ fn a_directory_builds_as_the_kustomize_command_prints_it() {
     assert_eq!(here, out);
     let (_, in_order, _) = run(place.path(), &["build", "overlay", "--reorder", "none"]);
     assert_eq!(in_order, [LABELLED, DEPLOYMENT, NAMESPACE].join("---\n"));
+    write(
+        place.path(),
+        &[(
+            "overlay/kustomization.yaml",
+            "commonLabels: {a: b}\nresources: [../base, gone.yaml]\nsortOptions: {order: fifo}\n",
+        )],
+    );
+    let (code, _, failed) = run(place.path(), &["build", "overlay"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        failed.starts_with("# Warning: 'commonLabels' is deprecated.")
+            && failed.contains("\nerror: overlay/kustomization.yaml:2:22: "),
+        "{failed}"
+    );
+    write(
+        place.path(),
+        &[(
+            "overlay/kustomization.yaml",
+            "resources: [../base]\nsortOptions: {order: fifo}\n",
+        )],
+    );
+    let (_, _, twice) = run(place.path(), &["build", "overlay", "--reorder", "none"]);
+    assert!(
+        twice.contains("Warning: Sorting order is set both in 'kustomization.yaml'"),
+        "{twice}"
+    );
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use equate_apply::cluster::{Cluster, NamespaceError};
 use equate_apply::desired::Desired;
 use equate_apply::owner::Owner;
-use equate_kustomize::{Built, Inputs, Resource};
+use equate_kustomize::{Built, Inputs, Loaders, Resource};
 use equate_source::{Entry, Tree};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::Run;
@@ -151,6 +153,30 @@ impl Run<'_> {
     }
 }
 
+/// Ends a build nobody waits for any more: its time is over, or the run was given up.
+struct Stops(equate_kustomize::Stop);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// A build, for as long as a Kustomization may take.
+async fn within<T>(
+    timeout: Duration,
+    stop: equate_kustomize::Stop,
+    build: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let _stops = Stops(stop);
+    let built = tokio::time::timeout(timeout, build).await;
+    built.map_err(|_elapsed| Failure::BuildTimeout(timeout))
+}
+
+fn broke_off(error: JoinError) -> Failure {
+    Failure::Build(format!("the build broke off: {error}"))
+}
+
 impl Rendering<'_> {
     /// Builds what a Kustomization declares, and gives every object its namespace and labels.
     pub(super) async fn render(&self, ks: &Declared, tree: &Tree) -> Result<Rendered, Failure> {
@@ -159,12 +185,19 @@ impl Rendering<'_> {
             return Err(Failure::PathAbsent(ks.build.path.clone()));
         }
         let (spec, content) = (ks.build.clone(), Content(tree.clone()));
-        let built = self.blocking(move || {
-            let built = equate_kustomize::build(&content, &spec)?;
+        let stop = equate_kustomize::Stop::default();
+        let asked = stop.clone();
+        let build = move || {
+            let loaders = Loaders {
+                stop: Some(&asked),
+                ..Loaders::default()
+            };
+            let built = equate_kustomize::build_with(&content, &spec, loaders)?;
             let digest = digest(&built.objects);
             Ok((built, digest))
-        });
-        let (built, digest) = built
+        };
+        let (built, digest) = self
+            .build_within(ks.timeout, stop, build)
             .await?
             .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
         let Built {
@@ -216,8 +249,19 @@ impl Rendering<'_> {
     ) -> Result<T, Failure> {
         // the semaphore is never closed
         let _permit = self.blocking.acquire().await;
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|error| Failure::Build(format!("the build broke off: {error}")))
+        tokio::task::spawn_blocking(work).await.map_err(broke_off)
+    }
+
+    /// The same for a build. That it waits for a processor is not its time.
+    async fn build_within<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        stop: equate_kustomize::Stop,
+        build: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let _permit = self.blocking.acquire().await;
+        let done = within(timeout, stop, tokio::task::spawn_blocking(build)).await?;
+        done.map_err(broke_off)
     }
 
     /// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
@@ -281,4 +325,33 @@ pub(crate) fn normal(path: &str) -> String {
         .filter(|part| !part.is_empty() && *part != ".")
         .collect();
     parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_build_has_no_more_time_than_its_kustomization() {
+        let minute = Duration::from_secs(60);
+        let stop = equate_kustomize::Stop::default();
+        let ended = within(minute, stop.clone(), std::future::pending::<()>()).await;
+        assert_eq!(ended, Err(Failure::BuildTimeout(minute)));
+        assert!(stop.is_stopped());
+        let failure = ended.unwrap_err();
+        assert_eq!(
+            failure.to_string(),
+            "kustomize build failed: it did not end within 1m0s (spec.timeout) and was stopped"
+        );
+        let in_time = within(minute, equate_kustomize::Stop::default(), async { 1 }).await;
+        assert_eq!(in_time, Ok(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_is_given_up_stops_its_build() {
+        let stop = equate_kustomize::Stop::default();
+        let run = within(Duration::MAX, stop.clone(), std::future::pending::<()>());
+        drop(tokio::time::timeout(Duration::from_secs(1), run).await);
+        assert!(stop.is_stopped());
+    }
 }

@@ -200,6 +200,8 @@ pub enum Failure {
     PathAbsent(String),
     /// The manifests cannot be built.
     Build(String),
+    /// They are not built in this time.
+    BuildTimeout(Duration),
     /// The artifact's content cannot be read.
     Artifact(String),
     /// Objects were refused, or cannot be applied at all.
@@ -221,7 +223,7 @@ impl Failure {
     pub fn reason(&self) -> Reason {
         match self {
             Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
-            Failure::Build(_) => Reason::BuildFailed,
+            Failure::Build(_) | Failure::BuildTimeout(_) => Reason::BuildFailed,
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
             Failure::Prune(_) => Reason::PruneFailed,
             Failure::Health(..) => Reason::HealthCheckFailed,
@@ -235,7 +237,9 @@ impl Failure {
             // pure functions of inputs that have not changed
             Failure::PathAbsent(_) | Failure::Build(_) => Retry::Never,
             Failure::Unreachable(_) => Retry::Backoff,
-            Failure::Artifact(_)
+            // a machine that is less busy may be done in time
+            Failure::BuildTimeout(_)
+            | Failure::Artifact(_)
             | Failure::Apply(_)
             | Failure::Prune(_)
             | Failure::Stage(_)
@@ -253,6 +257,11 @@ impl fmt::Display for Failure {
                 "{PATH_NOT_FOUND}{path} is not in the artifact; check spec.path and the revision"
             ),
             Failure::Build(why) => write!(f, "kustomize build failed: {why}"),
+            Failure::BuildTimeout(timeout) => write!(
+                f,
+                "kustomize build failed: it did not end within {} (spec.timeout) and was stopped",
+                super::report::go(*timeout)
+            ),
             Failure::Artifact(why)
             | Failure::Apply(why)
             | Failure::Unreachable(why)

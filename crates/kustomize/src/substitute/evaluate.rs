@@ -2,7 +2,7 @@
 
 use super::SubstituteError;
 use super::parse::Node;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Which};
 use crate::budget::Budget;
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What it comes to is no longer than this.
+/// What it comes to is no longer than this, and takes no longer to find.
 fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
     let all = arguments
         .iter()
@@ -58,6 +58,10 @@ fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
         ("//", [old, rest @ ..]) => {
             let times = value.matches(old.as_str()).count();
             all.saturating_add(times.saturating_mul(with(rest).len()))
+        }
+        // what is looked at, not what is made: a pattern as long as its value is no pattern
+        ("#" | "##" | "%" | "%%", [pattern, ..]) => {
+            all.saturating_add(value.len().saturating_mul(pattern.len()) / 8)
         }
         _ => all,
     }
@@ -70,10 +74,10 @@ fn apply(operator: &str, value: &str, arguments: &[String]) -> String {
         (",,", _) => value.to_lowercase(),
         ("^", _) => first(value, |c| c.to_uppercase().collect()),
         ("^^", _) => value.to_uppercase(),
-        ("#", [pattern, ..]) => trim(value, pattern, Trim::Shortest),
-        ("##", [pattern, ..]) => trim(value, pattern, Trim::Longest),
-        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Trim::Shortest)),
-        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Trim::Longest)),
+        ("#", [pattern, ..]) => trim(value, pattern, Which::Shortest),
+        ("##", [pattern, ..]) => trim(value, pattern, Which::Longest),
+        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Which::Shortest)),
+        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Which::Longest)),
         (":", [offset, rest @ ..]) => substring(value, offset, rest.first().map(String::as_str)),
         ("/", [old, rest @ ..]) => value.replacen(old.as_str(), with(rest), 1),
         ("//", [old, rest @ ..]) => value.replace(old.as_str(), with(rest)),
@@ -129,25 +133,13 @@ fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
     value[boundary(from)..boundary(to)].to_owned()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trim {
-    Shortest,
-    Longest,
-}
-
 /// Takes the shortest or longest beginning that matches off a value. A pattern that is none takes nothing.
-fn trim(value: &str, pattern: &str, which: Trim) -> String {
+fn trim(value: &str, pattern: &str, which: Which) -> String {
     let Some(pattern) = Pattern::new(pattern) else {
         return value.to_owned();
     };
-    let mut ends: Vec<usize> = value.char_indices().map(|(at, c)| at + c.len_utf8()).collect();
-    if which == Trim::Longest {
-        ends.reverse();
-    }
-    match ends.into_iter().find(|end| pattern.matches(&value[..*end])) {
-        Some(end) => value[end..].to_owned(),
-        None => value.to_owned(),
-    }
+    let end = pattern.beginning(value, which).unwrap_or_default();
+    value[end..].to_owned()
 }
 
 fn reversed(text: &str) -> String {

@@ -1,5 +1,7 @@
 //! Shell patterns: `*`, `?`, `[a-z]`, `[^x]`, `\c`. Unlike in paths, `*` matches slashes too.
 
+use std::collections::HashMap;
+
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Any,
@@ -21,6 +23,9 @@ impl Pattern {
         let mut parts = Vec::new();
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
+            if c == '*' && parts.last() == Some(&Part::Any) {
+                continue;
+            }
             parts.push(match c {
                 '*' => Part::Any,
                 '?' => Part::One,
@@ -45,35 +50,104 @@ impl Pattern {
         Some(Self(parts))
     }
 
-    /// Whether the whole text matches. The last `*` is where matching resumes: no more than
-    /// parts times characters are compared.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        let text: Vec<char> = text.chars().collect();
-        let (mut part, mut at) = (0, 0);
-        let mut resume: Option<(usize, usize)> = None;
-        loop {
-            match self.0.get(part) {
-                Some(Part::Any) => {
-                    resume = Some((part + 1, at));
-                    part += 1;
-                    continue;
-                }
-                Some(one) if text.get(at).is_some_and(|c| one.is(*c)) => {
-                    part += 1;
-                    at += 1;
-                    continue;
-                }
-                None if at == text.len() => return true,
-                _ => {}
+    /// The end of the shortest or longest beginning of a text that matches; an empty one does not count.
+    ///
+    /// The text is gone through once. All places in the pattern that it can have come to are kept at the same
+    /// time, a bit for each: what is looked at is characters times parts, 64 parts at a time.
+    pub(super) fn beginning(&self, text: &str, which: Which) -> Option<usize> {
+        let words = self.0.len() / 64 + 1;
+        let stays = mask(words, &self.0, |part| *part == Part::Any);
+        let mut consumes = Masks::new(&self.0, words);
+        let mut places = vec![0; words];
+        places[0] = 1;
+        skip(&mut places, &stays);
+        let end = |places: &[u64]| places[self.0.len() / 64] >> (self.0.len() % 64) & 1 == 1;
+        let mut found = None;
+        for (at, c) in text.char_indices() {
+            let consumes = consumes.of(c);
+            let mut carry = 0;
+            for ((place, stays), consumes) in places.iter_mut().zip(&stays).zip(consumes) {
+                let on = *place & consumes;
+                *place = *place & stays | on << 1 | carry;
+                carry = on >> 63;
             }
-            match &mut resume {
-                Some((after, from)) if *from < text.len() => {
-                    *from += 1;
-                    (part, at) = (*after, *from);
+            skip(&mut places, &stays);
+            if end(&places) {
+                found = Some(at + c.len_utf8());
+                if which == Which::Shortest {
+                    break;
                 }
-                _ => return false,
+            }
+            if places.iter().all(|place| *place == 0) {
+                break;
             }
         }
+        found
+    }
+}
+
+/// Which of several beginnings is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Shortest,
+    Longest,
+}
+
+/// A bit for each part that is like this.
+fn mask(words: usize, parts: &[Part], is: impl Fn(&Part) -> bool) -> Vec<u64> {
+    let mut mask = vec![0; words];
+    for (at, _) in parts.iter().enumerate().filter(|(_, part)| is(part)) {
+        mask[at / 64] |= 1 << (at % 64);
+    }
+    mask
+}
+
+/// What stands before a `*` stands behind it as well: it may match nothing. No two stand side by side.
+fn skip(places: &mut [u64], stays: &[u64]) {
+    let mut carry = 0;
+    for (place, stays) in places.iter_mut().zip(stays) {
+        let on = *place & stays;
+        *place |= on << 1 | carry;
+        carry = on >> 63;
+    }
+}
+
+/// The parts that consume a character, for the characters seen last.
+struct Masks<'p> {
+    parts: &'p [Part],
+    words: usize,
+    /// Most texts are ASCII, where a table is faster than a map.
+    ascii: [Vec<u64>; 128],
+    known: HashMap<char, Vec<u64>>,
+}
+
+/// How many words of masks are remembered.
+const MASK_WORDS_MAX: usize = 1 << 16;
+
+impl<'p> Masks<'p> {
+    fn new(parts: &'p [Part], words: usize) -> Self {
+        Self {
+            parts,
+            words,
+            ascii: std::array::from_fn(|_| Vec::new()),
+            known: HashMap::new(),
+        }
+    }
+
+    fn of(&mut self, c: char) -> &[u64] {
+        let (words, parts) = (self.words, self.parts);
+        if let Some(known) = self.ascii.get_mut(c as usize) {
+            if known.is_empty() {
+                *known = mask(words, parts, |part| part.is(c));
+            }
+            return known;
+        }
+        if !self.known.contains_key(&c) && (self.known.len() + 1) * self.words > MASK_WORDS_MAX {
+            self.known.clear();
+        }
+        self.known
+            .entry(c)
+            .or_insert_with(|| mask(words, parts, |part| part.is(c)))
     }
 }
 
@@ -95,5 +169,68 @@ fn member(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<char> {
         '-' | ']' => None,
         '\\' => rest.next(),
         other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same by the definition, for whole texts.
+    fn matches(parts: &[Part], text: &[char]) -> bool {
+        match parts {
+            [] => text.is_empty(),
+            [Part::Any, rest @ ..] => (0..=text.len()).any(|at| matches(rest, &text[at..])),
+            [one, rest @ ..] => matches!(text, [c, after @ ..] if one.is(*c) && matches(rest, after)),
+        }
+    }
+
+    fn by_definition(pattern: &Pattern, text: &str, which: Which) -> Option<usize> {
+        let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+        let fits = |end: &usize| {
+            let head: Vec<char> = text[..*end].chars().collect();
+            matches(&pattern.0, &head)
+        };
+        match which {
+            Which::Shortest => ends.find(fits),
+            Which::Longest => ends.filter(fits).last(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_beginning_is_the_one_of_the_definition(
+            pattern in r"([ab\u{e9}]|\*|\?|\[a-b\]|\[\^a\]){0,7}",
+            times in 0_usize..2,
+            text in "[ab\u{e9}/]{0,12}",
+        ) {
+            // beyond one word of places
+            let head = "b".repeat(times * 63);
+            let (whole, text) = (format!("{head}{pattern}"), format!("{head}{text}"));
+            let pattern = Pattern::new(&whole).unwrap();
+            for which in [Which::Shortest, Which::Longest] {
+                prop_assert_eq!(
+                    pattern.beginning(&text, which),
+                    by_definition(&pattern, &text, which),
+                    "{:?} {} {}", which, whole, text
+                );
+            }
+        }
+    }
+
+    /// Beginning by beginning this would take an hour.
+    #[test]
+    fn a_long_text_is_gone_through_once() {
+        let text = "a".repeat(1 << 18);
+        for (pattern, which, expected) in [
+            ("*/", Which::Longest, None),
+            ("*a", Which::Longest, Some(text.len())),
+            ("*a*b", Which::Shortest, None),
+            ("?*?*?", Which::Shortest, Some(3)),
+        ] {
+            let pattern = Pattern::new(pattern).unwrap();
+            assert_eq!(pattern.beginning(&text, which), expected, "{pattern:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Errors: where they are and what they name. Limits are errors like others.
 
 use crate::memory::Memory;
-use equate_kustomize::{Limits, LoadRestriction, Options, kustomize};
+use equate_kustomize::{Limits, LoadRestriction, Loaders, Options, Order, Stop, kustomize, kustomize_with};
 
 const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
 const DEPLOYMENT: &str =
@@ -57,6 +57,95 @@ fn links_that_lead_nowhere_say_why() {
             assert_eq!(error.to_string(), expected, "{text}");
         }
     }
+}
+
+/// What goes to standard error beside what is built, or fails to be.
+#[test]
+fn warnings_are_those_of_the_real_tool() {
+    const VARS: &str = "# Warning: 'vars' is deprecated. Please use 'replacements' instead. [EXPERIMENTAL] Run 'kustomize edit fix' to update your Kustomization automatically.";
+    const LABELS: &str = "# Warning: 'commonLabels' is deprecated. Please use 'labels' instead. Run 'kustomize edit fix' to update your Kustomization automatically.";
+    const ORDER: &str = "Warning: Sorting order is set both in 'kustomization.yaml' ('sortOptions') and in a CLI flag ('--reorder'). Using the kustomization file over the CLI flag.";
+    let var =
+        |name: &str| format!("- {{name: {name}, objref: {{apiVersion: v1, kind: ConfigMap, name: c}}}}\n");
+    let vars = format!(
+        "resources: [c.yaml, pod.yaml]\nvars:\n{}{}{}",
+        var("Z"),
+        var("USED"),
+        var("A")
+    );
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: x, image: x, args: [$(USED)]}]}\n";
+    for (kustomization, asked, expected) in [
+        (
+            vars.as_str(),
+            false,
+            vec![VARS, "well-defined vars that were never replaced: A,Z"],
+        ),
+        (
+            "resources: [c.yaml]\nsortOptions: {order: fifo}\n",
+            true,
+            vec![ORDER],
+        ),
+        ("resources: [c.yaml]\nsortOptions: {order: fifo}\n", false, vec![]),
+        ("resources: [c.yaml]\n", true, vec![]),
+        // though nothing is built
+        (
+            "commonLabels: {a: b}\nresources: [gone.yaml]\n",
+            true,
+            vec![LABELS],
+        ),
+        (
+            "commonLabels: {a: b}\nresources: [gone]\nbases: [other]\n",
+            false,
+            vec![
+                "# Warning: 'bases' is deprecated. Please use 'resources' instead. Run 'kustomize edit fix' to update your Kustomization automatically.",
+                LABELS,
+            ],
+        ),
+    ] {
+        let tree = [
+            ("k/kustomization.yaml", kustomization),
+            ("k/c.yaml", MANIFEST),
+            ("k/pod.yaml", pod),
+        ];
+        let options = Options {
+            order: Order::Legacy,
+            order_asked: asked,
+            ..Options::default()
+        };
+        let told = match kustomize(&Memory::new(&tree), "k", &options) {
+            Ok(built) => {
+                let deprecations = built.deprecations.iter().map(ToString::to_string);
+                deprecations.chain(built.warnings).collect()
+            }
+            Err(error) => error.told,
+        };
+        assert_eq!(told, expected, "{kustomization}");
+    }
+}
+
+#[test]
+fn a_build_can_be_stopped() {
+    let stop = Stop::default();
+    let tree = Memory::new(&[
+        ("k/kustomization.yaml", "resources: [c.yaml]\n"),
+        ("k/c.yaml", MANIFEST),
+    ]);
+    let built = || {
+        let loaders = Loaders {
+            stop: Some(&stop),
+            ..Loaders::default()
+        };
+        let built = kustomize_with(&tree, "k", &Options::default(), loaders);
+        built
+            .map(|built| built.objects.len())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(built(), Ok(1));
+    stop.stop();
+    assert_eq!(
+        built(),
+        Err("k/kustomization.yaml: the build was stopped before it ended".to_owned())
+    );
 }
 
 #[test]
