@@ -16,6 +16,9 @@ use crate::transit::{Transit, TransitError, TransitKey};
 /// How many failures a message shows.
 const SHOWN_MAX: usize = 8;
 
+/// How much of a key's name a message shows.
+const NAME_CHARS_MAX: usize = 120;
+
 /// Why there is no data key.
 #[derive(Debug, thiserror::Error)]
 pub enum DataKeyError {
@@ -172,5 +175,17 @@ fn open(
         }
         Recipient::Other { service, name } => (*service, name.clone(), Err(KeyFault::Unsupported)),
     };
-    opened.map_err(|fault| KeyFailure { service, name, fault })
+    opened.map_err(|fault| KeyFailure {
+        service,
+        name: shortened(&name),
+        fault,
+    })
+}
+
+/// A post-quantum recipient has two thousand letters.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(NAME_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
 }

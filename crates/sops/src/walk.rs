@@ -189,7 +189,8 @@ impl Walk<'_> {
             .as_str()
             .and_then(|text| self.opener.open(text, &self.additional()).ok());
         match opened {
-            Some(Node::Comment(opened)) => comment.text = opened.text,
+            // it stands above the value from now on, as in the real tool
+            Some(Node::Comment(opened)) => *comment = opened,
             Some(Node::Text(opened)) => comment.text = opened,
             _ => {}
         }

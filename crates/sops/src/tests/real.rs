@@ -1,7 +1,7 @@
 //! The real sops, both ways: what it encrypts is decrypted here to what it decrypts it to, byte
 //! for byte, and it decrypts what the tests' encrypter writes to the same as this crate.
 //!
-//! `EQUATE_SOPS` and `EQUATE_BAO` name the programs, else they are looked for on the `PATH`; without
+//! `EQUATE_SOPS` and `EQUATE_BAO` name the programs (`cargo xtask test-peers` sets them), else they are looked for on the `PATH`; without
 //! them the tests are skipped, with a line that says so.
 
 use std::io::{Read as _, Write as _};
@@ -99,7 +99,11 @@ fn same(sops: &Sops, sealed: &[u8], name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-const DOCUMENTS: [(&str, &str); 11] = [
+const DOCUMENTS: [(&str, &str); 12] = [
+    (
+        "a.yaml",
+        "a_unencrypted: 1 # behind a\nl_unencrypted:\n- 1 # behind 1\n- 2\nc: 3 # sealed\nd: # above\n  e: f\n",
+    ),
     (
         "a.yaml",
         "# head\n\n# key\na: 1 # behind\nb:\n  # inner\n  c: 2\n  # foot of b\n# tail\n",

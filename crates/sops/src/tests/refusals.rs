@@ -269,6 +269,14 @@ fn services() {
             format!("age ssh-ed25519 AAAA: {unsupported}"),
         ),
         (
+            only_for(&format!(
+                "age: [{{recipient: age1pq1{}, enc: x}}]",
+                "q".repeat(2_000)
+            )),
+            alone,
+            format!("age age1pq1{}…: {unsupported}", "q".repeat(113)),
+        ),
+        (
             vault("transit"),
             alone,
             "Vault https://vault.example.com/v1/transit/keys/k: no token for it is given (sops.vault-token)"
