@@ -26,6 +26,9 @@ use crate::Key;
 use crate::runtime::mirror::Change;
 use crate::runtime::wake::Reason;
 
+/// For so many different times that readers of one source have, what was heard is kept.
+const TIMEOUTS: usize = 8;
+
 /// A source by kind and name.
 pub type Source = (SourceKind, Key);
 
@@ -67,8 +70,8 @@ pub struct Index {
     watched: HashMap<Key, Watched>,
     /// Who waits for a word of this one.
     listeners: HashMap<Key, BTreeSet<Key>>,
-    /// What was heard last, by those who read a source.
-    hearings: HashMap<Source, Kept>,
+    /// What was heard last, by those who read a source: the latest for each time they have.
+    hearings: HashMap<Source, Vec<Kept>>,
     /// Raised with all that may change what is heard.
     version: u64,
     /// Since when it is waited for what a Kustomization wants, and from what it will be built.
@@ -243,8 +246,9 @@ impl Index {
         timeout: Duration,
         artifact: Option<&str>,
     ) -> Option<Arc<Hearing>> {
-        let kept = self.hearings.get(source)?;
-        if kept.timeout != timeout || kept.artifact.as_deref() != artifact {
+        let mut all = self.hearings.get(source)?.iter();
+        let kept = all.find(|kept| kept.timeout == timeout)?;
+        if kept.artifact.as_deref() != artifact {
             return None;
         }
         let silent = || {
@@ -273,7 +277,12 @@ impl Index {
             artifact,
             hearing,
         };
-        self.hearings.insert(source, kept);
+        let all = self.hearings.entry(source).or_default();
+        all.retain(|other| other.timeout != timeout);
+        if all.len() == TIMEOUTS {
+            all.remove(0);
+        }
+        all.push(kept);
     }
 
     /// Notes that what a source makes available is another.

@@ -17,12 +17,11 @@
 //! the source declares: `Asking::all`, counted in `Stats::hearings`. Deleting nothing asks nobody.
 //! The answer is kept for all who read the same source and have as much time (`Index::kept`), also
 //! while it waits, until the one it waits for speaks: 1,000 that all prune in one commit asked 4
-//! times. There is one answer for each source: readers whose timeouts differ replace each other's (40
-//! with three timeouts asked 67 times, with one 3 times). None is kept while one is late, or one that
-//! is declared is not applied: that depends on the clock and on the hub, of which the index is not
-//! told, and each of those L who hold something asks anew at each of its runs, O(L * n) for each
-//! commit. To keep those as well the hub would have to tell of Kustomizations; an answer that is kept
-//! too long deletes what is wanted.
+//! times. Each timeout among the readers of a source has an answer of its own. None is kept while one
+//! is late, or one that is declared is not applied: that depends on the clock and on the hub, of which
+//! the index is not told, and each of those L who hold something asks anew at each of its runs,
+//! O(L * n) for each commit. To keep those as well the hub would have to tell of Kustomizations; an
+//! answer that is kept too long deletes what is wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
