@@ -71,6 +71,9 @@ pub enum FileError {
     /// Its data key cannot be had.
     #[error(transparent)]
     DataKey(#[from] DataKeyError),
+    /// Its data key is none.
+    #[error("its data key cannot be used")]
+    DataKeyLength(#[source] EnvelopeError),
     /// A value does not open.
     #[error(transparent)]
     Value(#[from] WalkError),
@@ -203,7 +206,7 @@ impl<'k> Decrypter<'k> {
 
     fn opener(&self, metadata: &Metadata) -> Result<Opener, FileError> {
         let key = data_key::find(metadata, self.keys, self.transit)?;
-        Opener::new(&key).map_err(FileError::Mac)
+        Opener::new(&key).map_err(FileError::DataKeyLength)
     }
 }
 

@@ -17,9 +17,9 @@ pub enum MetadataError {
     #[error("it has no SOPS metadata, so it is not encrypted")]
     Missing,
     /// A field has another shape.
-    #[error("sops.{field} is {found} and not {wanted}")]
+    #[error("sops{field} is {found} and not {wanted}")]
     Type {
-        /// The field.
+        /// The keys that lead from `sops` to it, with their dots.
         field: String,
         /// What it has to be.
         wanted: &'static str,
@@ -216,7 +216,7 @@ struct Fields<'e> {
 impl<'e> Fields<'e> {
     fn wrong(&self, field: &str, wanted: &'static str, found: &Node) -> MetadataError {
         MetadataError::Type {
-            field: format!("{}{field}", self.place),
+            field: format!(".{}{field}", self.place),
             wanted,
             found: found.kind(),
         }

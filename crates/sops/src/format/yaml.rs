@@ -25,6 +25,8 @@ const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// The most values, those that aliases repeat included, and the most documents.
 const NODES_MAX: usize = 200_000;
+/// A long scalar counts as several values, so that repeating it has a bound as well.
+const BYTES_PER_NODE: usize = 64;
 const DOCUMENTS_MAX: usize = 1_000;
 
 pub(super) fn read(text: &str, depth_max: usize) -> Result<Vec<Vec<Entry>>, FormatError> {
@@ -147,7 +149,7 @@ impl Reader {
                 }
                 self.place_pending();
                 let node = scalar_node(text, style, tag.as_deref(), span)?;
-                self.finish(node, anchor, 1, span)?;
+                self.finish(node, anchor, 1 + text.len() / BYTES_PER_NODE, span)?;
             }
             Event::SequenceStart(_, anchor, _) => self.open(Content::List(Vec::new()), anchor, span)?,
             Event::MappingStart(_, anchor, _) => {

@@ -6,6 +6,7 @@ mod mutations;
 mod objects;
 mod real;
 mod refusals;
+mod round_trips;
 
 use std::path::{Path, PathBuf};
 

@@ -100,6 +100,12 @@ fn damaged_metadata() {
         ),
         (
             "secret.yaml",
+            ("        - recipient:", "        - 1\n        - recipient:"),
+            ONE,
+            "sops.age[0] is a number and not a mapping",
+        ),
+        (
+            "secret.yaml",
             ("    age:", "    ages:"),
             ONE,
             "sops names no recipient that its data key is sealed for",
@@ -120,7 +126,7 @@ fn damaged_metadata() {
             "secret.yaml",
             ("sops:", "sops: [x]\nsoup:"),
             ONE,
-            "sops. is a list and not a mapping",
+            "sops is a list and not a mapping",
         ),
     ]);
 }
@@ -369,6 +375,15 @@ fn limits() {
         Format::Yaml,
     );
     assert!(found.unwrap_err().starts_with("it cannot be read as YAML: 1:"));
+    let long = "x".repeat(100_000);
+    let bomb = format!(
+        "a: &a {long}\nb: [{}]\nsops: {{mac: ENC[}}\n",
+        "*a,".repeat(1_000)
+    );
+    assert_eq!(
+        decrypted(&Decrypter::new(&keys), bomb.as_bytes(), Format::Yaml),
+        Err("it cannot be read as YAML: 2:383: there are more than 200000 values".to_owned())
+    );
     let deep = format!("{{\"a\": {}1{}}}", "[".repeat(500), "]".repeat(500));
     let found = decrypted(&Decrypter::new(&keys), deep.as_bytes(), Format::Json);
     assert_eq!(
