@@ -7,7 +7,13 @@ use std::{
 
 use gix::ObjectId;
 
-use crate::{limits::Limits, reference::Revision, store::Store, tree::Tree};
+use crate::{
+    limits::Limits,
+    reference::Revision,
+    signature::{SignatureError, Signers, verify_commit},
+    store::Store,
+    tree::Tree,
+};
 
 /// A fetched commit.
 #[derive(Debug, Clone)]
@@ -78,6 +84,14 @@ impl Commit {
             Some((end, _)) => format!("{}...", &line[..end]),
             None => line.to_owned(),
         }
+    }
+
+    /// Which of the signers signed it: the id of an OpenPGP key, or the fingerprint of an SSH key.
+    ///
+    /// # Errors
+    /// None of them did.
+    pub fn verify(&self, signers: &Signers, now: SystemTime) -> Result<String, SignatureError> {
+        verify_commit(self.tree.store(), self.revision.id, signers, now)
     }
 
     /// The content.

@@ -4,7 +4,12 @@
 //! it. What was marked is offered as the base of the next fetch, so that only what is new
 //! travels.
 
-use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 use gix::ObjectId;
 
@@ -15,6 +20,7 @@ use crate::{
     mirror::{Generation, Held, Mirror, MirrorError},
     reference::Revision,
     remote::{Credentials, Endpoint, Remote, UrlError},
+    resolve::{LocalRefs, Refs as _},
     store::OpenStoreError,
     transport::{Clients, RemoteError, Session, SessionError},
     tree::{Mode, TreeError},
@@ -198,7 +204,96 @@ pub(crate) fn fetch(
     }
 }
 
+/// The object of the tag that a commit was found at, which is brought into the commit's own store: `None`
+/// where the tag has none.
+pub(crate) fn tag(
+    mirror: &Mirror,
+    clients: &Clients,
+    limits: &Arc<Limits>,
+    remote: &Remote,
+    endpoint: &Endpoint,
+    credentials: &Credentials,
+    commit: &Commit,
+) -> Result<Option<ObjectId>, FetchError> {
+    let deadline = Instant::now() + remote.timeout;
+    let job = Job {
+        clients,
+        limits,
+        remote,
+        endpoint,
+        credentials,
+        revision: commit.revision(),
+        place: endpoint.to_string(),
+        deadline,
+    };
+    let mut session = job.session()?;
+    let name = job.revision.reference().unwrap_or_default();
+    let listed = session.refs(name)?.into_iter().find(|listed| listed.name == name);
+    let listed = listed.filter(|listed| listed.id == job.revision.id);
+    let Some(listed) = listed else {
+        return Err(job.gone(None));
+    };
+    let Some(id) = listed.tag else {
+        return Ok(None);
+    };
+    let store = commit.tree().store();
+    if store.with(|repository| repository.has_object(id)) {
+        return Ok(Some(id));
+    }
+    // the mirror may have been fetched afresh meanwhile: the commit's own store gets it all the same
+    let held = mirror
+        .hold(deadline)
+        .map_err(|error| job.mirror("opened", error))?;
+    if held.is_none() {
+        return Err(FetchError::Busy {
+            place: job.place,
+            seconds: remote.timeout.as_secs_f64(),
+        });
+    }
+    let (wants, haves) = ([id], [job.revision.id]);
+    let one = Some(NonZeroU32::MIN);
+    let brought = store.with(|repository| session.fetch(repository, &wants, &haves, one));
+    brought?;
+    Ok(Some(id))
+}
+
+/// As [`tag`], in a local repository.
+pub(crate) fn local_tag(commit: &Commit, path: &Path) -> Result<Option<ObjectId>, FetchError> {
+    let revision = commit.revision();
+    let place = path.display().to_string();
+    let unreadable = |source| FetchError::Mirror {
+        place: place.clone(),
+        doing: "read",
+        source,
+    };
+    let name = revision.reference().unwrap_or_default();
+    let mut refs = LocalRefs {
+        store: commit.tree().store(),
+        place: place.clone(),
+    };
+    let listed = refs.list(name).map_err(|error| unreadable(error.into()))?;
+    let listed = listed.into_iter().find(|listed| listed.name == name);
+    match listed.filter(|listed| listed.id == revision.id) {
+        Some(listed) => Ok(listed.tag),
+        None => Err(FetchError::Gone {
+            commit: revision.commit(),
+            place,
+            reference: Some(name.to_owned()),
+            tip: None,
+        }),
+    }
+}
+
 impl Job<'_> {
+    fn gone(&self, tip: Option<ObjectId>) -> FetchError {
+        FetchError::Gone {
+            commit: self.revision.commit(),
+            place: self.place.clone(),
+            reference: self.revision.reference().map(str::to_owned),
+            tip: tip.map(|tip| tip.to_string()),
+        }
+    }
+
     fn mirror(
         &self,
         doing: &'static str,
@@ -274,14 +369,8 @@ impl Job<'_> {
         let prefix = reference.unwrap_or("refs/heads/");
         let mut tips = session.refs(prefix)?;
         tips.retain(|listed| reference.is_none_or(|reference| listed.name == reference));
-        let gone = |tip: Option<ObjectId>| FetchError::Gone {
-            commit: self.revision.commit(),
-            place: self.place.clone(),
-            reference: reference.map(str::to_owned),
-            tip: tip.map(|tip| tip.to_string()),
-        };
         if tips.is_empty() {
-            return Err(gone(None));
+            return Err(self.gone(None));
         }
         if tips.iter().any(|listed| listed.id == self.revision.id) {
             // It is a tip, so this was no refusal of an exact commit.
@@ -303,7 +392,7 @@ impl Job<'_> {
             .with(|repository| repository.find_commit(self.revision.id).is_ok());
         match found {
             true => Ok(()),
-            false => Err(gone(
+            false => Err(self.gone(
                 tips.first()
                     .map(|listed| listed.id)
                     .filter(|_| reference.is_some()),

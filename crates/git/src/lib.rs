@@ -7,10 +7,12 @@
 //! * [`Mirrors`] resolves and fetches: one bare mirror per URL and credential, or a local
 //!   directory that stands in for a URL and is read in place.
 //! * [`Commit`] and [`Tree`] are what was fetched.
+//! * [`Commit::verify`] and [`Tag::verify`] say who signed it.
 //! * [`watch()`] tells when a local repository's refs moved, [`LocalRepository`] what it is.
 
 mod commit;
 mod fetch;
+mod github;
 mod kind;
 mod limits;
 mod local;
@@ -20,7 +22,9 @@ mod reference;
 mod remote;
 mod resolve;
 mod secret;
+mod signature;
 mod store;
+mod submodule;
 mod transport;
 mod tree;
 mod versions;
@@ -28,14 +32,17 @@ mod watch;
 
 pub use commit::{Commit, Signature};
 pub use fetch::FetchError;
+pub use github::{GithubApp, GithubError, Installation};
 pub use kind::Kind;
 pub use limits::Limits;
 pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
-pub use remote::{Credentials, Remote, TIMEOUT, UrlError};
+pub use remote::{Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError};
 pub use resolve::ResolveError;
 pub use secret::Secret;
+pub use signature::{SignatureError, Signers, Tag};
+pub use submodule::{Submodule, SubmoduleError};
 pub use transport::RemoteError;
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch};

@@ -19,11 +19,13 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     commit::Commit,
     fetch::{self, FetchError},
+    github::{self, GithubApp, GithubError, Tokens},
     limits::Limits,
     mirror::{self, Mirror},
     reference::{Reference, Revision, Target},
     remote::{self, Credentials, Endpoint, Remote},
     resolve::{self, LocalRefs, ResolveError},
+    signature::Tag,
     store::Store,
     transport::{Clients, Session},
 };
@@ -47,6 +49,7 @@ struct Shared {
     limits: Arc<Limits>,
     clients: Clients,
     mirrors: Mutex<HashMap<PathBuf, Arc<Mirror>>>,
+    tokens: Tokens,
 }
 
 impl Mirrors {
@@ -57,6 +60,7 @@ impl Mirrors {
             limits: Arc::new(limits),
             clients: Clients::default(),
             mirrors: Mutex::new(HashMap::new()),
+            tokens: Tokens::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -131,6 +135,47 @@ impl Mirrors {
             &credentials,
             revision,
         )
+    }
+
+    /// The remote, opened by an installation of a GitHub App: with a token that is asked for once, and used
+    /// until shortly before it expires.
+    ///
+    /// # Errors
+    /// The app is not described completely, or its host does not give a token.
+    pub fn with_github_app(&self, remote: Remote, app: &GithubApp) -> Result<Remote, GithubError> {
+        let token = self.shared.tokens.get(&self.shared.clients, &remote, app)?;
+        Ok(Remote {
+            credentials: Credentials::Basic {
+                username: github::USERNAME.to_owned(),
+                password: token,
+            },
+            principal: Some(app.principal()),
+            ..remote
+        })
+    }
+
+    /// The tag that a commit of [`Mirrors::fetch`] was found at, with its object if it has one: `None`
+    /// where the revision's ref is no tag.
+    ///
+    /// # Errors
+    /// The remote cannot be asked, or the tag leads to another commit now.
+    pub fn tag(&self, remote: &Remote, commit: &Commit) -> Result<Option<Tag>, FetchError> {
+        let revision = commit.revision();
+        let Some(name) = revision.tag() else {
+            return Ok(None);
+        };
+        let found = match self.substitute(&remote.url) {
+            Some(path) => fetch::local_tag(commit, path)?,
+            None => {
+                let endpoint = Endpoint::parse(&remote.url)?;
+                let credentials = endpoint.credentials(&remote.credentials)?;
+                let mirror = self.mirror(&endpoint, &credentials, remote)?;
+                let Shared { clients, limits, .. } = &*self.shared;
+                fetch::tag(&mirror, clients, limits, remote, &endpoint, &credentials, commit)?
+            }
+        };
+        let tree = commit.tree().clone();
+        Ok(Some(Tag::new(name.to_owned(), found, revision.id, tree)))
     }
 
     fn mirror(
@@ -217,6 +262,10 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
     let url = endpoint.normal();
     let mut fields: Vec<&[u8]> = vec![url.as_bytes()];
     match credentials {
+        _ if remote.principal.is_some() => {
+            let principal = remote.principal.as_ref().map(crate::secret::Secret::expose);
+            fields.extend([b"principal".as_slice(), principal.unwrap_or_default()]);
+        }
         Credentials::None => fields.push(b"none"),
         Credentials::Basic { username, password } => {
             fields.extend([b"basic".as_slice(), username.as_bytes(), password.expose()]);

@@ -192,6 +192,11 @@ impl Revision {
         self.id.to_string()
     }
 
+    /// The short name of the tag the commit was found at, if it was one.
+    pub fn tag(&self) -> Option<&str> {
+        self.reference.as_deref()?.strip_prefix("refs/tags/")
+    }
+
     /// The full ref the commit was found at, `refs/heads/main`.
     pub fn reference(&self) -> Option<&str> {
         self.reference.as_deref()

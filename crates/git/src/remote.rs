@@ -26,6 +26,89 @@ pub struct Remote {
     pub ca: Option<Vec<u8>>,
     /// A client certificate and its key, both PEM, in one text.
     pub client_certificate: Option<Secret>,
+    /// The proxy all of it goes through; what the environment says when there is none.
+    pub proxy: Option<Proxy>,
+    /// What stands for credentials that renew themselves: with the same of it, what was fetched with the
+    /// old ones is at hand for the new ones.
+    pub principal: Option<Secret>,
+}
+
+/// An HTTP proxy. `Debug` shows no credentials.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Proxy {
+    /// `http://host:port` or `https://host:port`, without credentials.
+    address: String,
+    username: Option<String>,
+    password: Option<Secret>,
+}
+
+impl Proxy {
+    /// A proxy at this address, and what it wants to know. Credentials in the address count where no others
+    /// are given.
+    ///
+    /// # Errors
+    /// The address is none of an HTTP proxy.
+    pub fn new(
+        address: &str,
+        username: Option<String>,
+        password: Option<Secret>,
+    ) -> Result<Self, ProxyError> {
+        let mut url = Url::parse(address.trim()).map_err(|_| ProxyError::Malformed)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(ProxyError::Scheme {
+                scheme: url.scheme().to_owned(),
+            });
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(ProxyError::Malformed);
+        }
+        let own = Some(url.username()).filter(|user| !user.is_empty());
+        let (username, password) = match (username, own) {
+            (Some(username), _) => (Some(username), password),
+            (None, Some(own)) => (
+                Some(percent_decoded(own)),
+                url.password()
+                    .map(|password| Secret::new(percent_decoded(password))),
+            ),
+            (None, None) => (None, None),
+        };
+        if url
+            .set_username("")
+            .and_then(|()| url.set_password(None))
+            .is_err()
+        {
+            return Err(ProxyError::Malformed);
+        }
+        Ok(Self {
+            address: url.to_string(),
+            username,
+            password,
+        })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Username and password, if it wants any.
+    pub(crate) fn credentials(&self) -> Option<(&str, &[u8])> {
+        let username = self.username.as_deref()?;
+        Some((username, self.password.as_ref().map_or(&[], Secret::expose)))
+    }
+}
+
+/// An address that is no proxy's. It is not shown: a password may be anywhere in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    /// Not a URL.
+    #[error("the proxy's address is malformed: write http://HOST:PORT")]
+    Malformed,
+    /// Another kind of proxy.
+    #[error("a proxy of scheme {scheme:?} is not supported: use http or https")]
+    Scheme {
+        /// What stands before `://`.
+        scheme: String,
+    },
 }
 
 impl Remote {
@@ -37,6 +120,8 @@ impl Remote {
             timeout: TIMEOUT,
             ca: None,
             client_certificate: None,
+            proxy: None,
+            principal: None,
         }
     }
 
@@ -160,6 +245,9 @@ pub enum UrlError {
         /// The URL's.
         scheme: &'static str,
     },
+    /// `ssh` knows no HTTP proxy.
+    #[error("a url of scheme \"ssh\" cannot be reached through a proxy: use https, or leave the proxy out")]
+    SshProxy,
     /// `ssh` never runs without these.
     #[error("a url of scheme \"ssh\" needs credentials with identity and known_hosts")]
     SshCredentials,

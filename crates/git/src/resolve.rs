@@ -97,6 +97,8 @@ fn highest_of(tags: usize, highest: Option<&str>) -> String {
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) id: ObjectId,
+    /// The object of an annotated tag, where the ref leads to one.
+    pub(crate) tag: Option<ObjectId>,
 }
 
 /// Something that can list refs: a remote that was connected to, or a local repository.
@@ -289,8 +291,13 @@ fn peeled(
     error: &impl Fn(gix::Error) -> ResolveError,
 ) -> Result<Listed, ResolveError> {
     let name = reference.name().as_bstr().to_string();
+    let first = reference.follow_to_object().map_err(error)?.detach();
     let id = reference.peel_to_id().map_err(error)?.detach();
-    Ok(Listed { name, id })
+    Ok(Listed {
+        name,
+        id,
+        tag: Some(first).filter(|first| *first != id),
+    })
 }
 
 #[cfg(test)]

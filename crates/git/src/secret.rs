@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// A password, token or key. `Debug` shows a mask.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {

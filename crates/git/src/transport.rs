@@ -40,7 +40,7 @@ mod pack;
 mod ssh;
 mod watchdog;
 
-pub(crate) use http::Clients;
+pub(crate) use http::{Answer, Ask, Clients};
 use watchdog::Watchdog;
 
 /// How we present ourselves to the other side.
@@ -80,6 +80,22 @@ impl fmt::Display for RemoteError {
 impl Error for RemoteError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.failure.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl Clients {
+    /// One request that is no git: an answer of any status.
+    pub(crate) fn ask(
+        &self,
+        remote: &Remote,
+        ask: &Ask<'_>,
+        deadline: Instant,
+    ) -> Result<Answer, RemoteError> {
+        self.call(remote, ask, deadline).map_err(|failure| RemoteError {
+            doing: "ask",
+            url: ask.url.to_owned(),
+            failure,
+        })
     }
 }
 
@@ -262,6 +278,7 @@ impl Session {
                 let fire = move || interrupt.store(true, Ordering::Release);
                 (transport, Watchdog::start(shared.deadline, fire))
             }
+            Scheme::Ssh if remote.proxy.is_some() => return Err(UrlError::SshProxy.into()),
             Scheme::Ssh => {
                 let (transport, child) = ssh::connect(endpoint, credentials, &shared).map_err(&failed)?;
                 let fire = move || {
@@ -428,6 +445,7 @@ fn listed(found: &Ref) -> Option<Listed> {
     let id = peeled.or(target)?.to_owned();
     Some(Listed {
         name: std::str::from_utf8(name).ok()?.to_owned(),
+        tag: peeled.and(target).map(ToOwned::to_owned),
         id,
     })
 }

@@ -167,6 +167,11 @@ impl Tree {
         Self { store, id, limits }
     }
 
+    /// Where the objects are.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     /// The tree's own id.
     pub fn id(&self) -> TreeId {
         TreeId(self.id)

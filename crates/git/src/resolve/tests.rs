@@ -12,6 +12,7 @@ impl Refs for Fixed {
         let all = all.map(|(at, name)| Listed {
             name: (*name).to_owned(),
             id: id(at),
+            tag: None,
         });
         Ok(all.filter(|listed| listed.name.starts_with(prefix)).collect())
     }

@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     io::{self, BufRead, Cursor, Read, Write},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -22,13 +22,13 @@ use gix::protocol::transport::{
 };
 use reqwest::{
     Url,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 
 use super::{AGENT, Failure, Shared};
 use crate::{
     kind::Kind,
-    remote::{Credentials, Endpoint, Remote},
+    remote::{Credentials, Endpoint, Proxy, Remote},
     secret::Secret,
 };
 
@@ -53,11 +53,30 @@ struct Inner {
     clients: HashMap<Trust, reqwest::Client>,
 }
 
-/// What makes one client differ from another: certificates.
+/// What makes one client differ from another: certificates, and the way to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Trust {
     ca: Option<Vec<u8>>,
-    client: Option<Vec<u8>>,
+    client: Option<Secret>,
+    proxy: Option<Proxy>,
+}
+
+/// A request that is no git.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    /// Whether it asks for something to be made.
+    pub(crate) post: bool,
+    pub(crate) url: &'a str,
+    pub(crate) accept: &'static str,
+    pub(crate) bearer: &'a Secret,
+    /// Bytes of the answer.
+    pub(crate) max: usize,
+}
+
+/// What came back. The body may be secret.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Secret,
 }
 
 /// A runtime that may be dropped anywhere, also in an asynchronous task.
@@ -92,10 +111,8 @@ impl Clients {
         };
         let trust = Trust {
             ca: remote.ca.clone(),
-            client: remote
-                .client_certificate
-                .as_ref()
-                .map(|pem| pem.expose().to_vec()),
+            client: remote.client_certificate.clone(),
+            proxy: remote.proxy.clone(),
         };
         if let Some(client) = inner.clients.get(&trust) {
             return Ok((runtime, client.clone()));
@@ -103,6 +120,43 @@ impl Clients {
         let client = client(remote)?;
         inner.clients.insert(trust, client.clone());
         Ok((runtime, client))
+    }
+
+    pub(super) fn call(&self, remote: &Remote, ask: &Ask<'_>, deadline: Instant) -> Result<Answer, Failure> {
+        let (runtime, client) = self.get(remote)?;
+        let Some(runtime) = &runtime.0 else {
+            return Err(Failure::new(Kind::Storage, "the runtime is gone"));
+        };
+        let url = Url::parse(ask.url).map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
+        let request = match ask.post {
+            true => client.post(url),
+            false => client.get(url),
+        };
+        let authorization = authorization(&Credentials::Bearer(ask.bearer.clone()))?;
+        let request = request.header(ACCEPT, ask.accept).headers(
+            authorization
+                .map(|value| (AUTHORIZATION, value))
+                .into_iter()
+                .collect(),
+        );
+        let exchange = async {
+            let mut response = request.send().await.map_err(classify::transfer)?;
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(classify::transfer)? {
+                body.extend_from_slice(&chunk);
+                if body.len() > ask.max {
+                    let problem = format!("its answer is larger than {} bytes", ask.max);
+                    return Err(Failure::new(Kind::Limit, problem));
+                }
+            }
+            Ok(Answer {
+                status: response.status().as_u16(),
+                body: Secret::new(body),
+            })
+        };
+        let at = tokio::time::Instant::from_std(deadline);
+        let answered = runtime.block_on(async { tokio::time::timeout_at(at, exchange).await });
+        answered.unwrap_or_else(|_| Err(Failure::new(Kind::Timeout, "it took longer than allowed")))
     }
 }
 
@@ -125,6 +179,17 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
         let identity = reqwest::Identity::from_pem(pem.expose())
             .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not usable PEM"))?;
         builder = builder.identity(identity);
+    }
+    if let Some(proxy) = &remote.proxy {
+        // it is named for this remote: what the environment exempts goes through it too
+        let mut through = reqwest::Proxy::all(proxy.address())
+            .map_err(|_| Failure::new(Kind::UrlInvalid, "the proxy's address is not usable"))?;
+        if let Some((username, password)) = proxy.credentials() {
+            let password = std::str::from_utf8(password)
+                .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
+            through = through.basic_auth(username, password);
+        }
+        builder = builder.proxy(through);
     }
     builder
         .build()

@@ -1,0 +1,391 @@
+//! Tokens of a GitHub App's installation: a JWT signed with the app's key, exchanged for a token that opens
+//! repositories for an hour.
+//!
+//! The key and the tokens are in masking types, the exchange is one `POST` (with an owner in place of an
+//! installation, a `GET` before it) to the app's own API and to no other host: redirects are not followed.
+//! A token is kept in memory, under a hash of all that it was asked with.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use rustls::{
+    SignatureScheme,
+    pki_types::{PrivateKeyDer, pem::PemObject as _},
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    kind::Kind,
+    remote::Remote,
+    secret::Secret,
+    transport::{Answer, Ask, Clients, RemoteError},
+};
+
+/// What a token is the password of.
+pub(crate) const USERNAME: &str = "x-access-token";
+const API: &str = "https://api.github.com";
+const ACCEPT: &str = "application/vnd.github+json";
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// A token is not used in its last minutes: a fetch may take that long.
+const MARGIN: Duration = Duration::from_secs(5 * 60);
+/// Without word of when it ends: an hour is GitHub's own.
+const LIFE: Duration = Duration::from_secs(60 * 60);
+/// For the clock of the other side.
+const SKEW: u64 = 30;
+const JWT_SECONDS: u64 = 120;
+/// Tokens that are kept.
+const TOKENS_MAX: usize = 10_000;
+
+/// A GitHub App and one of its installations. `Debug` shows no key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GithubApp {
+    /// The app's id.
+    pub id: u64,
+    /// Which of its installations.
+    pub installation: Installation,
+    /// Its private key, PEM.
+    pub private_key: Secret,
+    /// The address of the API, where it is not GitHub's own: `https://HOST/api/v3`.
+    pub base_url: Option<String>,
+}
+
+/// Which installation of an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Installation {
+    /// By its id.
+    Id(u64),
+    /// That of an organisation or user.
+    Owner(String),
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum GithubError {
+    /// The key cannot sign.
+    #[error("could not parse private key: {problem}")]
+    Key {
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The address of the API.
+    #[error("invalid API URL: {problem}")]
+    BaseUrl {
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The owner's name.
+    #[error("the installation's owner {owner:?} is no name of a user or organisation")]
+    Owner {
+        /// What was written.
+        owner: String,
+    },
+    /// The API could not be asked.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// The API refuses.
+    #[error("the GitHub API does not {doing} (HTTP {status}){}", said(message))]
+    Refused {
+        /// What was asked for.
+        doing: &'static str,
+        /// Its status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// The API answers something else.
+    #[error("the GitHub API does not {doing}: its answer is not understood")]
+    Answer {
+        /// What was asked for.
+        doing: &'static str,
+    },
+}
+
+impl GithubError {
+    /// What it was about.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Remote(error) => error.kind(),
+            Self::Key { .. } | Self::BaseUrl { .. } | Self::Owner { .. } | Self::Refused { .. } => {
+                Kind::Authentication
+            }
+            Self::Answer { .. } => Kind::Protocol,
+        }
+    }
+}
+
+fn said(message: &str) -> String {
+    match message {
+        "" => String::new(),
+        message => format!(": {message}"),
+    }
+}
+
+impl GithubApp {
+    /// What stands for this installation, whatever its token is. Hashed with the key: who does not have it
+    /// is somebody else.
+    pub(crate) fn principal(&self) -> Secret {
+        let installation = match &self.installation {
+            Installation::Id(id) => format!("id {id}"),
+            Installation::Owner(owner) => format!("owner {owner}"),
+        };
+        let id = self.id.to_string();
+        let base = self.base_url.as_deref().unwrap_or(API);
+        let fields: [&[u8]; 4] = [
+            id.as_bytes(),
+            installation.as_bytes(),
+            base.as_bytes(),
+            self.private_key.expose(),
+        ];
+        let mut hash = Sha256::new_with_prefix("github app\0");
+        for field in fields {
+            hash.update((field.len() as u64).to_be_bytes());
+            hash.update(field);
+        }
+        Secret::new(hash.finalize().to_vec())
+    }
+
+    fn base(&self) -> Result<String, GithubError> {
+        let problem = |problem| GithubError::BaseUrl { problem };
+        let text = self.base_url.as_deref().unwrap_or(API);
+        let url = reqwest::Url::parse(text).map_err(|_| problem("it is malformed"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(problem("use https or http"));
+        }
+        if url.password().is_some() || !url.username().is_empty() {
+            return Err(problem("it holds credentials"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(problem("it has a query"));
+        }
+        Ok(url.as_str().trim_end_matches('/').to_owned())
+    }
+
+    /// The app's own word, good for two minutes.
+    fn jwt(&self, now: SystemTime) -> Result<Secret, GithubError> {
+        let problem = |problem| GithubError::Key { problem };
+        let key = PrivateKeyDer::from_pem_slice(self.private_key.expose())
+            .map_err(|_| problem("it is no PEM of a private key"))?;
+        let key =
+            rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| problem("it is not usable"))?;
+        let signer = key
+            .choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])
+            .ok_or_else(|| problem("it is no RSA key"))?;
+        let since = now
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        let issued = since.saturating_sub(SKEW);
+        let header = json!({ "alg": "RS256", "typ": "JWT" }).to_string();
+        let claims = json!({ "iat": issued, "exp": issued + JWT_SECONDS, "iss": self.id.to_string() });
+        let text = format!(
+            "{}.{}",
+            base64url(header.as_bytes()),
+            base64url(claims.to_string().as_bytes())
+        );
+        let signature = signer
+            .sign(text.as_bytes())
+            .map_err(|_| problem("it does not sign"))?;
+        Ok(Secret::new(format!("{text}.{}", base64url(&signature))))
+    }
+}
+
+/// Tokens, each until shortly before its end.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    // one lock for each installation: many sources ask for the same token at once, and it is asked for once
+    all: Mutex<HashMap<Secret, Arc<Mutex<Option<Token>>>>>,
+}
+
+struct Token {
+    text: Secret,
+    until: SystemTime,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    pub(crate) fn get(
+        &self,
+        clients: &Clients,
+        remote: &Remote,
+        app: &GithubApp,
+    ) -> Result<Secret, GithubError> {
+        let slot = {
+            let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+            if all.len() >= TOKENS_MAX {
+                // those nobody waits for
+                all.retain(|_, slot| Arc::strong_count(slot) > 1);
+            }
+            Arc::clone(all.entry(app.principal()).or_default())
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemTime::now();
+        if let Some(token) = slot.as_ref().filter(|token| token.until > now) {
+            return Ok(token.text.clone());
+        }
+        let token = request(clients, remote, app, now)?;
+        let text = token.text.clone();
+        *slot = Some(token);
+        Ok(text)
+    }
+}
+
+fn request(
+    clients: &Clients,
+    remote: &Remote,
+    app: &GithubApp,
+    now: SystemTime,
+) -> Result<Token, GithubError> {
+    let base = app.base()?;
+    let jwt = app.jwt(now)?;
+    let deadline = Instant::now() + remote.timeout;
+    let ask = |post: bool, path: &str| {
+        let ask = Ask {
+            post,
+            url: &format!("{base}/{path}"),
+            accept: ACCEPT,
+            bearer: &jwt,
+            max: ANSWER_BYTES_MAX,
+        };
+        clients.ask(remote, &ask, deadline)
+    };
+    let id = match &app.installation {
+        Installation::Id(id) => *id,
+        Installation::Owner(owner) => {
+            const DOING: &str = "name the installation of the owner";
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            if owner.is_empty() || !owner.chars().all(plain) {
+                return Err(GithubError::Owner { owner: owner.clone() });
+            }
+            let mut answer = ask(false, &format!("orgs/{owner}/installation"))?;
+            if answer.status == 404 {
+                answer = ask(false, &format!("users/{owner}/installation"))?;
+            }
+            let found = understood(&answer, DOING)?;
+            let id = found.get("id").and_then(Value::as_u64);
+            id.ok_or(GithubError::Answer { doing: DOING })?
+        }
+    };
+    const DOING: &str = "give a token of the installation";
+    let answer = understood(
+        &ask(true, &format!("app/installations/{id}/access_tokens"))?,
+        DOING,
+    )?;
+    let text = answer
+        .get("token")
+        .and_then(Value::as_str)
+        .filter(|token| !token.is_empty());
+    let text = text.ok_or(GithubError::Answer { doing: DOING })?;
+    let end = answer.get("expires_at").and_then(Value::as_str).and_then(instant);
+    Ok(Token {
+        text: Secret::from(text),
+        until: end.unwrap_or(now + LIFE).checked_sub(MARGIN).unwrap_or(now),
+    })
+}
+
+fn understood(answer: &Answer, doing: &'static str) -> Result<Value, GithubError> {
+    const SHOWN_MAX: usize = 200;
+    let body = serde_json::from_slice::<Value>(answer.body.expose()).ok();
+    if !(200..300).contains(&answer.status) {
+        let message = body.as_ref().and_then(|body| body.get("message")?.as_str());
+        let message = message.unwrap_or_default().chars().filter(|c| !c.is_control());
+        return Err(GithubError::Refused {
+            doing,
+            status: answer.status,
+            message: message.take(SHOWN_MAX).collect(),
+        });
+    }
+    body.ok_or(GithubError::Answer { doing })
+}
+
+/// `2016-07-11T22:14:10Z`, as GitHub writes times.
+fn instant(text: &str) -> Option<SystemTime> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, by: char| -> Option<[i64; 3]> {
+        let mut parts = text
+            .split(by)
+            .map(|part| part.parse::<i64>().ok().filter(|part| *part >= 0));
+        let all = [parts.next()??, parts.next()??, parts.next()??];
+        parts.next().is_none().then_some(all)
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(time, ':')?;
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // days since 1970, in years that begin in March
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let (era, of_era) = (year / 400, year % 400);
+    let days =
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).ok()?))
+}
+
+/// RFC 4648, the alphabet for URLs, without padding.
+fn base64url(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for index in 0..=chunk.len() {
+            text.push(char::from(ALPHABET[(bits >> (18 - 6 * index)) as usize & 63]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::{base64url, instant};
+
+    #[test]
+    fn times_of_github() {
+        let check = |text: &str, want: Option<u64>| {
+            let want = want.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+            assert_eq!(instant(text), want, "{text}");
+        };
+        check("1970-01-01T00:00:00Z", Some(0));
+        check("2016-07-11T22:14:10Z", Some(1_468_275_250));
+        check("2024-02-29T12:00:00Z", Some(1_709_208_000));
+        check("2026-12-31T23:59:59Z", Some(1_798_761_599));
+        for text in [
+            "",
+            "2016-07-11",
+            "2016-13-11T22:14:10Z",
+            "2016-07-11T22:14:10+02:00",
+            "x-07-11T22:14:10Z",
+        ] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn base64_for_urls() {
+        for (bytes, want) in [
+            (&b""[..], ""),
+            (b"f", "Zg"),
+            (b"fo", "Zm8"),
+            (b"foo", "Zm9v"),
+            (b"\xfb\xff\xfe", "-__-"),
+        ] {
+            assert_eq!(base64url(bytes), want);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! SSH signatures, as `ssh-keygen -Y sign -n git` makes them.
+//!
+//! A key of an `authorized_keys` line signs for itself; what the line restricts is for logins and says
+//! nothing here, but for `cert-authority` and `expiry-time`: a line that has one of them is not used,
+//! since its key is no signer, or not for ever.
+
+use ssh_key::{Algorithm, HashAlg, PublicKey, SshSig, authorized_keys::Entry, public::KeyData};
+
+use super::{KeyFile, SignatureError};
+
+/// What a signature must have been made for.
+const NAMESPACE: &str = "git";
+const RSA_BITS_MIN: usize = 2048;
+/// In the answer of a hardware key: somebody touched it.
+const USER_PRESENT: u8 = 1;
+
+pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<String, SignatureError> {
+    let signature = SshSig::from_pem(unix(armor)).map_err(|error| SignatureError::Malformed {
+        kind: "SSH",
+        problem: error.to_string(),
+    })?;
+    acceptable(&signature)?;
+    let mut notes = Vec::new();
+    for file in files {
+        for line in lines(&file.text) {
+            let entry: Entry = match line.parse() {
+                Ok(entry) => entry,
+                Err(error) => {
+                    notes.push(format!(
+                        "{:?} has a line that is no public key: {error}",
+                        file.name
+                    ));
+                    continue;
+                }
+            };
+            let key: &PublicKey = entry.public_key();
+            if key.key_data() != signature.public_key() {
+                continue;
+            }
+            let fingerprint = key.fingerprint(HashAlg::Sha256).to_string();
+            if let Some(option) = limiting(&entry) {
+                notes.push(format!(
+                    "key {fingerprint} in {:?} is limited by {option}, which is not supported",
+                    file.name
+                ));
+                continue;
+            }
+            match key.verify(NAMESPACE, payload, &signature) {
+                Ok(()) => return Ok(fingerprint),
+                Err(_) => notes.push(format!("key {fingerprint} did not sign this content")),
+            }
+        }
+    }
+    Err(SignatureError::NoMatchingKey {
+        place: "authorized keys",
+        notes,
+    })
+}
+
+/// One line break, as the reader of PEM wants them.
+fn unix(armor: &str) -> String {
+    let mut text = armor.replace("\r\n", "\n");
+    text.push('\n');
+    text
+}
+
+fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
+    let refused = |problem: String| Err(SignatureError::Refused { kind: "SSH", problem });
+    if signature.namespace() != NAMESPACE {
+        return refused(format!(
+            "it was made for {:?}, not for {NAMESPACE:?}",
+            signature.namespace()
+        ));
+    }
+    match signature.signature().algorithm() {
+        Algorithm::Dsa => return refused("DSA proves nothing any more".to_owned()),
+        Algorithm::Rsa { hash: None } => return refused("RSA with SHA-1 proves nothing any more".to_owned()),
+        _ => {}
+    }
+    match signature.public_key() {
+        KeyData::Rsa(key) => {
+            let bits = key.n.as_positive_bytes().map_or(0, |bytes| bytes.len() * 8);
+            if bits < RSA_BITS_MIN {
+                return refused(format!(
+                    "an RSA key of {bits} bits is too short: {RSA_BITS_MIN} are needed"
+                ));
+            }
+        }
+        KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => {
+            // the last five bytes: flags, and a counter of four
+            let bytes = signature.signature_bytes();
+            let flags = bytes.len().checked_sub(5).and_then(|at| bytes.get(at));
+            if flags.is_none_or(|flags| flags & USER_PRESENT == 0) {
+                return refused("nobody touched the hardware key that made it".to_owned());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// An option that makes a line's key something else than a signer.
+fn limiting(entry: &Entry) -> Option<&'static str> {
+    let has = |name: &str| {
+        entry.config_opts().iter().any(|option| {
+            option
+                .split('=')
+                .next()
+                .is_some_and(|own| own.eq_ignore_ascii_case(name))
+        })
+    };
+    ["cert-authority", "expiry-time"]
+        .into_iter()
+        .find(|name| has(name))
+}

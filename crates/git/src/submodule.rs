@@ -1,0 +1,347 @@
+//! The submodules of a commit: what `.gitmodules` says, and the commits it leads to.
+//!
+//! `.gitmodules` is written by whoever writes to the repository, so nothing in it is trusted: names are not
+//! used, a path counts only where the commit has a submodule, an `update` command is never run, a URL is
+//! `https`, `http` or `ssh` (the short form `git@host:path` too) or relative to its parent's. A local path
+//! is refused, unless a directory stands in for that URL.
+//!
+//! The credentials of the parent go along to the same host by the same protocol, and to any host by ssh,
+//! which is one that `known_hosts` lists. Another host by http is asked without: a repository's content
+//! does not decide who sees a password. (Flux hands them to any host.)
+
+use std::time::Instant;
+
+use reqwest::Url;
+
+use crate::{
+    commit::Commit,
+    fetch::FetchError,
+    kind::Kind,
+    mirrors::Mirrors,
+    reference::Revision,
+    remote::{Credentials, Endpoint, Remote, Scheme},
+    tree::{Mode, Tree, TreeError},
+};
+
+const FILE: &str = ".gitmodules";
+/// Of one commit, with those inside them.
+const SUBMODULES_MAX: usize = 100;
+/// Submodules in submodules, as deep as Flux goes.
+const DEPTH_MAX: usize = 10;
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A submodule that was fetched.
+#[derive(Debug, Clone)]
+pub struct Submodule {
+    /// Where it stands, from the outermost commit.
+    pub path: String,
+    /// Its content.
+    pub tree: Tree,
+}
+
+/// Why the submodules of a commit are not at hand.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmoduleError {
+    /// `.gitmodules` cannot be read.
+    #[error("{path:?} cannot be read: {problem}")]
+    File {
+        /// Where it is.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A URL that is not followed.
+    #[error("the url of submodule {path:?} is refused: {problem}")]
+    Url {
+        /// Where the submodule stands.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// More of them than are fetched.
+    #[error("more than {max} submodules")]
+    Count {
+        /// The limit.
+        max: usize,
+    },
+    /// Submodules in submodules in submodules.
+    #[error("submodule {path:?} lies deeper than {max} submodules")]
+    Depth {
+        /// Where it stands.
+        path: String,
+        /// The limit.
+        max: usize,
+    },
+    /// Its commit cannot be fetched.
+    #[error("submodule {path:?} cannot be fetched")]
+    Fetch {
+        /// Where it stands.
+        path: String,
+        /// Why.
+        source: FetchError,
+    },
+    /// A commit's tree cannot be read.
+    #[error("submodules cannot be looked for in {path:?}")]
+    Tree {
+        /// Where it stands.
+        path: String,
+        /// Why.
+        source: TreeError,
+    },
+}
+
+impl SubmoduleError {
+    /// What it was about.
+    pub fn kind(&self) -> Kind {
+        match self {
+            // another commit may say something else
+            Self::File { .. } | Self::Url { .. } => Kind::Protocol,
+            Self::Count { .. } | Self::Depth { .. } => Kind::Limit,
+            Self::Fetch { source, .. } => source.kind(),
+            Self::Tree { .. } => Kind::Storage,
+        }
+    }
+}
+
+impl Mirrors {
+    /// The submodules of a commit, and those inside them: outer ones first. The remote's timeout is for all
+    /// of them together.
+    ///
+    /// # Errors
+    /// One of them cannot be had: there is no tree with some of them.
+    pub fn submodules(&self, remote: &Remote, commit: &Commit) -> Result<Vec<Submodule>, SubmoduleError> {
+        let mut found = Vec::new();
+        let mut walk = Walk {
+            mirrors: self,
+            deadline: Instant::now() + remote.timeout,
+            found: &mut found,
+        };
+        walk.below("", remote, commit.tree(), 0)?;
+        Ok(found)
+    }
+}
+
+struct Walk<'a> {
+    mirrors: &'a Mirrors,
+    deadline: Instant,
+    found: &'a mut Vec<Submodule>,
+}
+
+impl Walk<'_> {
+    fn below(&mut self, at: &str, remote: &Remote, tree: &Tree, depth: usize) -> Result<(), SubmoduleError> {
+        for (own, url) in modules(at, tree)? {
+            let path = match at {
+                "" => own.clone(),
+                at => format!("{at}/{own}"),
+            };
+            let unread = |source| SubmoduleError::Tree {
+                path: path.clone(),
+                source,
+            };
+            let entry = tree.entry(&own).map_err(unread)?;
+            let Some(entry) = entry.filter(|entry| entry.mode == Mode::Submodule) else {
+                continue;
+            };
+            if self.found.iter().any(|known| known.path == path) {
+                continue;
+            }
+            if depth == DEPTH_MAX {
+                return Err(SubmoduleError::Depth { path, max: DEPTH_MAX });
+            }
+            if self.found.len() == SUBMODULES_MAX {
+                return Err(SubmoduleError::Count { max: SUBMODULES_MAX });
+            }
+            let refused = |problem| SubmoduleError::Url {
+                path: path.clone(),
+                problem,
+            };
+            let url = absolute(&remote.url, &url).map_err(refused)?;
+            let timeout = self.deadline.saturating_duration_since(Instant::now());
+            let inner = self.remote(remote, &url).map_err(refused)?.with_timeout(timeout);
+            let revision = Revision {
+                reference: None,
+                absolute: false,
+                id: entry.id.0,
+            };
+            let fetched = self.mirrors.fetch(&inner, &revision);
+            let commit = fetched.map_err(|source| SubmoduleError::Fetch {
+                path: path.clone(),
+                source,
+            })?;
+            self.found.push(Submodule {
+                path: path.clone(),
+                tree: commit.tree().clone(),
+            });
+            self.below(&path, &inner, commit.tree(), depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// What opens a submodule.
+    fn remote(&self, parent: &Remote, url: &str) -> Result<Remote, String> {
+        let anonymous = Remote {
+            url: url.to_owned(),
+            credentials: Credentials::None,
+            client_certificate: None,
+            ..parent.clone()
+        };
+        if self.mirrors.substitute(url).is_some() {
+            return Ok(anonymous);
+        }
+        let own = Endpoint::parse(url).map_err(|error| error.to_string())?;
+        if own.password.is_some() {
+            return Err("it holds a password".to_owned());
+        }
+        let same_host = Endpoint::parse(&parent.url).is_ok_and(|parent| {
+            parent.scheme == own.scheme && parent.host == own.host && parent.port == own.port
+        });
+        let with_key = own.scheme == Scheme::Ssh && matches!(parent.credentials, Credentials::Ssh { .. });
+        Ok(match same_host || with_key {
+            false => anonymous,
+            true => Remote {
+                url: url.to_owned(),
+                credentials: match &parent.credentials {
+                    Credentials::None if same_host => Endpoint::parse(&parent.url)
+                        .and_then(|parent| parent.credentials(&Credentials::None))
+                        .unwrap_or_default(),
+                    given => given.clone(),
+                },
+                ..parent.clone()
+            },
+        })
+    }
+}
+
+/// Paths and URLs of `.gitmodules`; none where there is no such file.
+fn modules(at: &str, tree: &Tree) -> Result<Vec<(String, String)>, SubmoduleError> {
+    let place = match at {
+        "" => FILE.to_owned(),
+        at => format!("{at}/{FILE}"),
+    };
+    let unreadable = |problem: String| SubmoduleError::File {
+        path: place.clone(),
+        problem,
+    };
+    let entry = tree.entry(FILE).map_err(|error| unreadable(error.to_string()))?;
+    let Some(entry) = entry else {
+        return Ok(Vec::new());
+    };
+    if !matches!(entry.mode, Mode::File | Mode::Executable) {
+        return Err(unreadable("it is no file".to_owned()));
+    }
+    let size = tree
+        .size(&entry.id)
+        .map_err(|error| unreadable(error.to_string()))?;
+    if size > FILE_BYTES_MAX {
+        return Err(unreadable(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    let bytes = tree
+        .read(&entry.id)
+        .map_err(|error| unreadable(error.to_string()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
+    let file = gix::config::File::try_from(text).map_err(|error| unreadable(error.to_string()))?;
+    let mut modules = Vec::new();
+    for section in file.sections_by_name("submodule").into_iter().flatten() {
+        let value = |key: &str| section.value(key).map(|value| value.to_string());
+        let (Some(path), Some(url)) = (value("path"), value("url")) else {
+            continue;
+        };
+        let hostile = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
+        let leaves = path.starts_with('/') || path.split('/').any(|name| matches!(name, "" | "." | ".."));
+        if hostile(&path) || leaves {
+            return Err(unreadable(format!("the path {path:?} is not usable")));
+        }
+        if hostile(&url) {
+            return Err(SubmoduleError::Url {
+                path,
+                problem: "it looks like an option, or holds control characters".to_owned(),
+            });
+        }
+        modules.push((path, url));
+    }
+    Ok(modules)
+}
+
+/// The URL that is meant: relative to the parent's, in its short form, or as it stands.
+fn absolute(parent: &str, url: &str) -> Result<String, String> {
+    if url.starts_with("./") || url.starts_with("../") {
+        return relative(parent, url);
+    }
+    if url.contains("://") {
+        return Ok(url.to_owned());
+    }
+    if url.contains("::") {
+        return Err("a remote helper is not run".to_owned());
+    }
+    // git@host:path; a single letter before the colon is a drive
+    if let Some((host, path)) = url.split_once(':')
+        && host.len() > 1
+        && !host.contains('/')
+        && !path.is_empty()
+    {
+        return Ok(format!("ssh://{host}/{}", path.trim_start_matches('/')));
+    }
+    Err("a local path is not followed: use https://HOST/PATH, ssh://git@HOST/PATH or one that is relative to \
+         the repository's url"
+        .to_owned())
+}
+
+/// `../other` beside the parent, as git counts: each `..` takes one name of the parent's path.
+fn relative(parent: &str, url: &str) -> Result<String, String> {
+    let leaves = || "it leads out of the parent's host".to_owned();
+    let mut base = Url::parse(parent.trim()).map_err(|_| "its parent's url is malformed".to_owned())?;
+    let mut names: Vec<String> = base
+        .path()
+        .split('/')
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    for name in url.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop().ok_or_else(leaves)?),
+            name => names.push(name.to_owned()),
+        }
+    }
+    base.set_path(&names.join("/"));
+    base.set_query(None);
+    base.set_fragment(None);
+    // what opens the parent is not part of another address
+    let user = match base.scheme() {
+        "ssh" => base.username().to_owned(),
+        _ => String::new(),
+    };
+    base.set_username(&user)
+        .and_then(|()| base.set_password(None))
+        .map_err(|()| leaves())?;
+    Ok(base.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{absolute, relative};
+
+    #[test]
+    fn urls_of_submodules() {
+        let check = |parent: &str, url: &str, want: &str| {
+            let got = absolute(parent, url).unwrap_or_else(|problem| format!("error: {problem}"));
+            assert!(
+                got == want || (want.ends_with('*') && got.starts_with(want.trim_end_matches('*'))),
+                "{url}: {got}"
+            );
+        };
+        let https = "https://me:secret@h:8443/org/fleet.git";
+        check(https, "../other.git", "https://h:8443/org/other.git");
+        check(https, "../../a/b", "https://h:8443/a/b");
+        check(https, "./inner.git", "https://h:8443/org/fleet.git/inner.git");
+        check(https, "../../../x", "error: it leads out of the parent's host");
+        check("ssh://git@h/org/fleet", "../other", "ssh://git@h/org/other");
+        check(https, "https://else/x", "https://else/x");
+        check(https, "git@else:org/x.git", "ssh://git@else/org/x.git");
+        check(https, "ext::sh -c id", "error: a remote helper is not run");
+        check(https, "/etc", "error: a local path is not followed*");
+        check(https, "C:/x", "error: a local path is not followed*");
+        check(https, "other", "error: a local path is not followed*");
+        assert!(relative("not a url", "../x").is_err());
+    }
+}
