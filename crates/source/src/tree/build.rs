@@ -229,13 +229,6 @@ impl<'a> Building<'a> {
             path: path.to_owned(),
             limit,
         };
-        let names = names(path, self.limits)?;
-        let Some((name, parents)) = names.split_last() else {
-            return Err(PathError::Path {
-                path: path.to_owned(),
-                why: "a file needs a name",
-            });
-        };
         let bytes = content.len() as u64;
         if bytes > self.limits.file_bytes_max {
             return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
@@ -245,6 +238,21 @@ impl<'a> Building<'a> {
         if self.bytes > self.limits.tree_bytes_max {
             return Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max)));
         }
+        let file = File::in_memory(content, executable).ok_or_else(|| PathError::Path {
+            path: path.to_owned(),
+            why: "its content is made to have the id of another (a SHA-1 collision)",
+        })?;
+        self.place(path, file)
+    }
+
+    fn place(&mut self, path: &str, file: File) -> Result<(), PathError> {
+        let names = names(path, self.limits)?;
+        let Some((name, parents)) = names.split_last() else {
+            return Err(PathError::Path {
+                path: path.to_owned(),
+                why: "a file needs a name",
+            });
+        };
         self.count(path)?;
         let draft = self.draft(path, parents)?;
         if let Some(DraftNode::Directory(_)) = draft.children.get(*name) {
@@ -253,12 +261,13 @@ impl<'a> Building<'a> {
                 why: "it is both a file and a directory",
             });
         }
-        let file = File::in_memory(content, executable).ok_or_else(|| PathError::Path {
-            path: path.to_owned(),
-            why: "its content is made to have the id of another (a SHA-1 collision)",
-        })?;
         draft.children.insert((*name).into(), DraftNode::File(file));
         Ok(())
+    }
+
+    /// A file whose content is read from git when somebody asks.
+    pub(crate) fn git_file(&mut self, path: &str, blob: BlobId, executable: bool) -> Result<(), PathError> {
+        self.place(path, File::in_git(blob, executable))
     }
 
     pub(crate) fn link(&mut self, path: &str) -> Result<(), PathError> {
@@ -271,7 +280,11 @@ impl<'a> Building<'a> {
     }
 
     pub(crate) fn finish(self) -> Tree {
-        Tree::of(Arc::new(self.root.finish()))
+        Tree::of(self.root())
+    }
+
+    pub(crate) fn root(self) -> Arc<Directory> {
+        Arc::new(self.root.finish())
     }
 
     fn count(&mut self, path: &str) -> Result<(), PathError> {

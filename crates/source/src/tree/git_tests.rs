@@ -12,12 +12,12 @@ use super::{Directory, Tree};
 use crate::ignore::Ignore;
 use crate::limits::Limits;
 
-struct Repository {
+pub(super) struct Repository {
     place: tempfile::TempDir,
 }
 
 impl Repository {
-    fn new() -> Repository {
+    pub(super) fn new() -> Repository {
         let repository = Repository {
             place: tempfile::tempdir().unwrap(),
         };
@@ -51,7 +51,7 @@ impl Repository {
         );
     }
 
-    fn write(&self, files: &[(&str, &str)]) -> &Repository {
+    pub(super) fn write(&self, files: &[(&str, &str)]) -> &Repository {
         for (path, content) in files {
             let full = self.place.path().join(path);
             fs::create_dir_all(full.parent().unwrap()).unwrap();
@@ -60,7 +60,7 @@ impl Repository {
         self
     }
 
-    fn commit(&self) -> equate_git::Tree {
+    pub(super) fn commit(&self) -> equate_git::Tree {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", "a change"]);
         let url = "https://example.org/fleet.git";

@@ -8,6 +8,9 @@
 //! are not UTF-8, and anything beyond its [`Limits`].
 
 mod build;
+mod compose;
+#[cfg(test)]
+mod compose_tests;
 mod directory;
 mod git;
 #[cfg(test)]
@@ -25,6 +28,7 @@ use thiserror::Error;
 use crate::limits::LimitExceeded;
 
 pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
+pub use compose::{ComposeError, Included, Parts, Submodule};
 
 /// A tree of files, as an artifact holds them. Cheap to clone, free to share.
 ///

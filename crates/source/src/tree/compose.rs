@@ -1,0 +1,428 @@
+//! A tree of several parts: some directories of a commit, its submodules, files of other trees.
+//!
+//! What the parts hold together is decided about as one: `.sourceignore` files and `spec.ignore` count
+//! wherever a part came from. A part never replaces what another one put there, but for an empty directory
+//! (where a submodule stands, say): it is refused, as Flux refuses it.
+//!
+//! Files of the commit stay in git; those of other parts are held in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use equate_git::{BlobId, Mode};
+use thiserror::Error;
+
+use super::build::names;
+use super::{Building, Node, ReadError, Source, Tree, TreeError};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Verdict};
+use crate::limits::{LimitExceeded, Limits};
+
+/// What a tree is put together of.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// The commit.
+    pub git: &'a equate_git::Tree,
+    /// The directories and files of it that are taken; all of them when none is named.
+    pub only: &'a [String],
+    /// The commits of its submodules, outer ones before those inside them.
+    pub submodules: &'a [Submodule],
+    /// Files of other trees.
+    pub included: &'a [Included],
+}
+
+/// A submodule's commit.
+#[derive(Debug, Clone)]
+pub struct Submodule {
+    /// Where it stands.
+    pub path: String,
+    /// What it holds.
+    pub tree: equate_git::Tree,
+}
+
+/// Files of another tree.
+#[derive(Debug, Clone)]
+pub struct Included {
+    /// What people call the tree.
+    pub name: String,
+    /// The tree.
+    pub tree: Tree,
+    /// The directory or file that is taken, "" for all.
+    pub from: String,
+    /// Where it goes.
+    pub to: String,
+}
+
+/// Why a tree cannot be put together.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ComposeError {
+    /// A part of the commit that is to be taken and is not there.
+    #[error("sparse checkout dir '{path}' does not exist in repository")]
+    Absent {
+        /// Which.
+        path: String,
+    },
+    /// Files of another tree that cannot be put there.
+    #[error("failed to copy '{name}' include from {from:?} to {to:?}: {why}")]
+    Include {
+        /// What people call the tree.
+        name: String,
+        /// What was to be taken.
+        from: String,
+        /// Where it was to go.
+        to: String,
+        /// What is in the way.
+        why: String,
+    },
+    /// The tree itself.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
+
+/// What stands at a path before it is decided about. Directories are there only where they are empty.
+enum Item {
+    File(Where, bool),
+    Link,
+    Directory,
+}
+
+enum Where {
+    /// In the commit itself.
+    Git(BlobId),
+    /// In a submodule's.
+    Submodule(usize, BlobId),
+    Memory(Bytes),
+}
+
+impl Tree {
+    /// What the parts hold together, without what `ignore` and their own `.sourceignore` files leave out.
+    ///
+    /// # Errors
+    /// A part that is not there or in the way of another, a limit, or an object that cannot be read.
+    pub fn compose(parts: &Parts<'_>, ignore: &Ignore, limits: &Limits) -> Result<Tree, ComposeError> {
+        let mut composing = Composing {
+            parts,
+            limits,
+            items: BTreeMap::new(),
+            bytes: 0,
+        };
+        composing.commit()?;
+        for index in 0..parts.submodules.len() {
+            composing.submodule(index)?;
+        }
+        for included in parts.included {
+            composing.include(included)?;
+        }
+        Ok(composing.finish(ignore)?)
+    }
+}
+
+struct Composing<'a> {
+    parts: &'a Parts<'a>,
+    limits: &'a Limits,
+    items: BTreeMap<String, Item>,
+    /// Held in memory.
+    bytes: u64,
+}
+
+impl Composing<'_> {
+    fn commit(&mut self) -> Result<(), ComposeError> {
+        let git = self.parts.git;
+        let only: Vec<&str> = self.parts.only.iter().map(|path| selected(path)).collect();
+        for (path, asked) in only.iter().zip(self.parts.only) {
+            let absent = || ComposeError::Absent { path: asked.clone() };
+            if path.split('/').any(|name| name == "..") || path.starts_with('/') {
+                return Err(absent());
+            }
+            let found = match git.entry(path).map_err(|source| unread(path, source))? {
+                Some(_) => true,
+                None => git
+                    .subtree(path)
+                    .map_err(|source| unread(path, source))?
+                    .is_some(),
+            };
+            if !found {
+                return Err(absent());
+            }
+        }
+        let all = only.is_empty();
+        let on_the_way = |directory: &str| {
+            all || only
+                .iter()
+                .any(|path| is_at_or_below(directory, path) || is_at_or_below(path, directory))
+        };
+        let entries = git
+            .entries_where(on_the_way)
+            .map_err(|source| unread("", source))?;
+        for entry in entries {
+            if all || only.iter().any(|path| is_at_or_below(&entry.path, path)) {
+                let item = item(entry.mode, || Where::Git(entry.id));
+                self.put_below(entry.path, item)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn submodule(&mut self, index: usize) -> Result<(), ComposeError> {
+        let Some(Submodule { path, tree }) = self.parts.submodules.get(index) else {
+            return Ok(());
+        };
+        // one that the commit's selection leaves out is not there
+        if !matches!(self.items.get(path), Some(Item::Directory)) {
+            return Ok(());
+        }
+        let entries = tree.entries().map_err(|source| unread(path, source))?;
+        for entry in entries {
+            let item = item(entry.mode, || Where::Submodule(index, entry.id));
+            self.put_below(format!("{path}/{}", entry.path), item)?;
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, included: &Included) -> Result<(), ComposeError> {
+        let refuse = |why: String| ComposeError::Include {
+            name: included.name.clone(),
+            from: included.from.clone(),
+            to: included.to.clone(),
+            why,
+        };
+        let (from, to) = (selected(&included.from), selected(&included.to));
+        self.make_room(to).map_err(|why| refuse(why.to_owned()))?;
+        let source = &included.tree;
+        let read = |path: &str, error: ReadError| refuse(format!("{path:?}: {error}"));
+        let place = |path: &str| match (to, path) {
+            ("", path) => path.to_owned(),
+            (to, "") => to.to_owned(),
+            (to, path) => format!("{to}/{path}"),
+        };
+        match source.entry(from) {
+            None => return Err(refuse("nothing stands there".to_owned())),
+            Some(super::Entry::File { .. }) if to.is_empty() => {
+                return Err(refuse(
+                    "a file cannot take the place of the whole tree".to_owned(),
+                ));
+            }
+            Some(super::Entry::File { executable, .. }) => {
+                let content = source.read(from).map_err(|error| read(from, error))?;
+                self.take(to, content.len())?;
+                return self.put_below(to.to_owned(), Item::File(Where::Memory(content), executable));
+            }
+            Some(super::Entry::Directory { .. }) => {}
+        }
+        if !to.is_empty() {
+            self.put_below(to.to_owned(), Item::Directory)?;
+        }
+        source.walk(&mut |path, node| {
+            let below = match from {
+                "" => path,
+                from => match path.strip_prefix(from).and_then(|rest| rest.strip_prefix('/')) {
+                    Some(below) => below,
+                    None => return Ok(()),
+                },
+            };
+            match node {
+                Node::Directory(_) => self.put(place(below), Item::Directory),
+                Node::File(file) => {
+                    let content = source.content(path, file).map_err(|error| read(path, error))?;
+                    self.take(path, content.len())?;
+                    self.put(place(below), Item::File(Where::Memory(content), file.executable))
+                }
+            }
+        })
+    }
+
+    /// Nothing but an empty directory may stand where files are to go.
+    fn make_room(&mut self, to: &str) -> Result<(), &'static str> {
+        let mut parent = to;
+        while let Some((above, _)) = parent.rsplit_once('/') {
+            if matches!(self.items.get(above), Some(Item::File(..) | Item::Link)) {
+                return Err("a file stands on the way");
+            }
+            parent = above;
+        }
+        match self.items.get(to) {
+            Some(Item::File(..) | Item::Link) => return Err("a file stands there"),
+            Some(Item::Directory) | None => {}
+        }
+        let mut below = self.items.range(to.to_owned()..);
+        let taken = match to {
+            "" => !self.items.is_empty(),
+            to => below
+                .find(|(path, _)| path.as_str() != to && !is_sibling(path, to))
+                .is_some_and(|(path, _)| is_at_or_below(path, to)),
+        };
+        match taken {
+            true => Err("files are there already"),
+            false => Ok(()),
+        }
+    }
+
+    fn take(&mut self, path: &str, bytes: usize) -> Result<(), TreeError> {
+        let limit = |limit| TreeError::Limit {
+            path: path.to_owned(),
+            limit,
+        };
+        let bytes = bytes as u64;
+        if bytes > self.limits.file_bytes_max {
+            return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > self.limits.tree_bytes_max {
+            true => Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max))),
+            false => Ok(()),
+        }
+    }
+
+    /// With the directories above, which git does not list.
+    fn put_below(&mut self, path: String, item: Item) -> Result<(), ComposeError> {
+        let mut above = path.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            if self.items.contains_key(parent) {
+                break;
+            }
+            self.put(parent.to_owned(), Item::Directory)?;
+            above = parent;
+        }
+        self.put(path, item)
+    }
+
+    fn put(&mut self, path: String, item: Item) -> Result<(), ComposeError> {
+        names(&path, self.limits).map_err(TreeError::from)?;
+        if self.items.len() >= self.limits.entries_max {
+            let limit = LimitExceeded::Entries(self.limits.entries_max);
+            return Err(TreeError::Limit { path, limit }.into());
+        }
+        self.items.insert(path, item);
+        Ok(())
+    }
+
+    fn finish(mut self, ignore: &Ignore) -> Result<Tree, TreeError> {
+        let rules = ignore.rules(&self.ignore_files()?);
+        let mut building = Building::new(self.limits);
+        for (path, item) in std::mem::take(&mut self.items) {
+            let names: Vec<&str> = path.split('/').collect();
+            let mut verdict = Verdict::default();
+            for depth in 1..names.len() {
+                verdict = rules.verdict(verdict, names.get(..depth).unwrap_or_default(), true);
+            }
+            verdict = rules.verdict(verdict, &names, matches!(item, Item::Directory));
+            if verdict.is_excluded() {
+                continue;
+            }
+            match item {
+                Item::Directory => building.directory(&path)?,
+                Item::Link => building.link(&path)?,
+                Item::File(Where::Git(blob), executable) => building.git_file(&path, blob, executable)?,
+                Item::File(Where::Memory(content), executable) => {
+                    building.file(&path, content, executable)?;
+                }
+                Item::File(Where::Submodule(index, blob), executable) => {
+                    let content = self.of_submodule(&path, index, &blob)?;
+                    building.file(&path, content, executable)?;
+                }
+            }
+        }
+        Ok(Tree {
+            root: building.root(),
+            source: Source::Git {
+                tree: self.parts.git.clone(),
+                rules: rules.id(),
+                kept: Arc::default(),
+            },
+        })
+    }
+
+    fn of_submodule(&self, path: &str, index: usize, blob: &BlobId) -> Result<Bytes, TreeError> {
+        match self.parts.submodules.get(index) {
+            None => Ok(Bytes::new()),
+            Some(submodule) => submodule.tree.read(blob).map_err(|source| unread(path, source)),
+        }
+    }
+
+    /// The `.sourceignore` files of all parts, parents before children, siblings by name.
+    fn ignore_files(&self) -> Result<Vec<IgnoreFile>, TreeError> {
+        let mut found = Vec::new();
+        for (path, item) in &self.items {
+            let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+            if name != IGNORE_FILE {
+                continue;
+            }
+            let content = match item {
+                Item::Directory => continue,
+                Item::Link => {
+                    let why = "a .sourceignore that is a symbolic link is not followed: make it a file";
+                    return Err(TreeError::Path {
+                        path: path.clone(),
+                        why,
+                    });
+                }
+                Item::File(Where::Memory(content), _) => content.clone(),
+                Item::File(Where::Git(blob), _) => {
+                    self.parts.git.read(blob).map_err(|source| unread(path, source))?
+                }
+                Item::File(Where::Submodule(index, blob), _) => self.of_submodule(path, *index, blob)?,
+            };
+            let max = self.limits.ignore_bytes_max;
+            if content.len() as u64 > max {
+                return Err(TreeError::Limit {
+                    path: path.clone(),
+                    limit: LimitExceeded::IgnoreBytes(max),
+                });
+            }
+            found.push(IgnoreFile {
+                directory: directory.to_owned(),
+                text: String::from_utf8_lossy(&content).into_owned(),
+            });
+        }
+        let depth = |file: &IgnoreFile| match file.directory.as_str() {
+            "" => Vec::new(),
+            directory => directory.split('/').map(str::to_owned).collect(),
+        };
+        found.sort_by_cached_key(depth);
+        Ok(found)
+    }
+}
+
+fn item(mode: Mode, content: impl FnOnce() -> Where) -> Item {
+    match mode {
+        Mode::File => Item::File(content(), false),
+        Mode::Executable => Item::File(content(), true),
+        Mode::Symlink => Item::Link,
+        Mode::Submodule => Item::Directory,
+    }
+}
+
+fn unread(path: &str, source: equate_git::TreeError) -> TreeError {
+    TreeError::Git {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// A path as people write one: `./a/b/` is `a/b`, `.` is everything.
+fn selected(path: &str) -> &str {
+    let mut path = path;
+    while let Some(rest) = path.strip_prefix("./") {
+        path = rest;
+    }
+    match path.trim_end_matches('/') {
+        "." => "",
+        // what is absolute stays it, and is not found
+        "" if path.starts_with('/') => path,
+        path => path,
+    }
+}
+
+fn is_at_or_below(path: &str, directory: &str) -> bool {
+    directory.is_empty()
+        || path
+            .strip_prefix(directory)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Sorted between a directory and what is below it: `a-b` stands before `a/b`.
+fn is_sibling(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.chars().next().is_some_and(|next| next < '/'))
+}
