@@ -218,11 +218,15 @@ impl Builder {
         let repositories = {
             let (index, queue, sources) = (Arc::clone(&index), queue.clone(), source_queue.clone());
             let changes = changes.clone();
+            let includers = git_repository::Includers::default();
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
                 move |change: Change<GitRepository>| {
                     changes.send_modify(|count| *count += 1);
+                    for includer in includers.changed(&change) {
+                        sources.wake(includer, Reason::Source);
+                    }
                     if let Some(reason) = git_repository::wakes(change.what) {
                         sources.wake(change.key.clone(), reason);
                     }

@@ -118,6 +118,22 @@ string_enum! {
         InvalidProviderConfiguration = "InvalidProviderConfiguration",
         /// The signature does not hold.
         VerificationError = "VerificationError",
+        /// The tag's signature is to be verified, and no tag is asked for.
+        InvalidVerificationMode = "InvalidVerificationMode",
+        /// The tag is not signed.
+        InvalidGitObject = "InvalidGitObject",
+        /// The tag's signature does not hold.
+        InvalidTagSignature = "InvalidTagSignature",
+        /// The commit's signature does not hold.
+        InvalidCommitSignature = "InvalidCommitSignature",
+        /// What is to be included does not exist.
+        NotFound = "NotFound",
+        /// What is to be included includes the one that includes it.
+        IncludeCycle = "IncludeCycle",
+        /// A path that leads out of the repository.
+        IllegalPath = "IllegalPath",
+        /// Files of another artifact cannot be taken.
+        CopyFailure = "CopyFailure",
         /// A newer revision was found.
         NewRevision = "NewRevision",
         /// A newer chart was found.

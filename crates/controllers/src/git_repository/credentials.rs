@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use equate_api::meta::Reason;
-use equate_git::{Credentials, Remote, Secret};
+use equate_git::{Credentials, GithubApp, Installation, Proxy, ProxyError, Remote, Secret};
 use k8s_openapi::ByteString;
 use thiserror::Error;
 
@@ -48,19 +48,151 @@ pub(crate) enum SecretError {
     },
     #[error("secretRef '{namespace}/{name}' has github app data but provider is not set to github")]
     GithubApp { namespace: String, name: String },
+    #[error("secretRef with github app data must be specified when provider is set to github")]
+    NoGithubApp {
+        /// Whether there is a Secret, which may be changed.
+        named: bool,
+    },
+    #[error("provider github opens https urls: {scheme:?} is not one")]
+    GithubScheme { scheme: String },
+    #[error("failed to configure authentication options: {problem}: see secret '{namespace}/{name}'")]
+    GithubKey {
+        problem: &'static str,
+        namespace: String,
+        name: String,
+    },
+    #[error("failed to configure proxy options")]
+    ProxySecret(#[source] Box<SecretError>),
+    #[error("failed to configure proxy options: secret '{namespace}/{name}': {problem}")]
+    Proxy {
+        problem: String,
+        namespace: String,
+        name: String,
+    },
 }
 
 impl SecretError {
     pub(crate) fn reason(&self) -> Reason {
         match self {
-            Self::GithubApp { .. } => Reason::InvalidProviderConfiguration,
-            Self::Read { .. }
+            Self::GithubApp { .. } | Self::NoGithubApp { .. } | Self::GithubScheme { .. } => {
+                Reason::InvalidProviderConfiguration
+            }
+            Self::GithubKey { .. }
+            | Self::ProxySecret(_)
+            | Self::Proxy { .. }
+            | Self::Read { .. }
             | Self::Absent { .. }
             | Self::Key { .. }
             | Self::NoSecret
             | Self::Text { .. } => Reason::AuthenticationFailed,
         }
     }
+}
+
+impl SecretError {
+    /// Whether nothing but another spec helps.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::NoGithubApp { named: false } | Self::GithubScheme { .. }
+        )
+    }
+}
+
+/// The proxy of a repository.
+pub(crate) fn proxy(
+    namespace: &str,
+    name: &str,
+    data: &BTreeMap<String, ByteString>,
+) -> Result<Proxy, SecretError> {
+    let wrong = |problem: String| SecretError::Proxy {
+        problem,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let text = |key: &str| {
+        let value = data
+            .get(key)
+            .map(|value| &*value.0)
+            .filter(|value| !value.is_empty());
+        let text = value.map(|value| std::str::from_utf8(value).map(str::to_owned));
+        text.transpose()
+            .map_err(|_| wrong(format!("'{key}' is not UTF-8")))
+    };
+    let Some(address) = text("address")? else {
+        return Err(wrong("proxy address is empty: 'address' is required".to_owned()));
+    };
+    let password = data.get("password").map(|value| Secret::new(value.0.clone()));
+    Proxy::new(&address, text("username")?, password).map_err(|error: ProxyError| wrong(error.to_string()))
+}
+
+/// The GitHub App that opens a repository, where its provider says so.
+pub(crate) fn github_app(
+    declared: &Declared,
+    secret: Option<&BTreeMap<String, ByteString>>,
+) -> Result<Option<GithubApp>, SecretError> {
+    if !declared.github {
+        return Ok(None);
+    }
+    let scheme = declared.url.split(':').next().unwrap_or_default();
+    if !matches!(scheme, "https" | "http") {
+        return Err(SecretError::GithubScheme {
+            scheme: scheme.to_owned(),
+        });
+    }
+    let Some(data) = secret else {
+        return Err(SecretError::NoGithubApp { named: false });
+    };
+    let keys = Keys { declared, data };
+    let wrong = |problem| {
+        let (namespace, name) = keys.place();
+        SecretError::GithubKey {
+            problem,
+            namespace,
+            name,
+        }
+    };
+    let text = |key: &str, problem| {
+        let text = keys.get(key).map(std::str::from_utf8).transpose();
+        text.map_err(|_| wrong(problem))
+    };
+    let number = |key: &str, problem| {
+        let number = text(key, problem)?.map(|text| text.trim().parse::<u64>());
+        number.transpose().map_err(|_| wrong(problem))
+    };
+    if keys.get("githubAppID").is_none() {
+        return Err(SecretError::NoGithubApp { named: true });
+    }
+    let id = number("githubAppID", "githubAppID is no number")?;
+    let owner = text(
+        "githubAppInstallationOwner",
+        "githubAppInstallationOwner is not UTF-8",
+    )?;
+    let installation = number("githubAppInstallationID", "githubAppInstallationID is no number")?;
+    let installation = match (owner, installation) {
+        (Some(_), Some(_)) => {
+            return Err(wrong(
+                "only one of app installation owner or ID must be provided to use github app authentication",
+            ));
+        }
+        (None, None) => {
+            return Err(wrong(
+                "app installation owner or ID must be provided to use github app authentication",
+            ));
+        }
+        (Some(owner), None) => Installation::Owner(owner.trim().to_owned()),
+        (None, Some(id)) => Installation::Id(id),
+    };
+    let private_key = keys
+        .get("githubAppPrivateKey")
+        .ok_or_else(|| wrong("private key must be provided to use github app authentication"))?;
+    let base_url = text("githubAppBaseURL", "githubAppBaseURL is not UTF-8")?;
+    Ok(Some(GithubApp {
+        id: id.unwrap_or_default(),
+        installation,
+        private_key: Secret::new(private_key),
+        base_url: base_url.map(|url| url.trim().to_owned()),
+    }))
 }
 
 /// The remote of a repository, opened by what is in its Secret.
@@ -78,11 +210,16 @@ pub(crate) fn remote(
         };
     };
     let keys = Keys { declared, data };
-    if keys.get("githubAppID").is_some() {
+    if keys.get("githubAppID").is_some() && !declared.github {
         let (namespace, name) = keys.place();
         return Err(SecretError::GithubApp { namespace, name });
     }
-    let remote = plain.with_credentials(if ssh { keys.ssh()? } else { keys.http()? });
+    let remote = match (ssh, declared.github) {
+        (true, _) => plain.with_credentials(keys.ssh()?),
+        // the app's token takes the place of what else there is
+        (false, true) => plain,
+        (false, false) => plain.with_credentials(keys.http()?),
+    };
     if ssh {
         return Ok(remote);
     }

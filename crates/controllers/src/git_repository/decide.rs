@@ -1,6 +1,7 @@
 //! What to do, from what was seen: pure, no client, no clock.
 
-use equate_api::source::GitRepositoryStatus;
+use equate_api::meta::{ConditionType, is_true};
+use equate_api::source::{Artifact as Included, GitRepositoryStatus};
 use equate_git::Revision;
 
 use super::declared::Declared;
@@ -20,11 +21,13 @@ pub(crate) enum Admission {
 }
 
 /// What there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) artifact: Artifact,
-    /// What the reference leads to in the repository.
-    pub(crate) remote: Result<Revision, Failure>,
+    /// What the reference leads to in the repository, if all that is needed to know it is there.
+    pub(crate) revision: Result<Revision, Failure>,
+    /// The artifacts to include, in the order of `spec.include`.
+    pub(crate) included: Vec<Included>,
 }
 
 /// The artifact that the status names.
@@ -60,6 +63,8 @@ pub(crate) enum Why {
     Revision,
     /// The same revision, but the spec takes other files of it.
     Content,
+    /// The same revision, whose signatures nobody looked at yet.
+    Verification,
 }
 
 /// What the object itself says.
@@ -78,7 +83,7 @@ pub(crate) fn admit(declared: &Declared) -> Admission {
 
 /// What the repository and the store say.
 pub(crate) fn decide(declared: &Declared, status: &GitRepositoryStatus, seen: &Seen) -> Decision {
-    let revision = match &seen.remote {
+    let revision = match &seen.revision {
         Ok(revision) => revision.clone(),
         Err(failure) => return Decision::Fail(failure.clone()),
     };
@@ -89,17 +94,29 @@ pub(crate) fn decide(declared: &Declared, status: &GitRepositoryStatus, seen: &S
         Artifact::Stored if stored != Some(&revision.to_string()) => {
             Decision::Publish(revision, Why::Revision)
         }
-        Artifact::Stored if takes_other_files(declared, status) => Decision::Publish(revision, Why::Content),
+        Artifact::Stored if takes_other_files(declared, status, &seen.included) => {
+            Decision::Publish(revision, Why::Content)
+        }
+        Artifact::Stored if is_unverified(declared, status) => Decision::Publish(revision, Why::Verification),
         Artifact::Stored => Decision::Keep,
     }
 }
 
-/// Whether the artifact was made by other rules than the spec's. A status that Flux wrote may speak of
-/// fields that the spec had then.
-fn takes_other_files(declared: &Declared, status: &GitRepositoryStatus) -> bool {
+/// Whether signatures are asked for that were not verified for the artifact there is.
+fn is_unverified(declared: &Declared, status: &GitRepositoryStatus) -> bool {
+    declared.verify.as_ref().is_some_and(|verify| {
+        !verify.is_covered_by(status.source_verification_mode.as_deref())
+            || !is_true(&status.conditions, ConditionType::SourceVerified)
+    })
+}
+
+/// Whether the artifact was made by other rules than the spec's, or of other artifacts than there are now.
+fn takes_other_files(declared: &Declared, status: &GitRepositoryStatus, included: &[Included]) -> bool {
+    let same = |(old, new): (&Included, &Included)| old.revision == new.revision && old.digest == new.digest;
     status.observed_ignore != declared.ignore
-        || !status.observed_include.is_empty()
-        || !status.included_artifacts.is_empty()
-        || !status.observed_sparse_checkout.is_empty()
-        || status.observed_recurse_submodules
+        || status.observed_sparse_checkout != declared.sparse
+        || status.observed_recurse_submodules != declared.submodules
+        || status.observed_include != declared.include
+        || status.included_artifacts.len() != included.len()
+        || !status.included_artifacts.iter().zip(included).all(same)
 }

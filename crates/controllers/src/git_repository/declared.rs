@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use equate_api::meta::{FINALIZER, REQUESTED_AT};
-use equate_api::source::{GitProvider, GitRepository, GitRepositorySpec};
+use equate_api::source::{GitProvider, GitRepository, GitRepositorySpec, GitVerificationMode, Include};
 use equate_git::Reference;
 use equate_source::{Place, PlaceError};
 
@@ -31,8 +31,45 @@ pub(crate) struct Declared {
     pub(crate) timeout: Duration,
     /// The Secret with the credentials, in its own namespace.
     pub(crate) secret: Option<String>,
+    /// A GitHub App opens it.
+    pub(crate) github: bool,
+    /// The Secret with the proxy, in its own namespace.
+    pub(crate) proxy: Option<String>,
+    /// The directories that are taken; all of them when none is named.
+    pub(crate) sparse: Vec<String>,
+    pub(crate) submodules: bool,
+    /// GitRepositories of its own namespace whose files are taken too.
+    pub(crate) include: Vec<Include>,
+    /// Whose signatures a revision needs.
+    pub(crate) verify: Option<Verify>,
     /// The first field that Equate does not carry out yet.
     pub(crate) unsupported: Option<&'static str>,
+}
+
+/// `spec.verify`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verify {
+    /// Never the older spelling.
+    pub(crate) mode: GitVerificationMode,
+    /// The Secret with the public keys, in its own namespace.
+    pub(crate) secret: String,
+}
+
+impl Verify {
+    pub(crate) fn tag(&self) -> bool {
+        self.mode != GitVerificationMode::Head
+    }
+
+    pub(crate) fn head(&self) -> bool {
+        self.mode != GitVerificationMode::Tag
+    }
+
+    /// Whether what was verified as `observed` needs no second look.
+    pub(crate) fn is_covered_by(&self, observed: Option<&str>) -> bool {
+        observed.is_some_and(|observed| {
+            observed == self.mode.as_str() || observed == GitVerificationMode::TagAndHead.as_str()
+        })
+    }
 }
 
 impl TryFrom<&GitRepository> for Declared {
@@ -64,9 +101,27 @@ impl TryFrom<&GitRepository> for Declared {
             interval: spec.interval.get(),
             timeout: spec.timeout(),
             secret: spec.secret_ref.as_ref().map(|secret| secret.name.clone()),
+            github: spec.provider == Some(GitProvider::Github),
+            proxy: spec.proxy_secret_ref.as_ref().map(|proxy| proxy.name.clone()),
+            sparse: spec.sparse_checkout.clone(),
+            submodules: spec.recurse_submodules,
+            include: spec.include.clone(),
+            verify: verify(spec),
             unsupported: unsupported(spec),
         })
     }
+}
+
+fn verify(spec: &GitRepositorySpec) -> Option<Verify> {
+    let verification = spec.verify.as_ref()?;
+    let mode = match verification.mode.unwrap_or_default() {
+        GitVerificationMode::LegacyHead => GitVerificationMode::Head,
+        mode => mode,
+    };
+    Some(Verify {
+        mode,
+        secret: verification.secret_ref.name.clone(),
+    })
 }
 
 fn reference(spec: &GitRepositorySpec) -> Reference {
@@ -84,31 +139,24 @@ fn reference(spec: &GitRepositorySpec) -> Reference {
 fn unsupported(spec: &GitRepositorySpec) -> Option<&'static str> {
     let GitRepositorySpec {
         ignore: _,
-        include,
+        include: _,
         interval: _,
         provider,
-        proxy_secret_ref,
-        recurse_submodules,
+        proxy_secret_ref: _,
+        recurse_submodules: _,
         reference: _,
         secret_ref: _,
         service_account_name,
-        sparse_checkout,
+        sparse_checkout: _,
         suspend: _,
         timeout: _,
         url: _,
-        verify,
+        verify: _,
     } = spec;
-    let fields = [
-        (!include.is_empty(), "spec.include"),
-        (verify.is_some(), "spec.verify"),
-        (*recurse_submodules, "spec.recurseSubmodules"),
-        (!sparse_checkout.is_empty(), "spec.sparseCheckout"),
-        (
-            provider.is_some_and(|provider| provider != GitProvider::Generic),
-            "spec.provider",
-        ),
-        (service_account_name.is_some(), "spec.serviceAccountName"),
-        (proxy_secret_ref.is_some(), "spec.proxySecretRef"),
-    ];
-    fields.into_iter().find(|(used, _)| *used).map(|(_, field)| field)
+    let cloud = provider.and_then(|provider| match provider {
+        GitProvider::Generic | GitProvider::Github => None,
+        GitProvider::Aws => Some("spec.provider aws"),
+        GitProvider::Azure => Some("spec.provider azure"),
+    });
+    cloud.or(service_account_name.as_ref().map(|_| "spec.serviceAccountName"))
 }

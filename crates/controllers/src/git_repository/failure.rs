@@ -5,8 +5,8 @@
 use std::error::Error;
 
 use equate_api::meta::{ConditionType, Reason};
-use equate_git::{FetchError, Kind, ResolveError};
-use equate_source::{StorageError, TreeError};
+use equate_git::{FetchError, GithubError, Kind, ResolveError, SubmoduleError};
+use equate_source::{ComposeError, StorageError, TreeError};
 
 use super::credentials::SecretError;
 use crate::Key;
@@ -40,6 +40,80 @@ impl Failure {
             condition: Some(ConditionType::FetchFailed),
             reason: error.reason(),
             message: chain(error),
+            retry: !error.is_final(),
+        }
+    }
+
+    /// The app's host gives no token.
+    pub(crate) fn github(error: &GithubError) -> Self {
+        Self {
+            condition: Some(ConditionType::FetchFailed),
+            reason: Reason::AuthenticationFailed,
+            message: format!("failed to configure authentication options: {}", chain(error)),
+            retry: true,
+        }
+    }
+
+    /// What is to be included is not there yet, or never will be: a change of that wakes whoever includes it.
+    pub(crate) fn include(reason: Reason, message: String) -> Self {
+        Self {
+            condition: Some(ConditionType::IncludeUnavailable),
+            reason,
+            message,
+            retry: true,
+        }
+    }
+
+    /// A path of an include that leads out of its tree.
+    pub(crate) fn path(name: &str, path: &str) -> Self {
+        Self {
+            condition: Some(ConditionType::StorageOperationFailed),
+            reason: Reason::IllegalPath,
+            message: format!(
+                "path calculation for include '{name}' failed: {path:?} leads out of the repository"
+            ),
+            retry: false,
+        }
+    }
+
+    /// An included artifact that is no longer in the store.
+    pub(crate) fn copy(message: String) -> Self {
+        Self {
+            condition: Some(ConditionType::StorageOperationFailed),
+            reason: Reason::CopyFailure,
+            message,
+            retry: true,
+        }
+    }
+
+    pub(crate) fn compose(error: &ComposeError) -> Self {
+        match error {
+            ComposeError::Tree(error) => Self::tree(error),
+            ComposeError::Include { .. } => Self::copy(chain(error)),
+            error => Self {
+                condition: Some(ConditionType::FetchFailed),
+                reason: Reason::GitOperationFailed,
+                // the space before the colon is Flux's
+                message: format!("failed to sparse checkout directories : {}", chain(error)),
+                retry: true,
+            },
+        }
+    }
+
+    pub(crate) fn submodules(error: &SubmoduleError) -> Self {
+        Self {
+            // another commit may name other submodules
+            retry: true,
+            ..Self::git(error.kind(), error)
+        }
+    }
+
+    /// A signature that is not there, or does not hold: another commit, tag or key may.
+    pub(crate) fn verification(reason: Reason, message: String) -> Self {
+        Self {
+            condition: Some(ConditionType::SourceVerified),
+            reason,
+            message,
             retry: true,
         }
     }

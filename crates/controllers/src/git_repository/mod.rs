@@ -12,11 +12,13 @@
 //! |---|---|
 //! | `declared` | what the custom resource asks for, and which of its fields have no meaning yet |
 //! | `credentials` | what a Secret says about opening a repository |
+//! | `includes` | other repositories' artifacts, and who waits for them |
 //! | `observe` | what the store and the repository say |
 //! | `decide` | what to do, from what was seen |
 //! | `act` | makes the artifact |
 //! | `failure` | what can go wrong, and whether it is worth another try |
 //! | `report` | what the status says then |
+//! | `verify` | whether a revision is signed by whom it must be |
 //! | `watches` | local directories |
 
 mod act;
@@ -24,17 +26,21 @@ mod credentials;
 mod decide;
 mod declared;
 mod failure;
+mod includes;
 mod observe;
 mod report;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::meta::{FINALIZER, Reason as Why, SOURCE_MANAGER, SOURCE_STATUS_MANAGER, merge_patch};
-use equate_api::source::{GitRepository, GitRepositoryStatus};
+use equate_api::meta::{
+    ConditionType, FINALIZER, Reason as Why, SOURCE_MANAGER, SOURCE_STATUS_MANAGER, merge_patch,
+};
+use equate_api::source::{Artifact as Included, GitRepository, GitRepositoryStatus};
 use equate_git::{Mirrors, Remote, Revision};
 use equate_source::{Place, Storage};
 use jiff::Timestamp;
@@ -47,6 +53,7 @@ use self::act::Published;
 use self::decide::{Admission, Artifact, Decision};
 use self::declared::Declared;
 use self::failure::{Failure, chain};
+pub(crate) use self::includes::Includers;
 use self::report::{Report, recovered};
 pub(crate) use self::watches::Watches;
 use crate::Key;
@@ -187,7 +194,8 @@ impl Run {
             false => work.await,
         };
         let lost = seen.artifact == Artifact::Lost;
-        match (decide::decide(&self.declared, &self.status(), &seen), remote) {
+        let decision = decide::decide(&self.declared, &self.status(), &seen);
+        match (decision, remote) {
             (Decision::Keep, _) => {
                 let storage = self.cx.storage.clone();
                 let before = self.write(|report| report.kept(|path| storage.url(path))).await?;
@@ -196,28 +204,42 @@ impl Run {
             }
             (Decision::Publish(revision, why), Some(remote)) => {
                 tracing::debug!(key = %self.declared.key, %revision, ?why, "an artifact is made");
-                self.publish(remote, revision, lost).await
+                self.publish(remote, revision, seen.included, lost).await
             }
             (Decision::Publish(..), None) => Ok(Outcome::failed_within(self.interval())),
             (Decision::Fail(failure), _) => self.fail(&failure, None, lost).await,
         }
     }
 
-    async fn publish(&mut self, remote: Remote, revision: Revision, lost: bool) -> Result<Outcome, Stop> {
+    async fn publish(
+        &mut self,
+        remote: Remote,
+        revision: Revision,
+        included: Vec<Included>,
+        lost: bool,
+    ) -> Result<Outcome, Stop> {
         let text = revision.to_string();
         let new = self
             .status()
             .artifact
             .is_none_or(|artifact| artifact.revision != text);
         let shown = new.then_some(&*text);
-        let work = act::publish(Arc::clone(&self.cx), Arc::clone(&self.declared), remote, revision);
+        let (cx, declared) = (Arc::clone(&self.cx), Arc::clone(&self.declared));
+        let work = act::publish(cx, declared, remote, revision, included);
         match self.patiently(work, shown).await? {
             Ok(published) => {
-                let before = self.write(|report| report.published(&published.stored)).await?;
+                let verified = published.verified.as_deref();
+                let before = self
+                    .write(|report| report.published(&published.stored, &published.included, verified))
+                    .await?;
                 self.tell_artifact(&before, &published);
                 Ok(self.again())
             }
-            Err(failure) => self.fail(&failure, shown, lost).await,
+            Err(failure) => {
+                // what is not verified is no newer revision to anyone
+                let shown = shown.filter(|_| failure.condition != Some(ConditionType::SourceVerified));
+                self.fail(&failure, shown, lost).await
+            }
         }
     }
 
@@ -232,7 +254,11 @@ impl Run {
         })
         .await?;
         self.tell(Severity::Warning, failure.reason.as_str(), &failure.message);
-        Ok(Outcome::failed_within(self.interval()))
+        Ok(match failure.condition {
+            // whoever is waited for wakes it
+            Some(ConditionType::IncludeUnavailable) => self.again(),
+            _ => Outcome::failed_within(self.interval()),
+        })
     }
 
     async fn stall(&mut self, failure: &Failure, lost: bool) -> Result<Outcome, Stop> {

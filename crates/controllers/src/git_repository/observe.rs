@@ -16,6 +16,7 @@ use super::credentials::{self, SecretError};
 use super::decide::{Artifact, Seen};
 use super::declared::Declared;
 use super::failure::{Failure, chain};
+use super::includes;
 
 /// The remote stands beside what was seen of it: fetching needs it again.
 pub(super) async fn observe(
@@ -24,30 +25,27 @@ pub(super) async fn observe(
     status: GitRepositoryStatus,
 ) -> (Seen, Option<Remote>) {
     let artifact = artifact(&cx, &declared, status).await;
-    match remote(&cx, &declared).await {
-        Ok(remote) => {
-            let (own, asked) = (Arc::clone(&declared), remote.clone());
-            let resolved = spawn_blocking(move || cx.git.resolve(&asked, &own.reference)).await;
-            let resolved = match resolved {
-                Ok(resolved) => resolved.map_err(|error| Failure::resolve(&error)),
-                Err(_) => Err(Failure::broken(&declared.key)),
-            };
-            (
-                Seen {
-                    artifact,
-                    remote: resolved,
-                },
-                Some(remote),
-            )
-        }
-        Err(error) => (
-            Seen {
-                artifact,
-                remote: Err(Failure::secret(&error)),
-            },
-            None,
-        ),
-    }
+    let seen = |revision, included| Seen {
+        artifact,
+        revision,
+        included,
+    };
+    let remote = match remote(&cx, &declared).await {
+        Ok(remote) => remote,
+        Err(failure) => return (seen(Err(failure), Vec::new()), None),
+    };
+    // what waits for others asks no host
+    let included = match includes::artifacts(&cx.repositories, &declared) {
+        Ok(included) => included,
+        Err(failure) => return (seen(Err(failure), Vec::new()), None),
+    };
+    let (own, asked) = (Arc::clone(&declared), remote.clone());
+    let resolved = spawn_blocking(move || cx.git.resolve(&asked, &own.reference)).await;
+    let resolved = match resolved {
+        Ok(resolved) => resolved.map_err(|error| Failure::resolve(&error)),
+        Err(_) => Err(Failure::broken(&declared.key)),
+    };
+    (seen(resolved, included), Some(remote))
 }
 
 async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitRepositoryStatus) -> Artifact {
@@ -76,18 +74,41 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
 }
 
 /// A directory that stands in for the URL needs nobody's credentials.
-async fn remote(cx: &Context, declared: &Declared) -> Result<Remote, SecretError> {
+async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, Failure> {
     if cx.git.substitute(&declared.url).is_some() {
         return Ok(Remote::new(&declared.url).with_timeout(declared.timeout));
     }
-    let data = match &declared.secret {
-        Some(name) => Some(secret(cx, &declared.key.namespace, name).await?),
+    let namespace = &declared.key.namespace;
+    let failed = |error| Failure::secret(&error);
+    let proxy = match &declared.proxy {
+        Some(name) => {
+            let data = secret(cx, namespace, name).await;
+            let data = data.map_err(|error| failed(SecretError::ProxySecret(Box::new(error))))?;
+            Some(credentials::proxy(namespace, name, &data).map_err(failed)?)
+        }
         None => None,
     };
-    credentials::remote(declared, data.as_ref())
+    let data = match &declared.secret {
+        Some(name) => Some(secret(cx, namespace, name).await.map_err(failed)?),
+        None => None,
+    };
+    let app = credentials::github_app(declared, data.as_ref()).map_err(failed)?;
+    let remote = Remote {
+        proxy,
+        ..credentials::remote(declared, data.as_ref()).map_err(failed)?
+    };
+    let Some(app) = app else {
+        return Ok(remote);
+    };
+    let own = Arc::clone(cx);
+    let opened = spawn_blocking(move || own.git.with_github_app(remote, &app)).await;
+    match opened {
+        Ok(opened) => opened.map_err(|error| Failure::github(&error)),
+        Err(_) => Err(Failure::broken(&declared.key)),
+    }
 }
 
-async fn secret(
+pub(super) async fn secret(
     cx: &Context,
     namespace: &str,
     name: &str,

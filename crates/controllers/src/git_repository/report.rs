@@ -3,7 +3,9 @@
 //! source-controller; which of them stand in a status when is read from its `gitrepository_controller.go`
 //! (v1.9): failures keep `observedGeneration` where it was, successes and stalls move it.
 
-use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, remove_condition, set_condition};
+use equate_api::meta::{
+    ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
+};
 use equate_api::source::{Artifact, GitRepositoryStatus};
 use equate_source::Stored;
 use jiff::Timestamp;
@@ -133,7 +135,12 @@ impl<'a> Report<'a> {
 
     /// There is a new artifact.
     #[must_use]
-    pub(super) fn published(mut self, stored: &Stored) -> Self {
+    pub(super) fn published(
+        mut self,
+        stored: &Stored,
+        included: &[Artifact],
+        verified: Option<&str>,
+    ) -> Self {
         // Kubernetes' times have no fractions: one that had would differ from what is read back
         let updated = Timestamp::from_second(stored.updated.as_second()).unwrap_or(stored.updated);
         self.status.artifact = Some(Artifact {
@@ -146,10 +153,19 @@ impl<'a> Report<'a> {
             url: stored.url.clone(),
         });
         self.status.observed_ignore = self.declared.ignore.clone();
-        self.status.observed_include = Vec::new();
-        self.status.included_artifacts = Vec::new();
-        self.status.observed_recurse_submodules = false;
-        self.status.observed_sparse_checkout = Vec::new();
+        self.status.observed_include = self.declared.include.clone();
+        self.status.included_artifacts = included.to_vec();
+        self.status.observed_recurse_submodules = self.declared.submodules;
+        self.status.observed_sparse_checkout = self.declared.sparse.clone();
+        if let (Some(verify), Some(message)) = (&self.declared.verify, verified) {
+            self.status.source_verification_mode = Some(verify.mode.as_str().to_owned());
+            self.set(
+                ConditionType::SourceVerified,
+                ConditionStatus::True,
+                Reason::Succeeded,
+                message,
+            );
+        }
         self.succeeded()
     }
 
@@ -159,13 +175,15 @@ impl<'a> Report<'a> {
             ConditionType::StorageOperationFailed,
             ConditionType::IncludeUnavailable,
             ConditionType::ArtifactOutdated,
-            ConditionType::SourceVerified,
             ConditionType::Reconciling,
             ConditionType::Stalled,
         ] {
             self.clear(gone);
         }
-        self.status.source_verification_mode = None;
+        if self.declared.verify.is_none() {
+            self.clear(ConditionType::SourceVerified);
+            self.status.source_verification_mode = None;
+        }
         let revision = self
             .status
             .artifact
@@ -179,9 +197,21 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// The failure's own condition and `Ready`; of the failures before it nothing stays.
+    /// The failure's own condition and `Ready`; of the failures before it nothing stays. That an earlier
+    /// revision was verified stays true until this one is not.
     fn tell(&mut self, failure: &Failure) {
-        for kind in [ConditionType::FetchFailed, ConditionType::StorageOperationFailed] {
+        let verified = ConditionType::SourceVerified;
+        if failure.condition == Some(verified) {
+            self.clear(ConditionType::ArtifactOutdated);
+            self.set(verified, ConditionStatus::False, failure.reason, &failure.message);
+        } else if !is_true(&self.status.conditions, verified) {
+            self.clear(verified);
+        }
+        for kind in [
+            ConditionType::FetchFailed,
+            ConditionType::StorageOperationFailed,
+            ConditionType::IncludeUnavailable,
+        ] {
             match failure.condition == Some(kind) {
                 true => self.set(kind, ConditionStatus::True, failure.reason, &failure.message),
                 false => self.clear(kind),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use equate_api::meta::{Condition, ConditionType, Reason};
 use equate_api::source::{Artifact as StatusArtifact, GitRepository, GitRepositoryStatus};
-use equate_git::{Credentials, Mirrors, Reference, Remote, Revision, Secret};
+use equate_git::{Credentials, GithubApp, Installation, Mirrors, Proxy, Reference, Remote, Revision, Secret};
 use equate_source::{Stored, Tree};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -18,7 +18,11 @@ use super::declared::Declared;
 use super::failure::{Failure, chain};
 use super::report::{Report, recovered};
 
+mod include;
+mod network;
 mod run;
+mod submodule;
+mod verify;
 
 const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
 const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
@@ -80,7 +84,6 @@ fn the_object_itself_decides_first() {
         let declared = Declared::try_from(&object(metadata, spec)).unwrap();
         assert_eq!(admit(&declared), expected);
     };
-    let stall = |field: &str| Admission::Stall(Failure::unsupported(field));
     let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
     check(json!({}), json!({}), Admission::Look);
     check(
@@ -94,39 +97,32 @@ fn the_object_itself_decides_first() {
         json!({ "include": [{ "repository": { "name": "a" } }] }),
         Admission::Delete,
     );
-    check(
-        json!({}),
+    for spec in [
         json!({ "include": [{ "repository": { "name": "a" } }] }),
-        stall("spec.include"),
-    );
-    check(
-        json!({}),
         json!({ "verify": { "secretRef": { "name": "k" } } }),
-        stall("spec.verify"),
-    );
-    check(
-        json!({}),
         json!({ "recurseSubmodules": true }),
-        stall("spec.recurseSubmodules"),
-    );
-    check(json!({}), json!({ "recurseSubmodules": false }), Admission::Look);
-    check(
-        json!({}),
         json!({ "sparseCheckout": ["a"] }),
-        stall("spec.sparseCheckout"),
-    );
-    check(json!({}), json!({ "provider": "generic" }), Admission::Look);
-    check(json!({}), json!({ "provider": "github" }), stall("spec.provider"));
-    check(
-        json!({}),
-        json!({ "provider": "aws", "serviceAccountName": "a" }),
-        stall("spec.provider"),
-    );
-    check(
-        json!({}),
+        json!({ "provider": "generic" }),
+        json!({ "provider": "github" }),
         json!({ "proxySecretRef": { "name": "p" } }),
-        stall("spec.proxySecretRef"),
+    ] {
+        check(json!({}), spec, Admission::Look);
+    }
+}
+
+#[test]
+fn git_repository_provider_of_a_cloud_is_refused_by_name() {
+    let check = |spec: Value, field: &str| {
+        let declared = Declared::try_from(&object(json!({}), spec)).unwrap();
+        assert_eq!(admit(&declared), Admission::Stall(Failure::unsupported(field)));
+    };
+    check(json!({ "provider": "aws" }), "spec.provider aws");
+    check(json!({ "provider": "azure" }), "spec.provider azure");
+    check(
+        json!({ "provider": "aws", "serviceAccountName": "a" }),
+        "spec.provider aws",
     );
+    check(json!({ "serviceAccountName": "a" }), "spec.serviceAccountName");
 }
 
 #[test]
@@ -142,11 +138,15 @@ fn an_artifact_is_made_when_something_is_different() {
         status
     };
     let check = |ignore: Value, status: &GitRepositoryStatus, artifact, remote: &str, expected: &str| {
-        let remote = remote.parse::<Revision>().map_err(|_| failure(true));
+        let revision = remote.parse::<Revision>().map_err(|_| failure(true));
         let decision = decide(
             &declared(json!({ "ignore": ignore })),
             status,
-            &Seen { artifact, remote },
+            &Seen {
+                artifact,
+                revision,
+                included: Vec::new(),
+            },
         );
         let shown = match decision {
             Decision::Keep => "keep".to_owned(),
@@ -354,6 +354,145 @@ fn a_secret_opens_what_the_url_speaks() {
     );
 }
 
+#[test]
+fn git_repository_provider_github_reads_its_keys() {
+    let check = |url: &str, secret: Option<&[(&str, &str)]>, expected: Result<GithubApp, &str>| {
+        let declared = declared(json!({ "url": url, "provider": "github", "secretRef": { "name": "key" } }));
+        let data = secret.map(|data| data_of(data));
+        let opened = credentials::github_app(&declared, data.as_ref())
+            .map(Option::unwrap)
+            .map_err(|error| {
+                format!(
+                    "{} {}: {}",
+                    error.reason().as_str(),
+                    error.is_final(),
+                    chain(&error)
+                )
+            });
+        assert_eq!(opened, expected.map_err(str::to_owned), "{secret:?}");
+    };
+    let app = |installation, base_url: Option<&str>| GithubApp {
+        id: 12,
+        installation,
+        private_key: Secret::new("K"),
+        base_url: base_url.map(str::to_owned),
+    };
+    let https = "https://github.com/o/r";
+    let (id, key) = (("githubAppID", "12"), ("githubAppPrivateKey", "K"));
+    let (by_id, by_owner) = (
+        ("githubAppInstallationID", "34"),
+        ("githubAppInstallationOwner", "o"),
+    );
+    check(
+        https,
+        Some(&[id, key, by_id]),
+        Ok(app(Installation::Id(34), None)),
+    );
+    check(
+        https,
+        Some(&[id, key, by_owner, ("githubAppBaseURL", "https://h/api/v3")]),
+        Ok(app(Installation::Owner("o".to_owned()), Some("https://h/api/v3"))),
+    );
+    let missing = "secretRef with github app data must be specified when provider is set to github";
+    check(
+        https,
+        None,
+        Err(&format!("InvalidProviderConfiguration true: {missing}")),
+    );
+    check(
+        https,
+        Some(&[("username", "me")]),
+        Err(&format!("InvalidProviderConfiguration false: {missing}")),
+    );
+    let wrong = |problem: &str| {
+        format!(
+            "AuthenticationFailed false: failed to configure authentication options: {problem}: see secret \
+             'flux-system/key'"
+        )
+    };
+    check(
+        https,
+        Some(&[id, key, by_id, by_owner]),
+        Err(&wrong(
+            "only one of app installation owner or ID must be provided to use github app authentication",
+        )),
+    );
+    check(
+        https,
+        Some(&[id, key]),
+        Err(&wrong(
+            "app installation owner or ID must be provided to use github app authentication",
+        )),
+    );
+    check(
+        https,
+        Some(&[id, by_id]),
+        Err(&wrong(
+            "private key must be provided to use github app authentication",
+        )),
+    );
+    check(
+        https,
+        Some(&[("githubAppID", "x"), key, by_id]),
+        Err(&wrong("githubAppID is no number")),
+    );
+    check(
+        "ssh://git@github.com/o/r",
+        Some(&[id, key, by_id]),
+        Err("InvalidProviderConfiguration true: provider github opens https urls: \"ssh\" is not one"),
+    );
+}
+
+#[test]
+fn git_repository_proxy_secret_ref_reads_its_keys() {
+    let check = |secret: &[(&str, &str)], expected: Result<Proxy, &str>| {
+        let read = credentials::proxy("flux-system", "p", &data_of(secret))
+            .map_err(|error| format!("{}: {}", error.reason().as_str(), chain(&error)));
+        assert_eq!(read, expected.map_err(str::to_owned), "{secret:?}");
+    };
+    let proxy = |address: &str, username: Option<&str>, password: Option<&str>| {
+        Ok(Proxy::new(address, username.map(str::to_owned), password.map(Secret::from)).unwrap())
+    };
+    let address = ("address", "http://proxy:3128");
+    check(&[address], proxy("http://proxy:3128", None, None));
+    check(
+        &[address, ("username", "me"), ("password", "s3cret")],
+        proxy("http://proxy:3128", Some("me"), Some("s3cret")),
+    );
+    check(
+        &[("address", "http://me:s3cret@proxy:3128")],
+        proxy("http://proxy:3128", Some("me"), Some("s3cret")),
+    );
+    let wrong = "AuthenticationFailed: failed to configure proxy options: secret 'flux-system/p': ";
+    check(
+        &[("username", "me")],
+        Err(&format!("{wrong}proxy address is empty: 'address' is required")),
+    );
+    check(
+        &[("address", "s3cret")],
+        Err(&format!(
+            "{wrong}the proxy's address is malformed: write http://HOST:PORT"
+        )),
+    );
+    check(
+        &[("address", "socks5://proxy")],
+        Err(&format!(
+            "{wrong}a proxy of scheme \"socks5\" is not supported: use http or https"
+        )),
+    );
+    let shown = format!(
+        "{:?}",
+        proxy("http://a:s3cret@b", None, None) as Result<Proxy, &str>
+    );
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+fn data_of(data: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
+    data.iter()
+        .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+        .collect()
+}
+
 /// What git says of a URL or reference that can never work ends the tries; what may change does not.
 #[test]
 fn what_can_never_work_is_not_tried_again() {
@@ -460,7 +599,7 @@ fn a_status_says_what_flux_would_say() {
     // the same again is the same: nothing to write
     assert_eq!(report(&failed).failed(&failure(true), None).finish(), failed);
 
-    let ready = report(&failed).published(&stored(FIRST)).finish();
+    let ready = report(&failed).published(&stored(FIRST), &[], None).finish();
     check_status(
         &ready,
         &[
@@ -548,7 +687,10 @@ fn a_status_says_what_flux_would_say() {
         ],
     );
     assert_eq!(
-        report(&stalled).published(&stored(FIRST)).finish().conditions,
+        report(&stalled)
+            .published(&stored(FIRST), &[], None)
+            .finish()
+            .conditions,
         ready.conditions
     );
 

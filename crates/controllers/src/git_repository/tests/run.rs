@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::{Context, Watches, reconcile, wakes};
+use super::super::{Context, Includers, Watches, reconcile, wakes};
 use super::object;
 use crate::Key;
 use crate::runtime::backoff::Jitter;
@@ -32,26 +32,28 @@ use crate::runtime::queue::{Queue, Settings};
 use crate::runtime::wake::Reason;
 
 /// Long enough for a machine that does something else as well.
-const DEADLINE: Duration = Duration::from_secs(60);
-const URL: &str = "https://local.invalid/fleet";
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const URL: &str = "https://local.invalid/fleet";
 
 /// A cluster, a repository, and a controller that can be started again.
-struct Session {
-    cluster: EmbeddedCluster,
-    repository: Repository,
+pub(super) struct Session {
+    pub(super) cluster: EmbeddedCluster,
+    pub(super) repository: Repository,
+    /// Directories that stand in for other URLs.
+    pub(super) others: Vec<(String, PathBuf)>,
     faults: Faults,
-    folder: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
 }
 
 /// A running controller; ends when it is dropped.
-struct Running {
-    queue: Queue<Key>,
-    storage: Storage,
+pub(super) struct Running {
+    pub(super) queue: Queue<Key>,
+    pub(super) storage: Storage,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Session {
-    async fn start() -> Session {
+    pub(super) async fn start() -> Session {
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
         definitions
@@ -67,19 +69,24 @@ impl Session {
         Session {
             cluster,
             repository: Repository::init().unwrap(),
+            others: Vec::new(),
             faults: Faults::seeded(1),
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn run(&self) -> Running {
+    pub(super) fn run(&self) -> Running {
         let client = self.faults.wrap(&self.cluster.client());
         let queue: Queue<Key> = Queue::new(Settings {
             jitter: Jitter::none(),
             ..Settings::default()
         });
         let woken = queue.clone();
+        let includers = Includers::default();
         let changed = move |change: Change<GitRepository>| {
+            for includer in includers.changed(&change) {
+                woken.wake(includer, Reason::Source);
+            }
             if let Some(reason) = wakes(change.what) {
                 woken.wake(change.key, reason);
             }
@@ -88,8 +95,11 @@ impl Session {
         let context = Arc::new(Context {
             looked: Box::new(|_| {}),
             repositories: Mirror::start(client.clone(), Pace::default(), changed),
-            git: Mirrors::new(self.folder.path().join("git"), Limits::default())
-                .instead_of(URL, self.repository.path()),
+            git: self.others.iter().fold(
+                Mirrors::new(self.folder.path().join("git"), Limits::default())
+                    .instead_of(URL, self.repository.path()),
+                |git, (url, path)| git.instead_of(url, path),
+            ),
             storage: storage.clone(),
             recorder: Recorder::start(client.clone(), EventLimits::default()),
             client,
@@ -114,43 +124,62 @@ impl Session {
         self.folder.path().join("artifacts")
     }
 
-    fn api(&self) -> Api<GitRepository> {
+    pub(super) fn api(&self) -> Api<GitRepository> {
         Api::namespaced(self.cluster.client(), "flux-system")
     }
 
-    async fn create(&self, spec: Value) {
-        let mut new = object(json!({ "generation": null, "finalizers": [] }), spec);
+    pub(super) async fn create(&self, spec: Value) {
+        self.create_named("fleet", spec).await;
+    }
+
+    pub(super) async fn create_named(&self, name: &str, spec: Value) {
+        let mut new = object(
+            json!({ "name": name, "generation": null, "finalizers": [] }),
+            spec,
+        );
         new.metadata.generation = None;
         let api = self.api();
         let create = async || api.create(&PostParams::default(), &new).await.map(drop);
         eventually("GitRepositories are served", DEADLINE, create).await;
     }
 
-    async fn patch(&self, patch: Value) {
+    pub(super) async fn patch(&self, patch: Value) {
+        self.patch_named("fleet", patch).await;
+    }
+
+    pub(super) async fn patch_named(&self, name: &str, patch: Value) {
         self.api()
-            .patch("fleet", &PatchParams::default(), &Patch::Merge(patch))
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
     }
 
     /// Waits until `Ready` says this, in this order of reason and message.
-    async fn ready(&self, reason: &str, message: &str) -> GitRepositoryStatus {
+    pub(super) async fn ready(&self, reason: &str, message: &str) -> GitRepositoryStatus {
+        self.ready_named("fleet", reason, message).await
+    }
+
+    pub(super) async fn ready_named(&self, name: &str, reason: &str, message: &str) -> GitRepositoryStatus {
         let api = self.api();
-        eventually(&format!("Ready says {reason} {message}"), DEADLINE, async || {
-            let object = api.get("fleet").await.map_err(|error| error.to_string())?;
-            let status = object.status.unwrap_or_default();
-            let ready = condition(&status.conditions, ConditionType::Ready);
-            let said = ready.map(|ready| (&*ready.reason, &*ready.message));
-            match said {
-                Some((own, text)) if own == reason && text.contains(message) => Ok(status),
-                _ => Err(format!("{said:?}")),
-            }
-        })
+        eventually(
+            &format!("Ready of {name} says {reason} {message}"),
+            DEADLINE,
+            async || {
+                let object = api.get(name).await.map_err(|error| error.to_string())?;
+                let status = object.status.unwrap_or_default();
+                let ready = condition(&status.conditions, ConditionType::Ready);
+                let said = ready.map(|ready| (&*ready.reason, &*ready.message));
+                match said {
+                    Some((own, text)) if own == reason && text.contains(message) => Ok(status),
+                    _ => Err(format!("{said:?}")),
+                }
+            },
+        )
         .await
     }
 
     /// Waits until the artifact is of this commit.
-    async fn artifact_of(&self, commit: &str) -> GitRepositoryStatus {
+    pub(super) async fn artifact_of(&self, commit: &str) -> GitRepositoryStatus {
         self.ready(
             "Succeeded",
             &format!("stored artifact for revision 'main@sha1:{commit}'"),
@@ -158,7 +187,7 @@ impl Session {
         .await
     }
 
-    async fn events(&self) -> Vec<String> {
+    pub(super) async fn events(&self) -> Vec<String> {
         let events: Api<Event> = Api::namespaced(self.cluster.client(), "flux-system");
         let list = events.list(&ListParams::default()).await.unwrap();
         list.items
@@ -176,7 +205,7 @@ impl Session {
             .collect()
     }
 
-    async fn event(&self, expected: &str) {
+    pub(super) async fn event(&self, expected: &str) {
         eventually(&format!("event {expected}"), DEADLINE, async || {
             let events = self.events().await;
             if events.iter().any(|event| event == expected) {
@@ -195,7 +224,7 @@ impl Running {
     }
 
     /// Waits until the controller has nothing to do.
-    async fn idle(&self) {
+    pub(super) async fn idle(&self) {
         eventually("nothing runs", DEADLINE, async || {
             let counts = self.queue.counts();
             if counts.idle() {
@@ -208,7 +237,7 @@ impl Running {
     }
 
     /// Has a run and waits for its end.
-    async fn once_more(&self) {
+    pub(super) async fn once_more(&self) {
         self.idle().await;
         let before = self.queue.counts().runs;
         self.queue.wake(Self::key(), Reason::Interval);
@@ -371,16 +400,14 @@ async fn what_fails_leaves_the_artifact() {
         ))
         .await;
 
-    session
-        .patch(json!({ "spec": { "recurseSubmodules": true } }))
-        .await;
-    let status = session.ready("Unsupported", "spec.recurseSubmodules").await;
+    session.patch(json!({ "spec": { "provider": "aws" } })).await;
+    let status = session.ready("Unsupported", "spec.provider aws").await;
     assert_eq!(
         (status.artifact, status.observed_generation),
         (before.artifact.clone(), Some(2))
     );
     session
-        .patch(json!({ "spec": { "recurseSubmodules": null, "suspend": true } }))
+        .patch(json!({ "spec": { "provider": null, "suspend": true } }))
         .await;
     session.repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
     eventually("the suspension is seen", DEADLINE, async || {
