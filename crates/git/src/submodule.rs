@@ -78,7 +78,7 @@ pub enum SubmoduleError {
         /// Where it stands.
         path: String,
         /// Why.
-        source: FetchError,
+        source: Box<FetchError>,
     },
     /// A commit's tree cannot be read.
     #[error("submodules cannot be looked for in {path:?}")]
@@ -166,7 +166,7 @@ impl Walk<'_> {
             let fetched = self.mirrors.fetch(&inner, &revision);
             let commit = fetched.map_err(|source| SubmoduleError::Fetch {
                 path: path.clone(),
-                source,
+                source: Box::new(source),
             })?;
             self.found.push(Submodule {
                 path: path.clone(),

@@ -242,7 +242,7 @@ fn may_sign(own: &Signature) -> bool {
     !says || own.key_flags().sign()
 }
 
-fn strong(key: &(impl KeyDetails + VerifyingKey)) -> bool {
+fn strong(key: &impl VerifyingKey) -> bool {
     match key.public_params() {
         PublicParams::RSA(params) => {
             let mut bytes = Vec::new();

@@ -37,8 +37,11 @@ fn files(running: &Running, status: &GitRepositoryStatus) -> Option<Vec<String>>
 
 pub(super) fn spec(more: Value) -> Value {
     let mut spec = json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" });
-    for (field, value) in more.as_object().unwrap() {
-        spec[field] = value.clone();
+    let Value::Object(more) = more else {
+        panic!("{more} is no object");
+    };
+    for (field, value) in more {
+        spec[field] = value;
     }
     spec
 }
