@@ -353,7 +353,90 @@ fn base64url(bytes: &[u8]) -> String {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{base64url, instant};
+    use rustls::SignatureScheme;
+
+    use super::{GithubApp, Installation, base64url, instant};
+
+    /// Either alphabet, with or without padding.
+    fn unbase64(text: &str) -> Vec<u8> {
+        let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+        for c in text.bytes().filter(|c| *c != b'=') {
+            let value = match c {
+                b'A'..=b'Z' => c - b'A',
+                b'a'..=b'z' => c - b'a' + 26,
+                b'0'..=b'9' => c - b'0' + 52,
+                b'-' | b'+' => 62,
+                _ => 63,
+            };
+            held = held << 6 | u32::from(value);
+            bits += 6;
+            if bits >= 8 {
+                bits -= 8;
+                bytes.push(u8::try_from(held >> bits & 255).unwrap());
+            }
+        }
+        bytes
+    }
+
+    /// What the app says of itself holds under its public key, as whoever receives it checks it.
+    #[test]
+    fn the_apps_word_is_signed_with_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let arguments = ["-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f"];
+        let made = std::process::Command::new("ssh-keygen")
+            .args(arguments)
+            .arg(&path)
+            .status();
+        let Ok(made) = made else {
+            println!("skipped: ssh-keygen is not installed");
+            return;
+        };
+        assert!(made.success());
+        let app = |key: &str| GithubApp {
+            id: 12,
+            installation: Installation::Id(34),
+            private_key: key.into(),
+            base_url: None,
+        };
+        let app_of_key = app(&std::fs::read_to_string(&path).unwrap());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_030);
+        let jwt = app_of_key.jwt(now).unwrap();
+        let jwt = std::str::from_utf8(jwt.expose()).unwrap();
+        let (text, signature) = jwt.rsplit_once('.').unwrap();
+        let claims = r#"{"exp":1000120,"iat":1000000,"iss":"12"}"#;
+        assert_eq!(text.split('.').nth(1).unwrap(), base64url(claims.as_bytes()));
+
+        let exported = std::process::Command::new("ssh-keygen")
+            .args(["-e", "-m", "PEM", "-f"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let exported = String::from_utf8(exported.stdout).unwrap();
+        let public: String = exported.lines().filter(|line| !line.starts_with('-')).collect();
+        let known = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+        let (_, algorithms) = known
+            .mapping
+            .iter()
+            .find(|(scheme, _)| *scheme == SignatureScheme::RSA_PKCS1_SHA256)
+            .unwrap();
+        let (public, signature) = (unbase64(&public), unbase64(signature));
+        let holds = |text: &str| {
+            algorithms
+                .iter()
+                .any(|own| own.verify_signature(&public, text.as_bytes(), &signature).is_ok())
+        };
+        assert!(holds(text));
+        assert!(!holds(&format!("{text}x")));
+        for key in [
+            "junk",
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        ] {
+            let error = app(key).jwt(now).unwrap_err().to_string();
+            assert!(error.starts_with("could not parse private key"), "{error}");
+        }
+        assert!(!format!("{app_of_key:?}").contains("BEGIN"));
+    }
 
     #[test]
     fn times_of_github() {

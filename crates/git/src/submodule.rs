@@ -183,6 +183,7 @@ impl Walk<'_> {
             url: url.to_owned(),
             credentials: Credentials::None,
             client_certificate: None,
+            principal: None,
             ..parent.clone()
         };
         if self.mirrors.substitute(url).is_some() {
@@ -319,7 +320,52 @@ fn relative(parent: &str, url: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{absolute, relative};
+    use std::time::Instant;
+
+    use super::{Walk, absolute, relative};
+    use crate::{Credentials, Limits, Mirrors, Remote};
+
+    #[test]
+    fn credentials_stay_with_the_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let stand_in = "https://h/local";
+        let mirrors = Mirrors::new(folder.path(), Limits::default()).instead_of(stand_in, folder.path());
+        let walk = Walk {
+            mirrors: &mirrors,
+            deadline: Instant::now(),
+            found: &mut Vec::new(),
+        };
+        let basic = Credentials::Basic {
+            username: "me".to_owned(),
+            password: "s3cret".into(),
+        };
+        let key = Credentials::Ssh {
+            identity: "I".into(),
+            known_hosts: b"H".to_vec(),
+            passphrase: None,
+        };
+        let check = |parent: &str, given: &Credentials, url: &str, want: &Credentials| {
+            let parent = Remote {
+                client_certificate: Some("C".into()),
+                ..Remote::new(parent).with_credentials(given.clone())
+            };
+            let opened = walk.remote(&parent, url).unwrap();
+            assert_eq!(&opened.credentials, want, "{url}");
+            let certificate = opened.client_certificate.is_some();
+            assert_eq!(certificate, *want != Credentials::None, "{url}");
+        };
+        let none = Credentials::None;
+        check("https://h/a", &basic, "https://h/b", &basic);
+        check("https://H/a", &basic, "https://h/b", &basic);
+        check("https://me:s3cret@h/a", &none, "https://h/b", &basic);
+        check("https://h/a", &basic, "https://else/b", &none);
+        check("https://h/a", &basic, "http://h/b", &none);
+        check("https://h/a", &basic, "https://h:8443/b", &none);
+        check("https://h/a", &basic, "ssh://git@h/b", &none);
+        check("https://h/a", &basic, stand_in, &none);
+        check("ssh://git@h/a", &key, "ssh://git@else/b", &key);
+        check("ssh://git@h/a", &key, "https://h/b", &none);
+    }
 
     #[test]
     fn urls_of_submodules() {
