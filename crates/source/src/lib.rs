@@ -18,6 +18,4 @@ pub use archive::{ArchiveError, Archived};
 pub use ignore::Ignore;
 pub use limits::{LimitExceeded, Limits};
 pub use storage::{Place, PlaceError, Retention, Storage, StorageError, Stored};
-pub use tree::{
-    ComposeError, ContentId, Entry, Included, Parts, ReadError, Submodule, Tree, TreeError,
-};
+pub use tree::{ComposeError, ContentId, Entry, Included, Parts, ReadError, Submodule, Tree, TreeError};

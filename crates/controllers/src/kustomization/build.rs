@@ -173,6 +173,7 @@ async fn within<T>(
     built.map_err(|_elapsed| Failure::BuildTimeout(timeout))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "given to map_err as it is")]
 fn broke_off(error: JoinError) -> Failure {
     Failure::Build(format!("the build broke off: {error}"))
 }
@@ -184,7 +185,11 @@ impl Rendering<'_> {
         if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
             return Err(Failure::PathAbsent(ks.build.path.clone()));
         }
-        let (spec, content) = (ks.build.clone(), Content(tree.clone()));
+        let spec = equate_kustomize::Spec {
+            path,
+            ..ks.build.clone()
+        };
+        let content = Content(tree.clone());
         let stop = equate_kustomize::Stop::default();
         let asked = stop.clone();
         let build = move || {
@@ -318,18 +323,38 @@ pub(super) fn digest(objects: &[Resource]) -> String {
     text
 }
 
-/// A path as trees have them: `./clusters/dev/` is `clusters/dev`. What leads out is the build's to refuse.
+/// A path as trees have them: `./clusters/dev/` is `clusters/dev`. It is one inside the source
+/// whatever it says: `../apps` is `apps`, as with Flux.
 pub(crate) fn normal(path: &str) -> String {
-    let parts: Vec<&str> = path
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .collect();
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
     parts.join("/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_inside_the_source() {
+        for (path, expected) in [
+            ("", ""),
+            ("./", ""),
+            ("./clusters//dev/", "clusters/dev"),
+            ("/clusters/./dev", "clusters/dev"),
+            ("clusters/../apps", "apps"),
+            ("../apps/dev", "apps/dev"),
+            ("../../..", ""),
+        ] {
+            assert_eq!(normal(path), expected, "{path}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_build_has_no_more_time_than_its_kustomization() {
