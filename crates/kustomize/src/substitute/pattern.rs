@@ -194,7 +194,7 @@ mod tests {
         };
         match which {
             Which::Shortest => ends.find(fits),
-            Which::Longest => ends.filter(fits).last(),
+            Which::Longest => ends.rfind(fits),
         }
     }
 
