@@ -30,6 +30,7 @@ use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Limits as EventLimits, Recorder};
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::Hub;
+use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::{Change, Mirror};
 use crate::runtime::queue::{Queue, Settings};
 use crate::runtime::wake::Reason;
@@ -259,6 +260,18 @@ impl Builder {
                 queue.wake(wake.key, Reason::Object);
             })
         };
+        let labelled = {
+            let (index, queue) = (Arc::clone(&index), queue.clone());
+            Labelled::new(self.client.clone(), self.pace.clone(), move |holder| {
+                let fed = index
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .fed_by(holder);
+                for key in fed {
+                    queue.wake(key, Reason::Input);
+                }
+            })
+        };
         let looked = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
             Box::new(move |key: &Key| {
@@ -290,6 +303,7 @@ impl Builder {
             kustomizations,
             repositories,
             hub,
+            labelled,
             storage,
             recorder,
             queue,

@@ -7,11 +7,11 @@ use super::disk::{Disk, tree_path};
 use super::fetch::{self, Fetcher};
 use super::mask::{self, MaskError};
 use super::output;
-use super::variables::{self, VariablesError};
 use super::{RenderError, tell, warn};
 use crate::connection::{self, ConnectError};
 use equate_api::kustomize::Kustomization;
 use equate_controllers::kustomization::declared::Declared;
+use equate_controllers::kustomization::values::{self, ValuesError};
 use equate_kustomize::{Built, EntryKind, Loaders, ReadError, Remotes, Resource, Stat, build_with};
 use equate_manifest::object::Object;
 use equate_manifest::yaml;
@@ -149,7 +149,7 @@ pub(crate) enum KustomizationError {
     },
     /// Variables are not known.
     #[error(transparent)]
-    Variables(#[from] VariablesError),
+    Variables(#[from] ValuesError),
     /// It asks for something that is not carried out yet.
     #[error("{kustomization}: {field} is not supported yet")]
     Unsupported {
@@ -254,7 +254,8 @@ impl<'a> Renderer<'a> {
         kustomization: &Kustomization,
         directory: &Path,
     ) -> Result<Vec<Resource>, RenderError> {
-        let mut spec = Declared::from(kustomization).build;
+        let declared = Declared::from(kustomization);
+        let mut spec = declared.build;
         if !kustomization.spec.ignore.is_empty() {
             return Err(KustomizationError::Unsupported {
                 kustomization: spec.owner,
@@ -265,8 +266,10 @@ impl<'a> Renderer<'a> {
         if let Some(substitution) = &mut spec.substitute {
             substitution.strict = self.args.strict_substitute;
             if let Some(client) = &self.client {
-                let found = self.runtime.block_on(variables::collect(client, kustomization));
-                substitution.variables = found.map_err(KustomizationError::from)?;
+                let namespace = kustomization.metadata.namespace.as_deref().unwrap_or("default");
+                let read = values::read(client, namespace, &declared.substitute_from);
+                let read = self.runtime.block_on(read).map_err(KustomizationError::from)?;
+                substitution.variables = read.under(&substitution.variables);
             }
         }
         let directory = self.here.join(directory);

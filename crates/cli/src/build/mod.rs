@@ -10,7 +10,6 @@ pub(crate) mod kustomization;
 mod mask;
 pub(crate) mod output;
 mod target;
-pub(crate) mod variables;
 
 use commit::Commit;
 use disk::{Disk, tree_path};

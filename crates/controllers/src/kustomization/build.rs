@@ -23,10 +23,12 @@ use super::observe::{Artifact, leans_on};
 use super::others::wants;
 use super::reasons::Failure;
 use super::tree::Content;
+use super::values::{self, Values, ValuesError};
 use super::wants::Objects;
 use super::write::{Stop, chain};
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
+use crate::runtime::wake::{Reason, Reasons};
 
 /// A build, ready to be applied.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct Rendered {
     /// What it is called.
     pub(super) objects: Arc<Objects>,
     pub(super) inputs: Inputs,
+    /// Whether all variables were known.
+    pub(super) resolved: bool,
     digest: String,
     /// The files that declare this very loop, and how many objects each; the root's alone.
     own_files: Option<BTreeMap<String, usize>>,
@@ -63,13 +67,17 @@ impl Run<'_> {
             self.restart(ks);
             return self.advance(ks).await;
         }
+        let values = self.values(ks).await;
         let prepared = self.memory.prepared.take();
-        let prepared = prepared.filter(|prepared| prepared.is_of(ks.generation, &artifact.tree));
-        let rendered = match prepared.and_then(|prepared| prepared.outcome) {
-            Some(outcome) => outcome,
-            None => self.render(ks, artifact).await,
+        let prepared = prepared.filter(|prepared| {
+            prepared.is_of(ks.generation, &artifact.tree) && prepared.is_with(values.as_ref().ok())
+        });
+        let rendered = match (prepared.and_then(|prepared| prepared.outcome), &values) {
+            (_, Err(error)) => Err(error.clone().into()),
+            (Some(outcome), Ok(_)) => outcome,
+            (None, Ok(values)) => self.render(ks, Some(values), artifact).await,
         };
-        let wants = wants(&self.object, &rendered);
+        let wants = wants(&rendered);
         match &wants {
             Some(wants) => {
                 self.stand(ks, &artifact.digest, wants.clone(), false);
@@ -84,6 +92,8 @@ impl Run<'_> {
             revision: artifact.revision.clone(),
             tree: artifact.tree.id(),
             inputs: None,
+            values: values.as_ref().ok().map(|values| values.stamp().clone()),
+            masks: values.ok(),
             artifact: artifact.digest.clone(),
             wants,
             applied: false,
@@ -123,7 +133,12 @@ impl Run<'_> {
     }
 
     /// Builds a revision.
-    pub(super) async fn render(&self, ks: &Declared, artifact: &Artifact) -> Result<Rendered, Failure> {
+    pub(super) async fn render(
+        &self,
+        ks: &Declared,
+        values: Option<&Arc<Values>>,
+        artifact: &Artifact,
+    ) -> Result<Rendered, Failure> {
         let cx = self.cx;
         count(&cx.tally.builds, 1);
         tracing::debug!(key = %self.key, revision = artifact.revision.revision, "building");
@@ -133,7 +148,48 @@ impl Run<'_> {
             root: cx.root.as_ref(),
             default_namespace: cx.default_namespace.as_deref(),
         };
-        rendering.render(ks, &artifact.tree).await
+        rendering
+            .render(ks, values.map(Arc::as_ref), &artifact.tree)
+            .await
+    }
+
+    /// The variables, read once for a run.
+    pub(super) async fn values(&mut self, ks: &Declared) -> Result<Arc<Values>, ValuesError> {
+        if let Some(read) = &self.values {
+            return read.clone();
+        }
+        if !ks.substitute_from.is_empty() {
+            self.cx.labelled.begin();
+        }
+        let read = values::read(&self.cx.client, &ks.key.namespace, &ks.substitute_from).await;
+        self.values.insert(read.map(Arc::new)).clone()
+    }
+
+    /// Looks whether the variables are others, where something says that it is time to.
+    pub(super) async fn look_up(&mut self, reasons: Reasons) {
+        let Some(record) = &self.memory.record else { return };
+        let ks = Declared::from(&*self.object);
+        if ks.substitute_from.is_empty() || ks.deleting || ks.suspend || ks.unsupported.is_some() {
+            return;
+        }
+        let told = record.values.as_ref();
+        let told = told.is_some_and(|stamp| stamp.is_current(|holder| self.cx.labelled.version(holder)));
+        let looks = |reason| match reason {
+            Reason::Requested | Reason::Appeared | Reason::Changed => true,
+            Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
+            Reason::Deleted | Reason::Dependency | Reason::Object | Reason::Push | Reason::Deadline => false,
+        };
+        if !reasons.iter().any(looks) {
+            return;
+        }
+        let read = self.values(&ks).await;
+        // the same in other versions
+        if let (Ok(values), Some(record)) = (read, &mut self.memory.record)
+            && let Some(stamp) = &mut record.values
+            && stamp.is_of(values.stamp())
+        {
+            stamp.clone_from(values.stamp());
+        }
     }
 
     /// Another try with what was built.
@@ -180,16 +236,30 @@ fn broke_off(error: JoinError) -> Failure {
 
 impl Rendering<'_> {
     /// Builds what a Kustomization declares, and gives every object its namespace and labels.
-    pub(super) async fn render(&self, ks: &Declared, tree: &Tree) -> Result<Rendered, Failure> {
+    ///
+    /// Without variables nothing is substituted: then only names that have none in them are certain.
+    pub(super) async fn render(
+        &self,
+        ks: &Declared,
+        values: Option<&Values>,
+        tree: &Tree,
+    ) -> Result<Rendered, Failure> {
         let path = normal(&ks.build.path);
         if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
             return Err(Failure::PathAbsent(ks.build.path.clone()));
         }
-        let spec = equate_kustomize::Spec {
+        let mut spec = equate_kustomize::Spec {
             path,
             ..ks.build.clone()
         };
         let content = Content(tree.clone());
+        match (values, &mut spec.substitute) {
+            (Some(values), Some(substitution)) => {
+                substitution.variables = values.under(&substitution.variables);
+            }
+            (None, substitution) => *substitution = None,
+            (Some(_), None) => {}
+        }
         let stop = equate_kustomize::Stop::default();
         let asked = stop.clone();
         let build = move || {
@@ -211,7 +281,11 @@ impl Rendering<'_> {
             deprecations: _,
             warnings: _,
         } = built;
-        self.prepare(ks, objects, inputs, digest).await
+        let rendered = self.prepare(ks, objects, inputs, digest).await?;
+        Ok(Rendered {
+            resolved: values.is_some(),
+            ..rendered
+        })
     }
 
     /// Gives objects that were built the namespace and the labels of what applies them.
@@ -242,6 +316,7 @@ impl Rendering<'_> {
             desired,
             objects,
             inputs,
+            resolved: true,
             digest,
             own_files,
         })

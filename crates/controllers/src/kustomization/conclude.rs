@@ -178,6 +178,7 @@ impl Run<'_> {
         inventory: Option<Inventory>,
     ) -> Result<Outcome, Stop> {
         let now = Instant::now();
+        let failure = failure.reworded(|text| self.masked(text));
         let inventory = inventory.unwrap_or_else(|| self.held());
         let Some(record) = &mut self.memory.record else {
             return Ok(Outcome::failed());
@@ -192,6 +193,7 @@ impl Run<'_> {
         };
         if failure.retry() != Retry::Backoff {
             record.desired = None;
+            record.masks = None;
         }
         let same = record.failure.as_ref() == Some(&failure);
         record.failure = Some(failure.clone());

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use equate_api::kustomize::{DeletionPolicy, Kustomization, SourceKind, SubstituteStrategy};
+use equate_api::kustomize::{
+    DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
+};
 use equate_api::meta::{ALLOW_EMPTY, FINALIZER, REQUESTED_AT, Selector};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
@@ -52,6 +54,8 @@ pub struct Declared {
     pub depends_on: Vec<Key>,
     /// The objects that have to be healthy.
     pub health_checks: Vec<HealthCheck>,
+    /// The ConfigMaps and Secrets that variables come from.
+    pub substitute_from: Vec<SubstituteReference>,
     /// What to build.
     pub build: kustomize::Spec,
     /// The first field that Equate does not carry out yet.
@@ -105,6 +109,10 @@ impl From<&Kustomization> for Declared {
                 .map(|dependency| near(dependency.namespace.as_ref(), &dependency.name))
                 .collect(),
             health_checks: health_checks(object, namespace),
+            substitute_from: {
+                let post = spec.post_build.as_ref();
+                post.map(|post| post.substitute_from.clone()).unwrap_or_default()
+            },
             build: build_spec(object, &key),
             unsupported: unsupported(object),
             inventory,
@@ -126,10 +134,6 @@ fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
 /// The first field whose meaning Equate does not have yet, as a user writes it.
 fn unsupported(object: &Kustomization) -> Option<&'static str> {
     let spec = &object.spec;
-    let from = spec
-        .post_build
-        .as_ref()
-        .map_or(0, |post| post.substitute_from.len());
     let expressions = spec
         .depends_on
         .iter()
@@ -138,7 +142,6 @@ fn unsupported(object: &Kustomization) -> Option<&'static str> {
         (spec.kube_config.is_some(), "spec.kubeConfig"),
         (spec.service_account_name.is_some(), "spec.serviceAccountName"),
         (spec.decryption.is_some(), "spec.decryption"),
-        (from > 0, "spec.postBuild.substituteFrom"),
         (expressions, "spec.dependsOn[].readyExpr"),
         (!spec.health_check_exprs.is_empty(), "spec.healthCheckExprs"),
         (!spec.ignore.is_empty(), "spec.ignore"),

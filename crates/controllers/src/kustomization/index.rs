@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::others::Hearing;
 use super::reasons::Contest;
+use super::values::{self, Holder};
 use super::wants::{Stand, Wants, Watched};
 use crate::Key;
 use crate::runtime::mirror::Change;
@@ -59,6 +60,8 @@ pub struct Index {
     references: HashMap<Key, References>,
     readers: HashMap<Source, BTreeSet<Key>>,
     dependents: HashMap<Key, BTreeSet<Key>>,
+    /// Who takes values from a ConfigMap or Secret.
+    fed: HashMap<Holder, BTreeSet<Key>>,
     holders: HashMap<ObjectId, BTreeSet<Key>>,
     /// What each Kustomization wants and another holds.
     contests: BTreeMap<Key, Vec<Contest>>,
@@ -86,6 +89,7 @@ pub struct Index {
 struct References {
     source: Option<Source>,
     depends_on: BTreeSet<Key>,
+    fed_by: BTreeSet<Holder>,
     holds: Arc<BTreeSet<ObjectId>>,
     deleting: bool,
     suspended: bool,
@@ -136,6 +140,7 @@ impl Index {
                 References {
                     source: Some(source(object)),
                     depends_on: depends_on(object),
+                    fed_by: values::holders(object).collect(),
                     holds,
                     deleting: object.metadata.deletion_timestamp.is_some(),
                     suspended: object.spec.suspend,
@@ -431,6 +436,11 @@ impl Index {
         readers.into_iter().flatten().cloned().collect()
     }
 
+    /// Who takes values from a ConfigMap or Secret.
+    pub fn fed_by(&self, holder: &Holder) -> Vec<Key> {
+        self.fed.get(holder).into_iter().flatten().cloned().collect()
+    }
+
     /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
     pub fn contest(&mut self, key: &Key, contests: &[Contest]) -> Vec<(Key, Reason)> {
         let others = |list: &[Contest]| {
@@ -493,6 +503,8 @@ impl Index {
         link(&mut self.readers, now.source.iter(), key);
         unlink(&mut self.dependents, before.depends_on.iter(), key);
         link(&mut self.dependents, now.depends_on.iter(), key);
+        unlink(&mut self.fed, before.fed_by.iter(), key);
+        link(&mut self.fed, now.fed_by.iter(), key);
         unlink(&mut self.holders, freed.iter(), key);
         link(&mut self.holders, now.holds.iter(), key);
         if now != References::default() {

@@ -23,6 +23,7 @@ use super::decide::Phase;
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
 use super::tree::Content;
+use super::values::{Stamp, Values};
 use super::wants::Wants;
 
 /// Between runs.
@@ -68,6 +69,8 @@ pub(crate) struct Prepared {
     pub tree: ContentId,
     /// What the build read; none where it failed.
     pub inputs: Option<Inputs>,
+    /// The variables it was built with.
+    pub values: Option<Stamp>,
     /// What it says is wanted.
     pub wants: Option<Wants>,
     /// The build itself; none where it is not going to be carried out.
@@ -80,6 +83,15 @@ impl Prepared {
         let unchanged = |inputs: &Inputs| inputs.unchanged(&Content(tree.clone()));
         self.generation == generation
             && (self.tree == tree.id() || self.inputs.as_ref().is_some_and(unchanged))
+    }
+
+    /// Whether it was built with these variables.
+    pub(crate) fn is_with(&self, values: Option<&Arc<Values>>) -> bool {
+        match (&self.values, values) {
+            (Some(stamp), Some(values)) => stamp.is_of(values.stamp()),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
     }
 }
 
@@ -94,6 +106,10 @@ pub(crate) struct Record {
     pub tree: ContentId,
     /// What the build read; none where it failed, and then only another tree can help.
     pub inputs: Option<Inputs>,
+    /// The variables it was built with; none where they could not be read, or it has none.
+    pub values: Option<Stamp>,
+    /// The same, as long as what they were put into is applied.
+    pub masks: Option<Arc<Values>>,
     /// The digest of the artifact.
     pub artifact: String,
     /// What it says is wanted; none if that could not be found out yet.

@@ -8,13 +8,15 @@
 //! | | told by |
 //! |---|---|
 //! | its own spec, annotations, deletion | its mirror |
+//! | a ConfigMap or Secret that it takes values from, if that has the label for it | `labelled`, by `index` |
 //! | a new artifact of its source | the sources' mirror, by `index` |
 //! | a dependency that became ready, or reached the revision | its mirror, by `index` |
 //! | another Kustomization that was built, where it matters what that one wants | its run, by `index` |
 //! | an object that drifted, went, became healthy or is held by another | the hub |
 //! | a time: interval, retry, deadline, a correction that waited | the queue |
 //!
-//! The interval is a safety net: it looks at what memory holds, and asks the API server nothing.
+//! The interval is a safety net: it looks at what memory holds, and asks the API server nothing but
+//! for the ConfigMaps and Secrets that it takes values from and that nobody tells of.
 //!
 //! | file | answers |
 //! |---|---|
@@ -27,6 +29,7 @@
 //! | `wants` | what a Kustomization wants, as the others see it |
 //! | `others` | what the others want, and what that forbids |
 //! | `kept` | what stays though it is not declared any more, because others would go with it |
+//! | `values` | what `postBuild.substituteFrom` holds, without telling anybody |
 //! | `build` | what a revision wants applied |
 //! | `act` | applying it: stages, pruning |
 //! | `conclude` | how it ends: healthy, waiting for that, or why not |
@@ -54,6 +57,7 @@ pub mod report;
 #[cfg(test)]
 mod tests;
 pub mod tree;
+pub mod values;
 pub mod wants;
 mod write;
 
@@ -76,12 +80,14 @@ use self::index::Index;
 use self::memory::Memory;
 use self::reasons::{Stall, Wait};
 use self::report::Report;
+use self::values::{Values, ValuesError};
 use self::write::Stop;
 use crate::Key;
 use crate::engine::OwnLoop;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::Recorder;
 use crate::runtime::hub::Hub;
+use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::Mirror;
 use crate::runtime::queue::{Outcome, Queue};
 use crate::runtime::wake::{Reason, Reasons};
@@ -99,6 +105,7 @@ pub(crate) struct Context {
     pub(crate) kustomizations: Mirror<Kustomization>,
     pub(crate) repositories: Mirror<GitRepository>,
     pub(crate) hub: Hub,
+    pub(crate) labelled: Labelled,
     pub(crate) cluster: Cluster,
     pub(crate) storage: Storage,
     pub(crate) recorder: Recorder,
@@ -186,9 +193,10 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         key: key.clone(),
         object,
         memory,
+        values: None,
         began: Instant::now(),
     };
-    let ended = run.go().await;
+    let ended = run.go(reasons).await;
     let outcome = match ended {
         Ok(outcome) => outcome,
         Err(Stop::Gone) => {
@@ -210,15 +218,19 @@ struct Run<'a> {
     key: Key,
     object: Arc<Kustomization>,
     memory: Memory,
+    /// The variables, if this run has read them.
+    values: Option<Result<Arc<Values>, ValuesError>>,
     began: Instant,
 }
 
 impl Run<'_> {
-    async fn go(&mut self) -> Result<Outcome, Stop> {
+    async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
         self.pay().await?;
+        self.look_up(reasons).await;
         loop {
             let ks = Declared::from(&*self.object);
-            let (seen, artifact) = observe::observe(self.cx, &ks, &self.object, &self.memory).await;
+            let (seen, artifact) =
+                observe::observe(self.cx, &ks, &self.object, &self.memory, self.values.as_ref()).await;
             let decision = admit(&ks, &seen);
             tracing::debug!(key = %self.key, ?decision, "decided");
             if !matches!(decision, Decision::Wait(_)) {

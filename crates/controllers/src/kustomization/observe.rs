@@ -1,11 +1,14 @@
 //! What a decision needs to know, read from memory: the mirrors, the hub, the store. No request is
 //! made here, so that looking costs nothing but time.
 
+use std::sync::Arc;
+
 use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::meta::{ConditionType, condition, is_true};
 use equate_apply::health::Health;
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
+use equate_kustomize::Inputs;
 use equate_source::Tree;
 use tokio::time::Instant;
 
@@ -14,6 +17,7 @@ use super::declared::Declared;
 use super::memory::{Expects, Held, Leaning, Memory, Record};
 use super::report::Revision;
 use super::tree::Content;
+use super::values::{Values, ValuesError};
 use super::wants::Wants;
 use super::{Context, ORIGIN_REVISION};
 use crate::Key;
@@ -33,11 +37,15 @@ pub(super) async fn observe(
     ks: &Declared,
     object: &Kustomization,
     memory: &Memory,
+    values: Option<&Result<Arc<Values>, ValuesError>>,
 ) -> (Seen, Option<Artifact>) {
     let now = Instant::now();
     let (source, artifact) = source(cx, ks).await;
     let last = match (&memory.record, &artifact) {
-        (Some(record), Some(artifact)) => Some(last(cx, ks, memory, record, artifact, now)),
+        (Some(record), Some(artifact)) => Some(Last {
+            inputs_hold: inputs_hold(record, artifact, values),
+            ..last(cx, ks, memory, record, now)
+        }),
         _ => None,
     };
     let seen = Seen {
@@ -138,20 +146,26 @@ pub(super) fn leans_on(cx: &Context, ks: &Declared) -> Vec<Leaning> {
     ks.depends_on.iter().filter_map(one).collect()
 }
 
-fn last(
-    cx: &Context,
-    ks: &Declared,
-    memory: &Memory,
+/// Whether a build would read what the last one did. Variables that nobody has read now are the same.
+fn inputs_hold(
     record: &Record,
     artifact: &Artifact,
-    now: Instant,
-) -> Last {
-    let same = record.tree == artifact.tree.id();
-    let inputs_hold = same
-        || record
-            .inputs
+    values: Option<&Result<Arc<Values>, ValuesError>>,
+) -> bool {
+    let same = match values {
+        None => true,
+        Some(Ok(values)) => record
+            .values
             .as_ref()
-            .is_some_and(|inputs| inputs.unchanged(&Content(artifact.tree.clone())));
+            .is_some_and(|built| built.is_of(values.stamp())),
+        // they could not be read before, either
+        Some(Err(_)) => record.values.is_none(),
+    };
+    let unchanged = |inputs: &Inputs| inputs.unchanged(&Content(artifact.tree.clone()));
+    same && (record.tree == artifact.tree.id() || record.inputs.as_ref().is_some_and(unchanged))
+}
+
+fn last(cx: &Context, ks: &Declared, memory: &Memory, record: &Record, now: Instant) -> Last {
     let freed = {
         let index = cx.index();
         record
@@ -169,7 +183,7 @@ fn last(
         generation: record.generation,
         revision: record.revision.revision.clone(),
         token: record.token.clone(),
-        inputs_hold,
+        inputs_hold: true,
         drifted: drifted(&cx.hub, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),

@@ -194,26 +194,10 @@ fn listed(mut names: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// What has to be built to know what a Kustomization wants, also where not all of its fields have a
-/// meaning yet.
-pub(super) fn knowable(ks: &Declared, object: &Kustomization) -> Declared {
-    let mut ks = ks.clone();
-    if !is_resolved(object) {
-        // what is substituted is not known here: only names without variables are certain
-        ks.build.substitute = None;
-    }
-    ks
-}
-
-fn is_resolved(object: &Kustomization) -> bool {
-    let mut post_build = object.spec.post_build.iter();
-    post_build.all(|post| post.substitute_from.is_empty())
-}
-
 /// What a build says of what is wanted; nothing where it only could not be finished.
-pub(super) fn wants(object: &Kustomization, outcome: &Result<Rendered, Failure>) -> Option<Wants> {
+pub(super) fn wants(outcome: &Result<Rendered, Failure>) -> Option<Wants> {
     match outcome {
-        Ok(rendered) if !is_resolved(object) && rendered.objects.have_variables() => {
+        Ok(rendered) if !rendered.resolved && rendered.objects.have_variables() => {
             Some(Wants::Unknown(UNBUILT))
         }
         Ok(rendered) => Some(Wants::Known(Arc::clone(&rendered.objects))),
@@ -553,15 +537,22 @@ impl Run<'_> {
     async fn prepare(&mut self, ks: &Declared, artifact: &Artifact, keep: bool) -> Option<Wants> {
         if let Some(prepared) = &self.memory.prepared
             && prepared.is_of(ks.generation, &artifact.tree)
+            && self
+                .values
+                .as_ref()
+                .is_none_or(|read| prepared.is_with(read.as_ref().ok()))
         {
             return prepared.wants.clone();
         }
-        let outcome = self.render(&knowable(ks, &self.object), artifact).await;
-        let wants = wants(&self.object, &outcome);
+        let values = self.values(ks).await.ok();
+        let keep = keep && values.is_some();
+        let outcome = self.render(ks, values.as_ref(), artifact).await;
+        let wants = wants(&outcome);
         self.memory.prepared = wants.is_some().then(|| Prepared {
             generation: ks.generation,
             tree: artifact.tree.id(),
             inputs: outcome.as_ref().ok().map(|rendered| rendered.inputs.clone()),
+            values: values.map(|values| values.stamp().clone()),
             wants: wants.clone(),
             outcome: keep.then_some(outcome),
         });

@@ -28,8 +28,9 @@ use super::decide::{Decision, Finalize, deletion};
 use super::declared::Declared;
 use super::index::{self, Index, Need, Source};
 use super::kept;
-use super::others::{claimants, knowable, takers, wants};
+use super::others::{claimants, takers, wants};
 use super::reasons::{Failure, Stall};
+use super::values;
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
 use crate::engine::OwnLoop;
@@ -255,7 +256,15 @@ impl Fleet {
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
                     };
-                    Outlook::Built(rendering.render(&knowable(&declared, &object), tree).await)
+                    let read = values::read(
+                        cluster.client(),
+                        &declared.key.namespace,
+                        &declared.substitute_from,
+                    );
+                    Outlook::Built(match read.await {
+                        Ok(values) => rendering.render(&declared, Some(&values), tree).await,
+                        Err(error) => Err(error.into()),
+                    })
                 }
                 None => Outlook::Unread,
             };
@@ -409,7 +418,7 @@ impl Fleet {
         let wants = match &outlook {
             Outlook::Goes => Some(Wants::nothing()),
             _ if object.spec.kube_config.is_some() => Some(Wants::nothing()),
-            Outlook::Built(outcome) => wants(&object, outcome),
+            Outlook::Built(outcome) => wants(outcome),
             Outlook::Unread => None,
         };
         if let Some(before) = self.members.get(&key) {

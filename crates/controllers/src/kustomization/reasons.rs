@@ -200,6 +200,8 @@ pub enum Failure {
     PathAbsent(String),
     /// The manifests cannot be built.
     Build(String),
+    /// The variables for it cannot be read.
+    Values(String),
     /// They are not built in this time.
     BuildTimeout(Duration),
     /// The artifact's content cannot be read.
@@ -223,11 +225,30 @@ impl Failure {
     pub fn reason(&self) -> Reason {
         match self {
             Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
-            Failure::Build(_) | Failure::BuildTimeout(_) => Reason::BuildFailed,
+            Failure::Build(_) | Failure::Values(_) | Failure::BuildTimeout(_) => Reason::BuildFailed,
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
             Failure::Prune(_) => Reason::PruneFailed,
             Failure::Health(..) => Reason::HealthCheckFailed,
             Failure::Contested(_) => Reason::Contested,
+        }
+    }
+
+    /// The same with its words changed.
+    #[must_use]
+    pub fn reworded(self, word: impl Fn(&str) -> String) -> Self {
+        match self {
+            Failure::Build(why) => Failure::Build(word(&why)),
+            Failure::Apply(why) => Failure::Apply(word(&why)),
+            Failure::Unreachable(why) => Failure::Unreachable(word(&why)),
+            Failure::Prune(why) => Failure::Prune(word(&why)),
+            Failure::Stage(why) => Failure::Stage(word(&why)),
+            Failure::Health(waited, why) => Failure::Health(waited, word(&why)),
+            // nothing in them comes from an object
+            Failure::PathAbsent(_)
+            | Failure::Values(_)
+            | Failure::BuildTimeout(_)
+            | Failure::Artifact(_)
+            | Failure::Contested(_) => self,
         }
     }
 
@@ -239,6 +260,7 @@ impl Failure {
             Failure::Unreachable(_) => Retry::Backoff,
             // a machine that is less busy may be done in time
             Failure::BuildTimeout(_)
+            | Failure::Values(_)
             | Failure::Artifact(_)
             | Failure::Apply(_)
             | Failure::Prune(_)
@@ -262,7 +284,8 @@ impl fmt::Display for Failure {
                 "kustomize build failed: it did not end within {} (spec.timeout) and was stopped",
                 super::report::go(*timeout)
             ),
-            Failure::Artifact(why)
+            Failure::Values(why)
+            | Failure::Artifact(why)
             | Failure::Apply(why)
             | Failure::Unreachable(why)
             | Failure::Prune(why)

@@ -201,7 +201,7 @@ impl<'a> Report<'a> {
         let (at, timeout) = (&revision.revision, self.ks.timeout);
         let doing = match failure {
             Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
-            Failure::Build(_) | Failure::BuildTimeout(_) => format!(
+            Failure::Build(_) | Failure::Values(_) | Failure::BuildTimeout(_) => format!(
                 "Building manifests for revision {at} with a timeout of {}",
                 go(timeout)
             ),

@@ -438,10 +438,6 @@ fn every_field_without_meaning_is_named() {
         Some("spec.decryption"),
     );
     check(
-        json!({ "postBuild": { "substituteFrom": [{ "kind": "Secret", "name": "x" }] } }),
-        Some("spec.postBuild.substituteFrom"),
-    );
-    check(
         json!({ "dependsOn": [{ "name": "x", "readyExpr": "true" }] }),
         Some("spec.dependsOn[].readyExpr"),
     );

@@ -180,6 +180,18 @@ impl Run<'_> {
         Declared::from(&*self.object).inventory
     }
 
+    /// A text that may quote what was built, without values of Secrets.
+    pub(super) fn masked(&self, text: &str) -> String {
+        let read = self.values.iter().flatten();
+        let kept = self
+            .memory
+            .record
+            .iter()
+            .filter_map(|record| record.masks.as_ref());
+        read.chain(kept)
+            .fold(text.to_owned(), |text, values| values.mask(&text))
+    }
+
     /// Tells of something that happened; of the revision if one is being carried out.
     pub(super) fn tell(&self, severity: Severity, reason: Reason, message: impl Into<String>) {
         let mut event = Event::about(
@@ -187,7 +199,7 @@ impl Run<'_> {
             KUSTOMIZE_MANAGER,
             severity,
             reason.as_str(),
-            message,
+            self.masked(&message.into()),
         );
         if let Some(record) = &self.memory.record {
             event = event.with("revision", &record.revision.revision);

@@ -42,6 +42,8 @@ pub struct Collection {
     pub labels: Option<String>,
     /// A field selector.
     pub fields: Option<String>,
+    /// Whether only the metadata of objects is asked for.
+    pub metadata: bool,
 }
 
 impl fmt::Debug for Collection {
@@ -286,10 +288,11 @@ where
     }
 
     async fn page(&self, params: &ListParams) -> Result<Page<T>, Trouble> {
-        let request = self
-            .request
-            .list(params)
-            .map_err(|error| self.list_trouble(kube::Error::BuildRequest(error)))?;
+        let request = match self.collection.metadata {
+            true => self.request.list_metadata(params),
+            false => self.request.list(params),
+        };
+        let request = request.map_err(|error| self.list_trouble(kube::Error::BuildRequest(error)))?;
         let answer = self.collection.client.request::<Page<T>>(request);
         match timeout(self.pace.answer, answer).await {
             Ok(answer) => answer.map_err(|error| self.list_trouble(error)),
@@ -324,10 +327,12 @@ where
             bookmarks: true,
             send_initial_events: false,
         };
-        let request = self
-            .request
-            .watch(&params, &version.to_string())
-            .map_err(|error| self.watch_trouble(kube::Error::BuildRequest(error)))?;
+        let version = version.to_string();
+        let request = match self.collection.metadata {
+            true => self.request.watch_metadata(&params, &version),
+            false => self.request.watch(&params, &version),
+        };
+        let request = request.map_err(|error| self.watch_trouble(kube::Error::BuildRequest(error)))?;
         let answer = self.collection.client.request_events::<T>(request);
         match timeout(self.pace.answer, answer).await {
             Ok(Ok(events)) => Ok(events.boxed()),

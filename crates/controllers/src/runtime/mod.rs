@@ -19,6 +19,7 @@ pub mod backoff;
 pub mod events;
 pub mod feed;
 pub mod hub;
+pub mod labelled;
 pub mod mirror;
 pub mod queue;
 mod shelf;

@@ -23,6 +23,8 @@ pub enum Reason {
     Dependency,
     /// A managed object, or one it waits for, changed in the cluster.
     Object,
+    /// Something it takes values from changed.
+    Input,
     /// A watched repository was pushed to.
     Push,
     /// Its interval passed.
@@ -35,7 +37,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Appeared,
         Reason::Changed,
         Reason::Requested,
@@ -43,6 +45,7 @@ impl Reason {
         Reason::Source,
         Reason::Dependency,
         Reason::Object,
+        Reason::Input,
         Reason::Push,
         Reason::Interval,
         Reason::Deadline,
@@ -59,6 +62,7 @@ impl Reason {
             Reason::Source => "source",
             Reason::Dependency => "dependency",
             Reason::Object => "object",
+            Reason::Input => "input",
             Reason::Push => "push",
             Reason::Interval => "interval",
             Reason::Deadline => "deadline",

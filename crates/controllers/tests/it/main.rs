@@ -30,3 +30,4 @@ mod remote;
 mod rest;
 mod session;
 mod steady;
+mod substitute_from;

@@ -367,6 +367,7 @@ impl Shared {
             path: DynamicObject::url_path(resource, namespace),
             labels,
             fields,
+            metadata: false,
         }
     }
 

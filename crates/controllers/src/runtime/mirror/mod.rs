@@ -136,6 +136,7 @@ where
             path: K::url_path(&(), None),
             labels: None,
             fields: None,
+            metadata: false,
         };
         let hurry = Arc::new(Notify::new());
         let inner = Arc::clone(&shared);

@@ -1,0 +1,380 @@
+//! `spec.postBuild.substituteFrom`: whose values count, when they are read, and who never sees them.
+
+use equate_testkit::eventually::eventually;
+use equate_testkit::faults::{Fault, Rule, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use crate::session::{DEADLINE, HOME, Session, config_map, ready};
+
+const LABEL: &str = "reconcile.fluxcd.io/watch";
+/// Told by nobody: it must not be found anywhere.
+const HIDDEN: &str = "hunter2-and-more";
+
+/// Makes a ConfigMap or Secret beside the Kustomizations.
+async fn make(session: &Session, kind: &str, name: &str, labels: Value, values: Value) {
+    let meta = json!({ "name": name, "namespace": HOME, "labels": labels });
+    let params = PostParams::default();
+    if kind == "Secret" {
+        let object = json!({ "metadata": meta, "stringData": values });
+        let api: Api<Secret> = Api::namespaced(session.client.clone(), HOME);
+        api.create(&params, &serde_json::from_value(object).unwrap())
+            .await
+            .unwrap();
+    } else {
+        let object = json!({ "metadata": meta, "data": values });
+        let api: Api<ConfigMap> = Api::namespaced(session.client.clone(), HOME);
+        api.create(&params, &serde_json::from_value(object).unwrap())
+            .await
+            .unwrap();
+    }
+}
+
+/// How often an object was read by name.
+fn reads(session: &Session, name: &str) -> usize {
+    let log = session.faults.log();
+    let path = format!("/{name}");
+    log.iter()
+        .filter(|call| !call.is_write() && call.path.ends_with(&path))
+        .count()
+}
+
+async fn runs(session: &Session, more: u64) {
+    let reached = session.stats().runs + more;
+    let look = async || match session.stats().runs {
+        runs if runs >= reached => Ok(()),
+        runs => Err(runs),
+    };
+    eventually("it ran again", DEADLINE, look).await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from() {
+    let session = Session::start(&[(
+        "apps/a.yaml",
+        &config_map("NAME", "${first} ${second} ${third:-none}"),
+    )])
+    .await;
+    make(
+        &session,
+        "ConfigMap",
+        "one",
+        json!({}),
+        json!({ "first": "1", "second": "1", "third": "1" }),
+    )
+    .await;
+    make(
+        &session,
+        "ConfigMap",
+        "two",
+        json!({}),
+        json!({ "first": "2", "second": "two\nlines\n" }),
+    )
+    .await;
+    make(&session, "Secret", "three", json!({}), json!({ "first": "3" })).await;
+    make(
+        &session,
+        "ConfigMap",
+        "wrong",
+        json!({}),
+        json!({ "not.a.name": "1" }),
+    )
+    .await;
+    let map = |name: &str| json!({ "kind": "ConfigMap", "name": name });
+    let secret = |name: &str| json!({ "kind": "Secret", "name": name });
+    let lost = |optional: bool| json!({ "kind": "Secret", "name": "lost", "optional": optional });
+    // a value, or the message of BuildFailed
+    let cases: [(&str, Value, Value, Result<&str, &str>); 8] = [
+        ("a", json!([map("one")]), json!({}), Ok("1 1 1")),
+        (
+            "b",
+            json!([map("one"), map("two")]),
+            json!({}),
+            Ok("2 twolines 1"),
+        ),
+        ("c", json!([map("two"), map("one")]), json!({}), Ok("1 1 1")),
+        (
+            "d",
+            json!([map("two"), secret("three")]),
+            json!({}),
+            Ok("3 twolines none"),
+        ),
+        (
+            "e",
+            json!([map("two"), secret("three")]),
+            json!({ "first": "own" }),
+            Ok("own twolines none"),
+        ),
+        ("f", json!([lost(true), map("one")]), json!({}), Ok("1 1 1")),
+        (
+            "g",
+            json!([map("one"), lost(false)]),
+            json!({}),
+            Err(
+                "post build failed: substitute from 'Secret/lost' error: Secret \"lost\" not found in namespace \"flux-system\"",
+            ),
+        ),
+        (
+            "h",
+            json!([map("one"), map("wrong")]),
+            json!({}),
+            Err(
+                "kustomize build failed: apps/kustomization.yaml: 'not.a.name' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'",
+            ),
+        ),
+    ];
+    for (name, from, inline, expected) in cases {
+        let spec = json!({
+            "postBuild": { "substituteFrom": from, "substitute": inline },
+            "patches": [{
+                "patch": format!("[{{\"op\": \"replace\", \"path\": \"/metadata/name\", \"value\": \"{name}\"}}]"),
+                "target": { "kind": "ConfigMap" },
+            }],
+        });
+        session.kustomize(name, "apps", spec).await;
+        match expected {
+            Ok(value) => session.value("default", name, Some(value)).await,
+            Err(message) => assert_eq!(session.fails(name, "BuildFailed").await, message),
+        }
+    }
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_is_read_when_it_is_time() {
+    let files = [
+        ("apps/a.yaml", &*config_map("a", "${shown}")),
+        ("other/b.yaml", "# nothing\n"),
+    ];
+    let session = Session::start(&files).await;
+    make(
+        &session,
+        "ConfigMap",
+        "plain",
+        json!({}),
+        json!({ "shown": "one" }),
+    )
+    .await;
+    let from = json!([{ "kind": "ConfigMap", "name": "plain" }]);
+    session
+        .kustomize("apps", "apps", json!({ "postBuild": { "substituteFrom": from } }))
+        .await;
+    session.value("default", "a", Some("one")).await;
+    let first = session.commit(&[("other/b.yaml", Some("# something\n"))]);
+    session.ready("apps", &first).await;
+    let (built, read) = (session.stats().builds, reads(&session, "plain"));
+
+    // a revision that changes nothing for it, and values that are as they were: one look, no build
+    let second = session.commit(&[("other/b.yaml", Some("# something else\n"))]);
+    session.ready("apps", &second).await;
+    assert_eq!(
+        (session.stats().builds, reads(&session, "plain")),
+        (built, read + 1)
+    );
+
+    // the same, and other values
+    session
+        .merge::<ConfigMap>(HOME, "plain", json!({ "data": { "shown": "two" } }))
+        .await;
+    let third = session.commit(&[("other/b.yaml", Some("# nothing again\n"))]);
+    session.ready("apps", &third).await;
+    session.value("default", "a", Some("two")).await;
+
+    // when somebody asks for it
+    session
+        .merge::<ConfigMap>(HOME, "plain", json!({ "data": { "shown": "three" } }))
+        .await;
+    let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } });
+    session.patch("apps", asked).await;
+    session.value("default", "a", Some("three")).await;
+
+    // at its interval: one request each
+    session
+        .patch("apps", json!({ "spec": { "interval": "1s" } }))
+        .await;
+    session
+        .merge::<ConfigMap>(HOME, "plain", json!({ "data": { "shown": "four" } }))
+        .await;
+    session.value("default", "a", Some("four")).await;
+    let (built, writes) = (session.stats().builds, session.faults.writes());
+    session.faults.clear_log();
+    let before = session.stats().runs;
+    runs(&session, 3).await;
+    let (calls, ran) = (session.faults.log(), session.stats().runs - before);
+    let calls = calls.iter().filter(|call| !call.path.contains("/events")).count();
+    assert_eq!(session.stats().builds, built);
+    assert!(session.faults.writes() <= writes, "nothing is written");
+    assert!(calls as u64 <= ran + 1, "{calls} requests of {ran} runs");
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_wakes_where_it_is_labelled() {
+    let session = Session::start(&[("apps/a.yaml", &config_map("a", "${shown} ${other}"))]).await;
+    let labels = json!({ LABEL: "Enabled" });
+    make(
+        &session,
+        "ConfigMap",
+        "told",
+        labels.clone(),
+        json!({ "shown": "one" }),
+    )
+    .await;
+    make(
+        &session,
+        "Secret",
+        "hidden",
+        labels.clone(),
+        json!({ "other": "1" }),
+    )
+    .await;
+    let from = json!([{ "kind": "ConfigMap", "name": "told" }, { "kind": "Secret", "name": "hidden" }]);
+    let spec = json!({ "postBuild": { "substituteFrom": from }, "retryInterval": "10m" });
+    session.kustomize("apps", "apps", spec).await;
+    session.value("default", "a", Some("one 1")).await;
+    session
+        .merge::<ConfigMap>(HOME, "told", json!({ "data": { "shown": "two" } }))
+        .await;
+    session.value("default", "a", Some("two 1")).await;
+    session
+        .merge::<Secret>(HOME, "hidden", json!({ "stringData": { "other": "2" } }))
+        .await;
+    session.value("default", "a", Some("two 2")).await;
+
+    // what changed beside the values builds nothing
+    let (built, read) = (session.stats().builds, reads(&session, "told"));
+    session
+        .merge::<ConfigMap>(
+            HOME,
+            "told",
+            json!({ "metadata": { "annotations": { "note": "x" } } }),
+        )
+        .await;
+    let look = async || match reads(&session, "told") {
+        now if now > read => Ok(()),
+        now => Err(now),
+    };
+    eventually("it is read", DEADLINE, look).await;
+    assert_eq!(session.stats().builds, built);
+
+    // with an interval that passes, nothing is asked for
+    session
+        .patch("apps", json!({ "spec": { "interval": "1s" } }))
+        .await;
+    runs(&session, 2).await;
+    session.faults.clear_log();
+    runs(&session, 3).await;
+    assert_eq!((reads(&session, "told"), reads(&session, "hidden")), (0, 0));
+
+    // one that goes is missed at once, and comes back at once
+    session.delete::<Secret>(HOME, "hidden").await;
+    let message = session.fails("apps", "BuildFailed").await;
+    assert!(message.contains("'Secret/hidden'"), "{message}");
+    session.value("default", "a", Some("two 2")).await;
+    make(&session, "Secret", "hidden", labels, json!({ "other": "3" })).await;
+    session.value("default", "a", Some("two 3")).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_without_permission() {
+    let session = Session::start(&[("apps/a.yaml", &config_map("a", "${shown}"))]).await;
+    make(
+        &session,
+        "Secret",
+        "hidden",
+        json!({}),
+        json!({ "shown": HIDDEN }),
+    )
+    .await;
+    let path = format!("/api/v1/namespaces/{HOME}/secrets/hidden");
+    session
+        .faults
+        .add(Rule::new(Verb::Read, path, Fault::status(403)));
+    let from = json!([{ "kind": "Secret", "name": "hidden", "optional": true }]);
+    let spec = json!({ "postBuild": { "substituteFrom": from }, "retryInterval": "1s" });
+    session.kustomize("apps", "apps", spec).await;
+    let message = session.fails("apps", "BuildFailed").await;
+    assert!(
+        message.starts_with("post build failed: substitute from 'Secret/hidden' error: "),
+        "{message}"
+    );
+    session.value("default", "a", None).await;
+    session.faults.clear();
+    session.value("default", "a", Some(HIDDEN)).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_tells_no_secret() {
+    // a label may not have spaces: the API server quotes what it refuses
+    let labelled = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": "a", "namespace": "default", "labels": { "shown": "no label ${shown}" } },
+    });
+    let broken = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: default}\ndata: {value: '${quoted}'}\n";
+    let files = [("apps/a.yaml", &*labelled.to_string()), ("broken/b.yaml", broken)];
+    let session = Session::start(&files).await;
+    let quoted = format!("x'\n{HIDDEN}: [");
+    make(
+        &session,
+        "Secret",
+        "hidden",
+        json!({}),
+        json!({ "shown": HIDDEN, "quoted": quoted }),
+    )
+    .await;
+    let from = json!([{ "kind": "Secret", "name": "hidden" }]);
+    for (name, reason, said) in [
+        ("apps", "ReconciliationFailed", "no label *****"),
+        ("broken", "BuildFailed", "is no YAML after substitution"),
+    ] {
+        session
+            .kustomize(name, name, json!({ "postBuild": { "substituteFrom": from } }))
+            .await;
+        let message = session.fails(name, reason).await;
+        assert!(message.contains(said), "{message}");
+        session.event(name, said).await;
+        let object = session.kustomizations().get(name).await.unwrap();
+        let (status, events) = (
+            json!(object.status).to_string(),
+            session.events(name).await.join("\n"),
+        );
+        assert!(!status.contains(HIDDEN), "{status}");
+        assert!(!events.contains(HIDDEN), "{events}");
+    }
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_what_a_dependency_makes() {
+    let mut made: Value = serde_json::from_str(&config_map("made", "")).unwrap();
+    made["metadata"]["namespace"] = json!(HOME);
+    made["data"] = json!({ "shown": "one" });
+    let files = [
+        ("apps/a.yaml", &*config_map("a", "${shown}")),
+        ("infra/made.yaml", &*made.to_string()),
+    ];
+    let session = Session::start(&files).await;
+    let revision = session.commit(&[]);
+    let from = json!([{ "kind": "ConfigMap", "name": "made" }]);
+    let spec = json!({
+        "postBuild": { "substituteFrom": from },
+        "dependsOn": [{ "name": "infra" }],
+        "retryInterval": "10m",
+    });
+    session.kustomize("apps", "apps", spec).await;
+    assert!(
+        session
+            .fails("apps", "DependencyNotReady")
+            .await
+            .contains("infra")
+    );
+    session.kustomize("infra", "infra", json!({})).await;
+    let status = session.ready("apps", &revision).await;
+    assert!(ready(&status).0 == "True");
+    session.value("default", "a", Some("one")).await;
+    session.end().await;
+}
