@@ -211,13 +211,13 @@ fn what_lies_elsewhere_is_built() {
 fn what_was_fetched_reads_no_local_repository() {
     let mut world = world();
     for field in ["resources", "components"] {
-        let text = format!("{field}: ['file:///home/me/fleet//app']\n");
+        let text = format!("{field}: ['file:///srv/me/fleet//app']\n");
         let hostile = Memory::new(&[("kustomization.yaml", &text)]);
-        for url in ["https://h.example/o/hostile", "file:///home/me/other"] {
+        for url in ["https://h.example/o/hostile", "file:///srv/me/other"] {
             let key = (url.to_owned(), String::new());
             world.repositories.insert(key, hostile.clone());
         }
-        let key = ("file:///home/me/fleet".to_owned(), String::new());
+        let key = ("file:///srv/me/fleet".to_owned(), String::new());
         let fleet = [
             ("app/kustomization.yaml", "kind: Component\nresources: [a.yaml]\n"),
             ("app/a.yaml", &manifest("a")),
@@ -232,14 +232,14 @@ fn what_was_fetched_reads_no_local_repository() {
         assert_eq!(
             built("resources: ['https://h.example/o/hostile']\n", &[], &world),
             format!(
-                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///home/me/fleet//app is a directory of this machine, and 'https://h.example/o/hostile', which names it, came over the network"
+                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a directory of this machine, and 'https://h.example/o/hostile', which names it, came over the network"
             )
         );
-        assert!(!world.asked.borrow().contains(&"file:///home/me/fleet".to_owned()));
+        assert!(!world.asked.borrow().contains(&"file:///srv/me/fleet".to_owned()));
         world.asked.borrow_mut().clear();
         assert_eq!(
-            built("resources: ['file:///home/me/other']\n", &[], &world),
-            "a <- file:///home/me/other, file:///home/me/fleet"
+            built("resources: ['file:///srv/me/other']\n", &[], &world),
+            "a <- file:///srv/me/other, file:///srv/me/fleet"
         );
     }
 }
