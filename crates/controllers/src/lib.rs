@@ -4,6 +4,7 @@
 //! everything that waits, watches or retries is in [`runtime`].
 
 pub mod engine;
+pub mod expression;
 pub mod git_repository;
 mod key;
 pub mod kustomization;

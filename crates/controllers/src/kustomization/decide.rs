@@ -27,6 +27,8 @@ pub struct Seen {
     pub dependencies: Vec<(Key, DependencySeen)>,
     /// The way from this Kustomization back to itself through `dependsOn`, if there is one.
     pub cycle: Option<Vec<Key>>,
+    /// Why an expression in its spec cannot be read.
+    pub invalid: Option<String>,
     /// The token of the last request that was answered, as the status says.
     pub handled_at: Option<String>,
     /// What this process did last; nothing after a start.
@@ -52,7 +54,7 @@ pub enum SourceSeen {
 }
 
 /// A dependency, as the one who depends on it sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DependencySeen {
     /// It is ready, at our source's revision if it has the same source.
     Ready,
@@ -62,6 +64,10 @@ pub enum DependencySeen {
     NotReady,
     /// It is ready, but at another revision of the source it shares with us.
     Behind,
+    /// Its `readyExpr` does not hold.
+    Unmet,
+    /// Its `readyExpr` has no answer, and why.
+    Unanswered(String),
 }
 
 /// What this process did last for a Kustomization.
@@ -193,6 +199,9 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     if let Some(field) = ks.unsupported {
         return Decision::Stall(Stall::Unsupported(field));
     }
+    if let Some(why) = &seen.invalid {
+        return Decision::Stall(Stall::Expression(why.clone()));
+    }
     if let Some(way) = &seen.cycle {
         return Decision::Stall(Stall::Cycle(way.clone()));
     }
@@ -214,6 +223,8 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
         DependencySeen::Absent => Some(Wait::DependencyAbsent(key.clone())),
         DependencySeen::NotReady => Some(Wait::DependencyNotReady(key.clone())),
         DependencySeen::Behind => Some(Wait::DependencyBehind(key.clone())),
+        DependencySeen::Unmet => Some(Wait::DependencyUnmet(key.clone())),
+        DependencySeen::Unanswered(why) => Some(Wait::DependencyUnanswered(key.clone(), why.clone())),
     });
     missing.map_or(decision, Decision::Wait)
 }

@@ -52,6 +52,8 @@ pub struct Declared {
     pub deletion: DeletionPolicy,
     /// The Kustomizations that have to be ready first.
     pub depends_on: Vec<Key>,
+    /// What says that each of those is ready, in place of its being so; in the same order.
+    pub ready_exprs: Vec<Option<String>>,
     /// The objects that have to be healthy.
     pub health_checks: Vec<HealthCheck>,
     /// The ConfigMaps and Secrets that variables come from.
@@ -108,6 +110,11 @@ impl From<&Kustomization> for Declared {
                 .iter()
                 .map(|dependency| near(dependency.namespace.as_ref(), &dependency.name))
                 .collect(),
+            ready_exprs: spec
+                .depends_on
+                .iter()
+                .map(|dependency| dependency.ready_expr.clone().filter(|text| !text.is_empty()))
+                .collect(),
             health_checks: health_checks(object, namespace),
             substitute_from: {
                 let post = spec.post_build.as_ref();
@@ -134,15 +141,10 @@ fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
 /// The first field whose meaning Equate does not have yet, as a user writes it.
 fn unsupported(object: &Kustomization) -> Option<&'static str> {
     let spec = &object.spec;
-    let expressions = spec
-        .depends_on
-        .iter()
-        .any(|dependency| dependency.ready_expr.is_some());
     [
         (spec.kube_config.is_some(), "spec.kubeConfig"),
         (spec.service_account_name.is_some(), "spec.serviceAccountName"),
         (spec.decryption.is_some(), "spec.decryption"),
-        (expressions, "spec.dependsOn[].readyExpr"),
         (!spec.health_check_exprs.is_empty(), "spec.healthCheckExprs"),
         (!spec.ignore.is_empty(), "spec.ignore"),
     ]

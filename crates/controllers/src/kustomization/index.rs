@@ -89,6 +89,8 @@ pub struct Index {
 struct References {
     source: Option<Source>,
     depends_on: BTreeSet<Key>,
+    /// Whether it has a test of its own for one of those.
+    asks: bool,
     fed_by: BTreeSet<Holder>,
     holds: Arc<BTreeSet<ObjectId>>,
     deleting: bool,
@@ -121,10 +123,16 @@ impl Index {
         }
         let before = change.before.as_deref().map(standing);
         let after = change.after.as_deref().map(standing);
-        if before != after {
-            let dependents = self.dependents.get(key).into_iter().flatten();
-            wakes.extend(dependents.map(|dependent| (dependent.clone(), Reason::Dependency)));
-        }
+        let dependents = self.dependents.get(key).into_iter().flatten();
+        // who asks in own words may ask for anything
+        let concerned = dependents.filter(|dependent| {
+            before != after
+                || self
+                    .references
+                    .get(*dependent)
+                    .is_some_and(|references| references.asks)
+        });
+        wakes.extend(concerned.map(|dependent| (dependent.clone(), Reason::Dependency)));
         let now = match change.after.as_deref() {
             Some(object) => {
                 let known = self.references.get(key);
@@ -140,6 +148,7 @@ impl Index {
                 References {
                     source: Some(source(object)),
                     depends_on: depends_on(object),
+                    asks: object.spec.depends_on.iter().any(|on| on.ready_expr.is_some()),
                     fed_by: values::holders(object).collect(),
                     holds,
                     deleting: object.metadata.deletion_timestamp.is_some(),

@@ -10,6 +10,8 @@ use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
 use equate_kustomize::Inputs;
 use equate_source::Tree;
+use kube::Resource as _;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
@@ -21,6 +23,7 @@ use super::values::{Values, ValuesError};
 use super::wants::Wants;
 use super::{Context, ORIGIN_REVISION};
 use crate::Key;
+use crate::expression::Expression;
 use crate::runtime::hub::Hub;
 
 /// An artifact that can be read.
@@ -48,10 +51,16 @@ pub(super) async fn observe(
         }),
         _ => None,
     };
+    let expressions = expressions(ks);
+    let (expressions, invalid) = match expressions {
+        Ok(expressions) => (expressions, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
     let seen = Seen {
         now,
         source,
-        dependencies: dependencies(cx, ks, artifact.as_ref()),
+        invalid,
+        dependencies: dependencies(cx, ks, object, &expressions, artifact.as_ref()),
         cycle: {
             let index = cx.index();
             cycle(&ks.key, |key| index.depends_on(key).collect::<Vec<_>>())
@@ -104,11 +113,54 @@ async fn source(cx: &Context, ks: &Declared) -> (SourceSeen, Option<Artifact>) {
     }
 }
 
-fn dependencies(cx: &Context, ks: &Declared, artifact: Option<&Artifact>) -> Vec<(Key, DependencySeen)> {
-    let one = |key: &Key| {
+/// What says that dependencies are ready, in their order; the first that cannot be read, and why.
+fn expressions(ks: &Declared) -> Result<Vec<Option<Expression>>, String> {
+    let each = ks.ready_exprs.iter().zip(&ks.depends_on);
+    each.map(|(text, key)| {
+        let Some(text) = text else { return Ok(None) };
+        let compiled = Expression::compile(text, &["dep", "self"]);
+        compiled
+            .map(Some)
+            .map_err(|error| format!("failed to evaluate dependency {}: {error}", key.name))
+    })
+    .collect()
+}
+
+/// An object as an expression sees it.
+fn shown(object: &Kustomization) -> Value {
+    let mut object = object.clone();
+    // long, and nobody's business
+    object.metadata.managed_fields = None;
+    // what cannot be written has no fields
+    let mut shown = serde_json::to_value(object).unwrap_or_default();
+    shown["apiVersion"] = Kustomization::api_version(&()).into();
+    shown["kind"] = Kustomization::kind(&()).into();
+    shown
+}
+
+/// Whether a dependency is ready in the words of the one who depends on it.
+fn answer(expression: &Expression, dep: &Kustomization, own: &Kustomization) -> DependencySeen {
+    match expression.holds(&[("dep", &shown(dep)), ("self", &shown(own))]) {
+        Ok(true) => DependencySeen::Ready,
+        Ok(false) => DependencySeen::Unmet,
+        Err(error) => DependencySeen::Unanswered(error.to_string()),
+    }
+}
+
+fn dependencies(
+    cx: &Context,
+    ks: &Declared,
+    object: &Kustomization,
+    expressions: &[Option<Expression>],
+    artifact: Option<&Artifact>,
+) -> Vec<(Key, DependencySeen)> {
+    let one = |at: usize, key: &Key| {
         let Some(dependency) = cx.kustomizations.get(key) else {
             return DependencySeen::Absent;
         };
+        if let Some(Some(expression)) = expressions.get(at) {
+            return answer(expression, &dependency, object);
+        }
         let Some(status) = &dependency.status else {
             return DependencySeen::NotReady;
         };
@@ -126,7 +178,8 @@ fn dependencies(cx: &Context, ks: &Declared, artifact: Option<&Artifact>) -> Vec
         }
         DependencySeen::Ready
     };
-    ks.depends_on.iter().map(|key| (key.clone(), one(key))).collect()
+    let all = ks.depends_on.iter().enumerate();
+    all.map(|(at, key)| (key.clone(), one(at, key))).collect()
 }
 
 /// What it depends on, as far as that is a reason to try again what failed.

@@ -29,6 +29,10 @@ pub enum Wait {
     DependencyNotReady(Key),
     /// A dependency is ready at another revision of the common source.
     DependencyBehind(Key),
+    /// A dependency's `readyExpr` does not hold.
+    DependencyUnmet(Key),
+    /// A dependency's `readyExpr` has no answer, and why.
+    DependencyUnanswered(Key, String),
 }
 
 impl Wait {
@@ -39,9 +43,11 @@ impl Wait {
             | Wait::SourceAbsent(..)
             | Wait::NoArtifact(..)
             | Wait::NotStored(..) => Reason::ArtifactFailed,
-            Wait::DependencyAbsent(_) | Wait::DependencyNotReady(_) | Wait::DependencyBehind(_) => {
-                Reason::DependencyNotReady
-            }
+            Wait::DependencyAbsent(_)
+            | Wait::DependencyNotReady(_)
+            | Wait::DependencyBehind(_)
+            | Wait::DependencyUnmet(_)
+            | Wait::DependencyUnanswered(..) => Reason::DependencyNotReady,
         }
     }
 
@@ -58,7 +64,10 @@ impl Wait {
     pub fn passing(&self) -> bool {
         matches!(
             self,
-            Wait::NotStored(..) | Wait::DependencyNotReady(_) | Wait::DependencyBehind(_)
+            Wait::NotStored(..)
+                | Wait::DependencyNotReady(_)
+                | Wait::DependencyBehind(_)
+                | Wait::DependencyUnmet(_)
         )
     }
 }
@@ -93,6 +102,10 @@ impl fmt::Display for Wait {
             ),
             Wait::DependencyNotReady(key) => write!(f, "dependency '{key}' is not ready"),
             Wait::DependencyBehind(key) => write!(f, "dependency '{key}' revision is not up to date"),
+            Wait::DependencyUnmet(key) => {
+                write!(f, "dependency '{key}' is not ready according to readyExpr eval")
+            }
+            Wait::DependencyUnanswered(key, why) => write!(f, "dependency '{key}' is not ready: {why}"),
         }
     }
 }
@@ -111,6 +124,8 @@ fn plural(kind: SourceKind) -> &'static str {
 pub enum Stall {
     /// A field whose meaning Equate does not have yet.
     Unsupported(&'static str),
+    /// An expression in its spec cannot be read, and why.
+    Expression(String),
     /// It depends on itself; the way there and back.
     Cycle(Vec<Key>),
     /// The revision declares nothing, and everything held would be deleted.
@@ -131,6 +146,7 @@ impl Stall {
     pub fn reason(&self) -> Reason {
         match self {
             Stall::Unsupported(_) => Reason::Unsupported,
+            Stall::Expression(_) => Reason::InvalidCelExpression,
             Stall::Cycle(_) => Reason::DependencyNotReady,
             Stall::EmptyRender { .. } => Reason::EmptyRender,
             Stall::Inventory(_) => Reason::ReconciliationFailed,
@@ -144,6 +160,10 @@ impl fmt::Display for Stall {
             Stall::Unsupported(field) => write!(
                 f,
                 "{field} is not supported yet: nothing is applied or deleted until the field is removed"
+            ),
+            Stall::Expression(why) => write!(
+                f,
+                "Reconciliation failed terminally due to configuration error: {why}"
             ),
             Stall::Cycle(way) => {
                 f.write_str("dependency cycle: ")?;

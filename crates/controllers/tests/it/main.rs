@@ -24,6 +24,7 @@ mod moves_faults;
 mod own_loop;
 mod preview;
 mod prune;
+mod ready_expr;
 mod recreate;
 mod refuse;
 mod remote;
