@@ -420,14 +420,7 @@ fn into_text(
         let Some(text) = found.and_then(Value::as_str) else {
             continue;
         };
-        let read = Options {
-            dialect: Dialect::Yaml12,
-            ..Options::default()
-        };
-        let Some(mut content) = yaml::load(text, &read)
-            .ok()
-            .and_then(|documents| documents.into_iter().next())
-        else {
+        let Some(mut content) = first_document(text) else {
             continue;
         };
         let makes = options
@@ -445,7 +438,14 @@ fn into_text(
         }
         // what is to be made in a null is not, and upstream does not mind
         if !set.is_ok_and(|count| count > 0 || makes.is_some()) {
-            return Ok(false);
+            // of a text within the text upstream changes a copy, and leaves it at that
+            let Some(before) = first_document(text) else {
+                return Ok(false);
+            };
+            content = before;
+            if !into_text(&mut content.value.clone(), inner, value, options, budget)? {
+                return Ok(false);
+            }
         }
         let written = write_like(text, &content.value);
         let mut visitor = Visitor {
@@ -463,6 +463,14 @@ fn into_text(
         };
     }
     Ok(false)
+}
+
+fn first_document(text: &str) -> Option<yaml::Document> {
+    let read = Options {
+        dialect: Dialect::Yaml12,
+        ..Options::default()
+    };
+    yaml::load(text, &read).ok()?.into_iter().next()
 }
 
 /// JSON stays JSON, indented if it was; anything else is YAML, and keeps its form.
