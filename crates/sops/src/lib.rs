@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `decrypter` | the story: read, find the data key, open the values, check the MAC, write |
 //! | `object` | the same for a Kubernetes object that a build gave, as Flux does it |
-//! | `format` | YAML, JSON, dotenv, binary: to a [tree](tree) and back, as SOPS writes them |
+//! | `format` | YAML, JSON, dotenv, binary: to a tree and back, as SOPS writes them |
 //! | `tree`, `rules`, `walk`, `envelope` | values in order; which are sealed; opening them all; opening one |
 //! | `metadata`, `data_key`, `shamir` | what stands under `sops`; key groups and their threshold |
 //! | `keys`, `age`, `openpgp`, `transit` | the private keys given, and the three services |
