@@ -287,6 +287,10 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
             .map(crate::secret::Secret::expose)
             .unwrap_or_default(),
     ]);
+    // what came through somebody's proxy is not for who may not use it
+    if let Some(proxy) = &remote.proxy {
+        fields.extend(proxy.fields());
+    }
     let mut hash = Sha256::new_with_prefix(key);
     for field in fields {
         hash.update((field.len() as u64).to_be_bytes());
@@ -347,8 +351,23 @@ mod tests {
             named("https://h/x", &basic("a", "bc")),
             named("https://h/x", &Credentials::Bearer("c".into())),
         ];
-        let distinct: std::collections::HashSet<&String> = all.iter().collect();
-        assert_eq!(distinct.len(), all.len());
+        let url = "https://h/x";
+        let through = |address: &str, username: Option<&str>| {
+            let proxy = crate::remote::Proxy::new(address, username.map(str::to_owned), None).unwrap();
+            let remote = Remote {
+                proxy: Some(proxy),
+                ..Remote::new(url)
+            };
+            let endpoint = Endpoint::parse(url).unwrap();
+            name(&key, &endpoint, &Credentials::None, &remote)
+        };
+        let proxied = [
+            through("http://p:1", None),
+            through("http://p:2", None),
+            through("http://p:1", Some("a")),
+        ];
+        let distinct: std::collections::HashSet<&String> = all.iter().chain(&proxied).collect();
+        assert_eq!(distinct.len(), all.len() + proxied.len());
         assert_eq!(all[0], named("https://H/x.git/", &Credentials::None));
         let again = super::key(&directory.path().join("m")).unwrap();
         assert_eq!(key, again, "the key outlives the process");

@@ -43,6 +43,18 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// What tells it from other proxies.
+    pub(crate) fn fields(&self) -> [&[u8]; 4] {
+        let username = self.username.as_deref().unwrap_or_default();
+        let password = self.password.as_ref().map(Secret::expose);
+        [
+            b"proxy",
+            self.address.as_bytes(),
+            username.as_bytes(),
+            password.unwrap_or_default(),
+        ]
+    }
+
     /// A proxy at this address, and what it wants to know. Credentials in the address count where no others
     /// are given.
     ///

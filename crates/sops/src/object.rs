@@ -70,7 +70,7 @@ impl Decrypter<'_> {
         let mut any = false;
         for (entry, value) in data {
             // what is no base64 is the API server's to refuse
-            let Some(bytes) = value.as_str().and_then(|text| STANDARD.decode(text).ok()) else {
+            let Some(bytes) = value.as_str().and_then(decode) else {
                 continue;
             };
             let Some(from) = Format::of_encrypted(&bytes) else {
@@ -87,6 +87,12 @@ impl Decrypter<'_> {
         }
         Ok(any)
     }
+}
+
+/// Base64 as Go reads it: generators break it into lines.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let packed: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    STANDARD.decode(packed).ok()
 }
 
 fn is_excepted(map: &Map<String, Value>) -> bool {

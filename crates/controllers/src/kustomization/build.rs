@@ -11,7 +11,7 @@ use equate_kustomize::{Built, Inputs, Loaders, Resource};
 use equate_source::{Entry, Tree};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::Run;
@@ -48,7 +48,7 @@ pub(crate) struct Rendered {
 pub(super) struct Rendering<'a> {
     pub(super) cluster: &'a Cluster,
     /// Bounds work that holds a processor.
-    pub(super) blocking: &'a Semaphore,
+    pub(super) blocking: &'a Arc<Semaphore>,
     pub(super) root: Option<&'a OwnLoop>,
     pub(super) default_namespace: Option<&'a str>,
 }
@@ -218,6 +218,20 @@ impl Drop for Stops {
     }
 }
 
+/// Begins work when a processor is free. It has it until it ends, also if nobody waits for it any more.
+async fn on_a_processor<T: Send + 'static>(
+    processors: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    // the semaphore is never closed
+    let permit = Arc::clone(processors).acquire_owned().await;
+    tokio::task::spawn_blocking(move || {
+        let done = work();
+        drop(permit);
+        done
+    })
+}
+
 /// A build, for as long as a Kustomization may take.
 async fn within<T>(
     timeout: Duration,
@@ -327,9 +341,8 @@ impl Rendering<'_> {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        // the semaphore is never closed
-        let _permit = self.blocking.acquire().await;
-        tokio::task::spawn_blocking(work).await.map_err(broke_off)
+        let done = on_a_processor(self.blocking, work).await;
+        done.await.map_err(broke_off)
     }
 
     /// The same for a build. That it waits for a processor is not its time.
@@ -339,9 +352,8 @@ impl Rendering<'_> {
         stop: equate_kustomize::Stop,
         build: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let _permit = self.blocking.acquire().await;
-        let done = within(timeout, stop, tokio::task::spawn_blocking(build)).await?;
-        done.map_err(broke_off)
+        let building = on_a_processor(self.blocking, build).await;
+        within(timeout, stop, building).await?.map_err(broke_off)
     }
 
     /// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
@@ -415,6 +427,17 @@ pub(crate) fn normal(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_still_holds_its_processor() {
+        let processors = Arc::new(Semaphore::new(1));
+        let (go, told) = std::sync::mpsc::channel::<()>();
+        let work = on_a_processor(&processors, move || told.recv()).await;
+        drop(work);
+        assert_eq!(processors.available_permits(), 0);
+        go.send(()).unwrap();
+        assert!(processors.acquire().await.is_ok());
+    }
 
     #[test]
     fn a_path_is_inside_the_source() {

@@ -252,7 +252,7 @@ impl Fleet {
                     let settings = settings(&object);
                     let rendering = Rendering {
                         cluster,
-                        blocking: &Semaphore::new(1),
+                        blocking: &Arc::new(Semaphore::new(1)),
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
                     };
@@ -348,7 +348,7 @@ impl Fleet {
     ) {
         let rendering = Rendering {
             cluster,
-            blocking: &Semaphore::new(1),
+            blocking: &Arc::new(Semaphore::new(1)),
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
         };

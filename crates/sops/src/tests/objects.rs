@@ -53,15 +53,27 @@ fn a_rule_over_comments() {
 #[test]
 fn a_secrets_entries() {
     let names = ["settings.env", "values.json", "blob.bin"];
-    let secret = |folder: &str| {
+    let secret = |folder: &str, line: usize| {
         let mut data = json!({"plain": "aGk=", "broken": "%"});
         for name in names {
-            data[name] = STANDARD.encode(read(&format!("{folder}/{name}"))).into();
+            let packed = STANDARD.encode(read(&format!("{folder}/{name}")));
+            let lines: Vec<String> = packed
+                .as_bytes()
+                .chunks(line)
+                .map(|line| String::from_utf8_lossy(line).into_owned())
+                .collect();
+            data[name] = lines.join("\n").into();
         }
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data})
     };
-    assert_eq!(decrypt(secret("sealed")), Ok((true, secret("opened"))));
-    assert_eq!(decrypt(secret("plain")), Ok((false, secret("plain"))));
+    // a secretGenerator breaks it into lines of 70
+    for line in [usize::MAX, 70] {
+        assert_eq!(
+            decrypt(secret("sealed", line)),
+            Ok((true, secret("opened", usize::MAX)))
+        );
+        assert_eq!(decrypt(secret("plain", line)), Ok((false, secret("plain", line))));
+    }
 }
 
 #[test]
