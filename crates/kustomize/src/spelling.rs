@@ -7,6 +7,7 @@
 //! as most, costs one look.
 
 use crate::error::BuildError;
+use equate_manifest::calendar::days_in_month;
 use equate_manifest::yaml::{self, Document, Options};
 use serde_json::{Map, Value};
 
@@ -249,13 +250,7 @@ fn time(text: &str) -> Option<String> {
         number(parts.next()?, 12)?,
         number(parts.next()?, 31)?,
     );
-    let leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match month {
-        2 if leap(year.parse().ok()?) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
+    let days = days_in_month(year.parse().ok()?, month);
     let is_year = year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit());
     if parts.next().is_some() || !is_year || month == 0 || day == 0 || day > days {
         return None;

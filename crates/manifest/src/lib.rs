@@ -16,7 +16,9 @@
 //! | [`fieldpath`] | sets of field paths and their wire form, `FieldsV1` |
 //! | [`typed`] | values seen through a merge schema: compare, merge, remove |
 //! | [`merge`] | server-side apply: who owns what after an update or an apply |
+//! | [`calendar`] | how long months are, for texts that may be dates |
 
+pub mod calendar;
 pub mod fieldpath;
 pub mod json;
 pub mod merge;

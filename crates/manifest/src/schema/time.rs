@@ -3,6 +3,8 @@
 //! Reads what Go's `time.Parse` reads with those two layouts and says what it
 //! says when it cannot. Knows no clock and no time zone but offsets.
 
+use crate::calendar::days_in_month;
+
 /// Which of the two layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
@@ -210,22 +212,12 @@ fn parse(text: &str, precision: Precision) -> Result<Parsed, TimeError> {
             quote(reader.rest)
         )));
     }
-    if day < 1 || day > days_in(year, month) {
+    if day < 1 || day > days_in_month(year, month) {
         return Err(reader.out_of_range("day"));
     }
     let days = days_from_civil(i64::from(year), i64::from(month), i64::from(day));
     let seconds = days * 86_400 + i64::from(hour * 3600 + minute * 60 + second) - offset;
     Ok(Parsed { seconds, nanos })
-}
-
-fn days_in(year: u32, month: u32) -> u32 {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// Days since 1970-01-01 of a date of the proleptic Gregorian calendar (Hinnant's `days_from_civil`).

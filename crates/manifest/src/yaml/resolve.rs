@@ -1,5 +1,6 @@
 //! What a plain scalar means.
 
+use crate::calendar::days_in_month;
 use serde_json::Value;
 
 /// Whose rules for plain scalars hold.
@@ -223,7 +224,7 @@ impl Scan<'_> {
         let Some(day) = self.digits(1, 2) else {
             return false;
         };
-        if !(1..=12).contains(&month) || day == 0 || day > days(year, month) {
+        if !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
             return false;
         }
         if self.rest.is_empty() {
@@ -257,14 +258,5 @@ impl Scan<'_> {
         let hours = self.digits(2, 2);
         let minutes = if self.take(b':') { self.digits(2, 2) } else { None };
         matches!((hours, minutes), (Some(0..=24), Some(0..60)))
-    }
-}
-
-fn days(year: u32, month: u32) -> u32 {
-    match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
     }
 }

@@ -1,5 +1,6 @@
 //! Plain scalars of YAML as go-yaml v3 reads and writes them, which is what SOPS is built on.
 
+use equate_manifest::calendar::days_in_month;
 use equate_manifest::yaml::{Dialect, scalar, to_string};
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ fn time(text: &str) -> Option<String> {
     let year = rest.digits(4, 4)?;
     let month = rest.byte(b"-")?.digits(1, 2)?;
     let day = rest.byte(b"-")?.digits(1, 2)?;
-    if !(1..=12).contains(&month) || day < 1 || day > days(year, month) {
+    if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
         return None;
     }
     let date = format!("{year:04}-{month:02}-{day:02}");
@@ -75,15 +76,6 @@ fn offset(zone: &str) -> Option<String> {
         (0, 0) => "Z".to_owned(),
         _ => format!("{sign}{hours:02}:{minutes:02}"),
     })
-}
-
-fn days(year: u32, month: u32) -> u32 {
-    match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// What of a time is not read yet.
