@@ -52,13 +52,7 @@ pub(super) async fn holds(session: &Session, running: &Running, expected: &[&str
         &format!("the artifact holds {expected:?}"),
         DEADLINE,
         async || {
-            let status = session
-                .api()
-                .get("fleet")
-                .await
-                .unwrap()
-                .status
-                .unwrap_or_default();
+            let status = session.status().await;
             let ready = condition(&status.conditions, ConditionType::Ready);
             if status.artifact.is_none() || ready.is_none_or(|ready| ready.status != "True") {
                 return Err(format!("{ready:?}"));

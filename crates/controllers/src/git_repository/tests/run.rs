@@ -75,6 +75,12 @@ impl Session {
         }
     }
 
+    /// What is said of the GitRepository; empty before anything is.
+    pub(super) async fn status(&self) -> GitRepositoryStatus {
+        let own = self.api().get("fleet").await.unwrap();
+        own.status.unwrap_or_default()
+    }
+
     pub(super) fn run(&self) -> Running {
         let client = self.faults.wrap(&self.cluster.client());
         let queue: Queue<Key> = Queue::new(Settings {
@@ -307,13 +313,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
     // other files of the same commit
     session.patch(json!({ "spec": { "ignore": "*.none" } })).await;
     eventually("the logo is part of the artifact", DEADLINE, async || {
-        let status = session
-            .api()
-            .get("fleet")
-            .await
-            .unwrap()
-            .status
-            .unwrap_or_default();
+        let status = session.status().await;
         let digest = status
             .artifact
             .map(|artifact| artifact.digest)
@@ -335,13 +335,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
         .patch(json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } }))
         .await;
     eventually("the run is answered", DEADLINE, async || {
-        let status = session
-            .api()
-            .get("fleet")
-            .await
-            .unwrap()
-            .status
-            .unwrap_or_default();
+        let status = session.status().await;
         match status.last_handled_reconcile_at.as_deref() {
             Some("now") => Ok(()),
             other => Err(format!("{other:?}")),
@@ -411,13 +405,7 @@ async fn what_fails_leaves_the_artifact() {
         .await;
     session.repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
     eventually("the suspension is seen", DEADLINE, async || {
-        let status = session
-            .api()
-            .get("fleet")
-            .await
-            .unwrap()
-            .status
-            .unwrap_or_default();
+        let status = session.status().await;
         match status.observed_generation {
             Some(3) => Ok(()),
             other => Err(format!("{other:?}")),
