@@ -160,27 +160,8 @@ pub(crate) fn fetch(
     credentials: &Credentials,
     revision: &Revision,
 ) -> Result<Commit, FetchError> {
-    let place = endpoint.to_string();
-    let deadline = Instant::now() + remote.timeout;
-    let job = Job {
-        clients,
-        limits,
-        remote,
-        endpoint,
-        credentials,
-        revision,
-        place,
-        deadline,
-    };
-    let held = mirror
-        .hold(deadline)
-        .map_err(|error| job.mirror("opened", error))?;
-    let Some(held) = held else {
-        return Err(FetchError::Busy {
-            place: job.place,
-            seconds: remote.timeout.as_secs_f64(),
-        });
-    };
+    let job = Job::new(clients, limits, remote, endpoint, credentials, revision);
+    let held = job.hold(mirror)?;
     let generation = held.generation().map_err(|error| job.opened(error))?;
     if job.marked(&generation)? {
         match job.read(&generation) {
@@ -215,17 +196,7 @@ pub(crate) fn tag(
     credentials: &Credentials,
     commit: &Commit,
 ) -> Result<Option<ObjectId>, FetchError> {
-    let deadline = Instant::now() + remote.timeout;
-    let job = Job {
-        clients,
-        limits,
-        remote,
-        endpoint,
-        credentials,
-        revision: commit.revision(),
-        place: endpoint.to_string(),
-        deadline,
-    };
+    let job = Job::new(clients, limits, remote, endpoint, credentials, commit.revision());
     let mut session = job.session()?;
     let name = job.revision.reference().unwrap_or_default();
     let listed = session.refs(name)?.into_iter().find(|listed| listed.name == name);
@@ -241,15 +212,7 @@ pub(crate) fn tag(
         return Ok(Some(id));
     }
     // the mirror may have been fetched afresh meanwhile: the commit's own store gets it all the same
-    let held = mirror
-        .hold(deadline)
-        .map_err(|error| job.mirror("opened", error))?;
-    if held.is_none() {
-        return Err(FetchError::Busy {
-            place: job.place,
-            seconds: remote.timeout.as_secs_f64(),
-        });
-    }
+    let _held = job.hold(mirror)?;
     let (wants, haves) = ([id], [job.revision.id]);
     let one = Some(NonZeroU32::MIN);
     let brought = store.with(|repository| session.fetch(repository, &wants, &haves, one));
@@ -284,7 +247,39 @@ pub(crate) fn local_tag(commit: &Commit, path: &Path) -> Result<Option<ObjectId>
     }
 }
 
+impl<'a> Job<'a> {
+    fn new(
+        clients: &'a Clients,
+        limits: &'a Arc<Limits>,
+        remote: &'a Remote,
+        endpoint: &'a Endpoint,
+        credentials: &'a Credentials,
+        revision: &'a Revision,
+    ) -> Self {
+        Self {
+            clients,
+            limits,
+            remote,
+            endpoint,
+            credentials,
+            revision,
+            place: endpoint.to_string(),
+            deadline: Instant::now() + remote.timeout,
+        }
+    }
+}
+
 impl Job<'_> {
+    /// Waits for the mirror.
+    fn hold<'m>(&self, mirror: &'m Mirror) -> Result<Held<'m>, FetchError> {
+        let held = mirror.hold(self.deadline);
+        held.map_err(|error| self.mirror("opened", error))?
+            .ok_or_else(|| FetchError::Busy {
+                place: self.place.clone(),
+                seconds: self.remote.timeout.as_secs_f64(),
+            })
+    }
+
     fn gone(&self, tip: Option<ObjectId>) -> FetchError {
         FetchError::Gone {
             commit: self.revision.commit(),
