@@ -42,7 +42,7 @@ pub use remote::{Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError};
 pub use resolve::ResolveError;
 pub use secret::Secret;
 pub use signature::{SignatureError, Signers, Tag};
-pub use submodule::{Submodule, SubmoduleError};
+pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
 pub use transport::RemoteError;
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch};

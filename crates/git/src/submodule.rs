@@ -19,7 +19,7 @@ use crate::{
     kind::Kind,
     mirrors::Mirrors,
     reference::Revision,
-    remote::{Credentials, Endpoint, Remote, Scheme},
+    remote::{Credentials, Endpoint, Remote, Scheme, UrlError},
     tree::{Mode, Tree, TreeError},
 };
 
@@ -43,20 +43,20 @@ pub struct Submodule {
 #[derive(Debug, thiserror::Error)]
 pub enum SubmoduleError {
     /// `.gitmodules` cannot be read.
-    #[error("{path:?} cannot be read: {problem}")]
+    #[error("{path:?} cannot be read")]
     File {
         /// Where it is.
         path: String,
         /// What is wrong with it.
-        problem: String,
+        source: ModulesError,
     },
     /// A URL that is not followed.
-    #[error("the url of submodule {path:?} is refused: {problem}")]
+    #[error("the url of submodule {path:?} is refused")]
     Url {
         /// Where the submodule stands.
         path: String,
         /// What is wrong with it.
-        problem: String,
+        source: SubmoduleUrlError,
     },
     /// More of them than are fetched.
     #[error("more than {max} submodules")]
@@ -88,6 +88,61 @@ pub enum SubmoduleError {
         /// Why.
         source: TreeError,
     },
+}
+
+/// What is wrong with a `.gitmodules`.
+#[derive(Debug, thiserror::Error)]
+pub enum ModulesError {
+    /// It is not at hand.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// A directory, a link.
+    #[error("it is no file")]
+    Kind,
+    /// It is too long.
+    #[error("it has more than {max} bytes")]
+    Bytes {
+        /// The limit.
+        max: u64,
+    },
+    /// It is no text.
+    #[error("it is not UTF-8")]
+    Text,
+    /// It is none of git's configurations.
+    #[error(transparent)]
+    Syntax(#[from] gix::config::parse::Error),
+    /// A path that leads elsewhere.
+    #[error("the path {0:?} is not usable")]
+    Path(String),
+}
+
+/// Why the URL of a submodule is not followed.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmoduleUrlError {
+    /// It is none that is known.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// It could be taken for something else.
+    #[error("it looks like an option, or holds control characters")]
+    Hostile,
+    /// Whoever reads the repository would read that, too.
+    #[error("it holds a password")]
+    Password,
+    /// It names a program.
+    #[error("a remote helper is not run")]
+    Helper,
+    /// It names a directory of this machine.
+    #[error(
+        "a local path is not followed: use https://HOST/PATH, ssh://git@HOST/PATH or one that is relative to \
+         the repository's url"
+    )]
+    Local,
+    /// It is relative to a URL that is none.
+    #[error("its parent's url is malformed")]
+    Parent,
+    /// It has more `..` than its parent's path has names.
+    #[error("it leads out of the parent's host")]
+    Leaves,
 }
 
 impl SubmoduleError {
@@ -151,9 +206,9 @@ impl Walk<'_> {
             if self.found.len() == SUBMODULES_MAX {
                 return Err(SubmoduleError::Count { max: SUBMODULES_MAX });
             }
-            let refused = |problem| SubmoduleError::Url {
+            let refused = |source| SubmoduleError::Url {
                 path: path.clone(),
-                problem,
+                source,
             };
             let url = absolute(&remote.url, &url).map_err(refused)?;
             let timeout = self.deadline.saturating_duration_since(Instant::now());
@@ -178,7 +233,7 @@ impl Walk<'_> {
     }
 
     /// What opens a submodule.
-    fn remote(&self, parent: &Remote, url: &str) -> Result<Remote, String> {
+    fn remote(&self, parent: &Remote, url: &str) -> Result<Remote, SubmoduleUrlError> {
         let anonymous = Remote {
             url: url.to_owned(),
             credentials: Credentials::None,
@@ -189,9 +244,9 @@ impl Walk<'_> {
         if self.mirrors.substitute(url).is_some() {
             return Ok(anonymous);
         }
-        let own = Endpoint::parse(url).map_err(|error| error.to_string())?;
+        let own = Endpoint::parse(url)?;
         if own.password.is_some() {
-            return Err("it holds a password".to_owned());
+            return Err(SubmoduleUrlError::Password);
         }
         let same_host = Endpoint::parse(&parent.url).is_ok_and(|parent| {
             parent.scheme == own.scheme && parent.host == own.host && parent.port == own.port
@@ -219,28 +274,24 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<(String, String)>, SubmoduleErro
         "" => FILE.to_owned(),
         at => format!("{at}/{FILE}"),
     };
-    let unreadable = |problem: String| SubmoduleError::File {
+    let unreadable = |source: ModulesError| SubmoduleError::File {
         path: place.clone(),
-        problem,
+        source,
     };
-    let entry = tree.entry(FILE).map_err(|error| unreadable(error.to_string()))?;
+    let entry = tree.entry(FILE).map_err(|error| unreadable(error.into()))?;
     let Some(entry) = entry else {
         return Ok(Vec::new());
     };
     if !matches!(entry.mode, Mode::File | Mode::Executable) {
-        return Err(unreadable("it is no file".to_owned()));
+        return Err(unreadable(ModulesError::Kind));
     }
-    let size = tree
-        .size(&entry.id)
-        .map_err(|error| unreadable(error.to_string()))?;
+    let size = tree.size(&entry.id).map_err(|error| unreadable(error.into()))?;
     if size > FILE_BYTES_MAX {
-        return Err(unreadable(format!("it has more than {FILE_BYTES_MAX} bytes")));
+        return Err(unreadable(ModulesError::Bytes { max: FILE_BYTES_MAX }));
     }
-    let bytes = tree
-        .read(&entry.id)
-        .map_err(|error| unreadable(error.to_string()))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
-    let file = gix::config::File::try_from(text).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = tree.read(&entry.id).map_err(|error| unreadable(error.into()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(ModulesError::Text))?;
+    let file = gix::config::File::try_from(text).map_err(|error| unreadable(error.into()))?;
     let mut modules = Vec::new();
     for section in file.sections_by_name("submodule").into_iter().flatten() {
         let value = |key: &str| section.value(key).map(|value| value.to_string());
@@ -250,12 +301,12 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<(String, String)>, SubmoduleErro
         let hostile = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
         let leaves = path.starts_with('/') || path.split('/').any(|name| matches!(name, "" | "." | ".."));
         if hostile(&path) || leaves {
-            return Err(unreadable(format!("the path {path:?} is not usable")));
+            return Err(unreadable(ModulesError::Path(path)));
         }
         if hostile(&url) {
             return Err(SubmoduleError::Url {
                 path,
-                problem: "it looks like an option, or holds control characters".to_owned(),
+                source: SubmoduleUrlError::Hostile,
             });
         }
         modules.push((path, url));
@@ -264,7 +315,7 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<(String, String)>, SubmoduleErro
 }
 
 /// The URL that is meant: relative to the parent's, in its short form, or as it stands.
-fn absolute(parent: &str, url: &str) -> Result<String, String> {
+fn absolute(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     if url.starts_with("./") || url.starts_with("../") {
         return relative(parent, url);
     }
@@ -272,7 +323,7 @@ fn absolute(parent: &str, url: &str) -> Result<String, String> {
         return Ok(url.to_owned());
     }
     if url.contains("::") {
-        return Err("a remote helper is not run".to_owned());
+        return Err(SubmoduleUrlError::Helper);
     }
     // git@host:path; a single letter before the colon is a drive
     if let Some((host, path)) = url.split_once(':')
@@ -282,15 +333,12 @@ fn absolute(parent: &str, url: &str) -> Result<String, String> {
     {
         return Ok(format!("ssh://{host}/{}", path.trim_start_matches('/')));
     }
-    Err("a local path is not followed: use https://HOST/PATH, ssh://git@HOST/PATH or one that is relative to \
-         the repository's url"
-        .to_owned())
+    Err(SubmoduleUrlError::Local)
 }
 
 /// `../other` beside the parent, as git counts: each `..` takes one name of the parent's path.
-fn relative(parent: &str, url: &str) -> Result<String, String> {
-    let leaves = || "it leads out of the parent's host".to_owned();
-    let mut base = Url::parse(parent.trim()).map_err(|_| "its parent's url is malformed".to_owned())?;
+fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
+    let mut base = Url::parse(parent.trim()).map_err(|_| SubmoduleUrlError::Parent)?;
     let mut names: Vec<String> = base
         .path()
         .split('/')
@@ -300,7 +348,7 @@ fn relative(parent: &str, url: &str) -> Result<String, String> {
     for name in url.split('/') {
         match name {
             "" | "." => {}
-            ".." => drop(names.pop().ok_or_else(leaves)?),
+            ".." => drop(names.pop().ok_or(SubmoduleUrlError::Leaves)?),
             name => names.push(name.to_owned()),
         }
     }
@@ -314,7 +362,7 @@ fn relative(parent: &str, url: &str) -> Result<String, String> {
     };
     base.set_username(&user)
         .and_then(|()| base.set_password(None))
-        .map_err(|()| leaves())?;
+        .map_err(|()| SubmoduleUrlError::Leaves)?;
     Ok(base.to_string())
 }
 
