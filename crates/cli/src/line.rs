@@ -68,10 +68,10 @@ fn placed_for_nothing(command: &Command, matches: &ArgMatches) -> Option<String>
         return None;
     }
     let own = command.find_subcommand(name)?;
-    let useless = own
+    let long = own
         .get_arguments()
-        .find(|arg| arg.is_hide_set() && given(inner, arg.get_id().as_str()))?;
-    let long = useless.get_long().unwrap_or_default();
+        .filter(|arg| arg.is_hide_set() && given(inner, arg.get_id().as_str()))
+        .find_map(clap::Arg::get_long)?;
     let why = match OWN_CLUSTER.contains(&name) {
         true => "runs a cluster of its own",
         false => "asks no cluster",
