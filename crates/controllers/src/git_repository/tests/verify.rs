@@ -6,11 +6,12 @@ use std::process::Command;
 
 use equate_api::meta::{Condition, ConditionType, condition};
 use equate_api::source::GitRepositoryStatus;
+use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::run::{Session, URL};
+use super::run::{DEADLINE, Session, URL};
 
 /// A program's answer; `None` when it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
@@ -179,10 +180,19 @@ async fn git_repository_verify_mode_head() {
     signing.check(&status, "HEAD", &[&format!("commit '{third}'")]);
 
     session.patch(json!({ "spec": { "verify": null } })).await;
-    session.artifact_of(&third).await;
-    running.idle().await;
-    let status = session.api().get("fleet").await.unwrap().status.unwrap();
-    assert!(condition(&status.conditions, ConditionType::SourceVerified).is_none());
+    eventually(
+        "what is not asked for is not said any more",
+        DEADLINE,
+        async || {
+            let status = session.status().await;
+            match condition(&status.conditions, ConditionType::SourceVerified) {
+                None => Ok(()),
+                Some(verified) => Err(format!("{verified:?}")),
+            }
+        },
+    )
+    .await;
+    let status = session.artifact_of(&third).await;
     assert_eq!(status.source_verification_mode, None);
 }
 

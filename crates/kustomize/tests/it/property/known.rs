@@ -1,6 +1,9 @@
 //! The differences that stand in `docs/compatibility.d/kustomize.md`, as far as random inputs meet
 //! them.
 
+use equate_manifest::yaml::{self, Options};
+use serde_json::Value;
+
 use super::Outcome;
 
 /// What the real tool says when it refuses something that is built here, and what that is.
@@ -48,9 +51,42 @@ pub(super) fn difference(real: &Outcome, ours: &Outcome) -> Option<&'static str>
             Some(known.1)
         }
         // a JSON patch may copy annotations, where upstream keeps a resource's former names
-        (Ok(text), Ok(_)) => text
-            .contains("internal.config.kubernetes.io/previous")
-            .then_some("former names, copied"),
+        (Ok(text), Ok(_)) if text.contains("internal.config.kubernetes.io/previous") => {
+            Some("former names, copied")
+        }
+        (Ok(real), Ok(ours)) => {
+            multiplied(real, ours).then_some("items that lack the merge key, patched twice")
+        }
         (Err(_), Err(_)) => None,
+    }
+}
+
+/// Whether all that differs are items of lists that are there several times, on both sides at the
+/// same places: upstream multiplies them as aliases of one, so that what changes one changes all.
+fn multiplied(real: &str, ours: &str) -> bool {
+    let values = |text: &str| -> Option<Vec<Value>> {
+        let documents = yaml::load(text, &Options::default()).ok()?;
+        Some(documents.into_iter().map(|document| document.value).collect())
+    };
+    match (values(real), values(ours)) {
+        (Some(real), Some(ours)) => {
+            real.len() == ours.len() && real.iter().zip(&ours).all(|(real, ours)| agree(real, ours))
+        }
+        _ => false,
+    }
+}
+
+fn agree(real: &Value, ours: &Value) -> bool {
+    match (real, ours) {
+        (Value::Object(real), Value::Object(ours)) => {
+            let same = |(key, value): (&String, &Value)| ours.get(key).is_some_and(|own| agree(value, own));
+            real.len() == ours.len() && real.iter().all(same)
+        }
+        (Value::Array(real), Value::Array(ours)) => {
+            let again = |list: &[Value], at: usize| list.iter().filter(|item| **item == list[at]).count() > 1;
+            let same = |at: usize| agree(&real[at], &ours[at]) || (again(real, at) && again(ours, at));
+            real.len() == ours.len() && (0..real.len()).all(same)
+        }
+        _ => real == ours,
     }
 }
