@@ -4,6 +4,7 @@ use secrecy::SecretSlice;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
+use crate::budget::Budget;
 use crate::data_key::{self, DataKeyError};
 use crate::envelope::{EnvelopeError, Opener};
 use crate::format::{Format, FormatError, ReadError};
@@ -33,14 +34,21 @@ pub struct Limits {
     pub bytes_max: usize,
     /// The deepest nesting.
     pub depth_max: usize,
+    /// The most values and comments, those that aliases repeat included, in any format. One of more
+    /// than 64 bytes counts once more for each 64, and when it is opened so do the keys above it.
+    pub entries_max: usize,
+    /// The longest key.
+    pub key_bytes_max: usize,
 }
 
 impl Default for Limits {
-    /// Flux's 5 MiB; 100 levels.
+    /// Flux's 5 MiB; 100 levels; 200,000 values; keys of 4 KiB.
     fn default() -> Self {
         Self {
             bytes_max: 5 << 20,
             depth_max: 100,
+            entries_max: 200_000,
+            key_bytes_max: 4 << 10,
         }
     }
 }
@@ -101,6 +109,8 @@ pub struct Decrypter<'k> {
     transit: Option<&'k dyn Transit>,
     integrity: Integrity,
     limits: Limits,
+    stop: Option<&'k dyn Fn() -> bool>,
+    told: Option<walk::Told<'k>>,
 }
 
 impl std::fmt::Debug for Decrypter<'_> {
@@ -122,6 +132,8 @@ impl<'k> Decrypter<'k> {
             transit: None,
             integrity: Integrity::Checked,
             limits: Limits::default(),
+            stop: None,
+            told: None,
         }
     }
 
@@ -146,6 +158,24 @@ impl<'k> Decrypter<'k> {
         Self { limits, ..self }
     }
 
+    /// Asks this again and again whether to end, for whoever waits no longer.
+    #[must_use]
+    pub fn with_stop(self, stop: &'k dyn Fn() -> bool) -> Self {
+        Self {
+            stop: Some(stop),
+            ..self
+        }
+    }
+
+    /// Tells this of every value that was opened, so that it can be masked where it might be shown.
+    #[must_use]
+    pub fn with_told(self, told: &'k dyn Fn(&[u8])) -> Self {
+        Self {
+            told: Some(told),
+            ..self
+        }
+    }
+
     /// Decrypts a file, `None` if it is not encrypted: it is to be left as it is.
     pub fn file(&self, bytes: &[u8], format: Format) -> Result<Option<SecretSlice<u8>>, FileError> {
         if !format.is_encrypted(bytes) {
@@ -157,26 +187,25 @@ impl<'k> Decrypter<'k> {
     /// Decrypts an encrypted text, and writes it in a format that may be another.
     pub fn decrypt(&self, bytes: &[u8], from: Format, to: Format) -> Result<SecretSlice<u8>, FileError> {
         self.check_length(bytes.len())?;
-        let (mut documents, metadata) =
-            from.read(bytes, self.limits.depth_max)
-                .map_err(|error| match error {
-                    ReadError::Format(source) => FileError::Format { format: from, source },
-                    ReadError::Metadata(error) => error.into(),
-                })?;
+        let (mut documents, metadata) = from.read(bytes, &self.budget()).map_err(|error| match error {
+            ReadError::Format(source) => FileError::Format { format: from, source },
+            ReadError::Metadata(error) => error.into(),
+        })?;
         let opener = self.opener(&metadata)?;
         let manner = Manner {
             rule: &metadata.rule,
             mac_only_encrypted: metadata.mac_only_encrypted,
             without_comments: false,
+            told: self.told,
         };
-        let mac = walk::open(&mut documents, &opener, manner)?;
+        let mac = walk::open(&mut documents, &opener, manner, &self.budget())?;
         if self.integrity == Integrity::Checked {
             check(&metadata, &opener, &mac)?;
         }
-        let written: Zeroizing<Vec<u8>> = to
+        let mut written: Zeroizing<Vec<u8>> = to
             .write(&documents)
             .map_err(|source| FileError::Output { format: to, source })?;
-        Ok(written.to_vec().into())
+        Ok(std::mem::take(&mut *written).into())
     }
 
     /// Opens the values of a document that a build has changed since: whose order is gone, whose
@@ -189,8 +218,9 @@ impl<'k> Decrypter<'k> {
             rule: &metadata.rule,
             mac_only_encrypted: metadata.mac_only_encrypted,
             without_comments: true,
+            told: self.told,
         };
-        walk::open(&mut documents, &opener, manner)?;
+        walk::open(&mut documents, &opener, manner, &self.budget())?;
         let [opened] = documents;
         *document = opened;
         Ok(())
@@ -202,6 +232,10 @@ impl<'k> Decrypter<'k> {
             return Err(FileError::TooLong { found, max });
         }
         Ok(())
+    }
+
+    fn budget(&self) -> Budget<'k> {
+        Budget::new(self.limits, self.stop)
     }
 
     fn opener(&self, metadata: &Metadata) -> Result<Opener, FileError> {

@@ -11,6 +11,7 @@
 //! | `object` | the same for a Kubernetes object that a build gave, as Flux does it |
 //! | `format` | YAML, JSON, dotenv, binary: to a tree and back, as SOPS writes them |
 //! | `tree`, `rules`, `walk`, `envelope` | values in order; which are sealed; opening them all; opening one |
+//! | `budget` | how much of that one document may ask for |
 //! | `metadata`, `data_key`, `shamir` | what stands under `sops`; key groups and their threshold |
 //! | `keys`, `age`, `openpgp`, `transit` | the private keys given, and the three services |
 //!
@@ -21,10 +22,13 @@
 //! Encrypting is no business of this crate: a person does that with the real tool. The tests have
 //! an encrypter, so that the real tool can be asked to read what it wrote.
 //!
-//! What is secret is zeroed when dropped, and is in no `Debug` and no error: errors name files,
-//! keys of values, recipients and services.
+//! What is secret is in no `Debug` and no error: errors name files, keys of values, recipients and
+//! services. Data keys, private keys, tokens, opened texts and the decrypted file are zeroed when this
+//! crate drops them. What is made on the way to a file's spelling is not: quoted scalars, outgrown
+//! buffers, numbers and dates, and what becomes of an object is the caller's in ordinary strings.
 
 mod age;
+mod budget;
 mod data_key;
 mod decrypter;
 mod envelope;
@@ -43,6 +47,7 @@ mod walk;
 mod tests;
 
 pub use age::IdentityError;
+pub use budget::Exhausted;
 pub use data_key::{DataKeyError, KeyFailure, KeyFault};
 pub use decrypter::{Decrypter, FileError, Integrity, Limits};
 pub use envelope::EnvelopeError;

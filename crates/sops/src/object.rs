@@ -33,13 +33,17 @@ pub enum ObjectError {
         #[source]
         source: FileError,
     },
+    /// A number that SOPS would make another one of.
+    #[error("the value at {0}: a number beyond 64 bits, which SOPS cannot hold; quote it")]
+    Number(String),
     /// It decrypts to what JSON cannot hold.
     #[error("a value of it is no text")]
     NotText,
 }
 
 impl Decrypter<'_> {
-    /// Decrypts an object in place: whether there was anything to decrypt.
+    /// Decrypts an object in place: whether there was anything to decrypt. After an error it is what
+    /// it was, but for entries of a Secret that were decrypted before the one that was not.
     pub fn object(&self, object: &mut Value) -> Result<bool, ObjectError> {
         let Value::Object(map) = object else {
             return Ok(false);
@@ -59,7 +63,7 @@ impl Decrypter<'_> {
     }
 
     fn whole(&self, map: &mut Map<String, Value>) -> Result<(), ObjectError> {
-        let mut entries = to_entries(std::mem::take(map));
+        let mut entries = to_entries(map, "")?;
         self.open_rebuilt(&mut entries).map_err(ObjectError::Whole)?;
         *map = to_map(entries)?;
         Ok(())
@@ -110,27 +114,36 @@ fn is_encrypted(map: &Map<String, Value>) -> bool {
     mac.is_some_and(|mac| !mac.is_null() && mac.as_str() != Some(""))
 }
 
-fn to_entries(map: Map<String, Value>) -> Vec<Entry> {
-    map.into_iter()
-        .map(|(key, value)| Entry::Pair {
-            key,
-            value: to_node(value),
+/// `above`: the keys that lead here, each with a dot behind it.
+fn to_entries(map: &Map<String, Value>, above: &str) -> Result<Vec<Entry>, ObjectError> {
+    let pairs = map.iter().map(|(key, value)| {
+        Ok(Entry::Pair {
+            key: key.clone(),
+            value: to_node(value, above, key)?,
         })
-        .collect()
+    });
+    pairs.collect()
 }
 
-fn to_node(value: Value) -> Node {
-    match value {
+fn to_node(value: &Value, above: &str, key: &str) -> Result<Node, ObjectError> {
+    let below = || format!("{above}{key}.");
+    Ok(match value {
         Value::Null => Node::Null,
-        Value::Bool(flag) => Node::Bool(flag),
+        Value::Bool(flag) => Node::Bool(*flag),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => Node::Int(integer),
-            (None, float) => Node::Float(float.unwrap_or_default()),
+            (None, Some(float)) if number.is_f64() => Node::Float(float),
+            (None, _) => return Err(ObjectError::Number(format!("{above}{key}"))),
         },
         Value::String(text) => Node::Text(text.as_str().into()),
-        Value::Array(items) => Node::List(items.into_iter().map(to_node).collect()),
-        Value::Object(map) => Node::Map(to_entries(map)),
-    }
+        Value::Array(items) => {
+            let below = below();
+            let items = items.iter().enumerate();
+            let nodes = items.map(|(at, item)| to_node(item, &below, &at.to_string()));
+            Node::List(nodes.collect::<Result<_, _>>()?)
+        }
+        Value::Object(map) => Node::Map(to_entries(map, &below())?),
+    })
 }
 
 fn to_map(entries: Vec<Entry>) -> Result<Map<String, Value>, ObjectError> {

@@ -5,9 +5,10 @@
 
 use sha2::{Digest as _, Sha256, Sha512};
 
+use crate::budget::{Budget, Exhausted};
 use crate::envelope::{EnvelopeError, Opener, is_sealed};
-use crate::rules::Rule;
-use crate::tree::{Comment, Entry, Node, Text, fixed};
+use crate::rules::{Place, Rule};
+use crate::tree::{Comment, Entry, Node, fixed};
 
 /// Why a document's values do not open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,9 @@ pub enum WalkFault {
     /// A sealed comment where only a value can be.
     #[error("it holds a comment")]
     Comment,
+    /// There is too much up to it.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
 }
 
 struct Shown<'p>(&'p [String]);
@@ -48,8 +52,11 @@ impl std::fmt::Display for Shown<'_> {
     }
 }
 
+/// Who is told of values that were opened.
+pub(crate) type Told<'t> = &'t dyn Fn(&[u8]);
+
 /// How to walk.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Manner<'r> {
     pub(crate) rule: &'r Rule,
     /// Whether only sealed values count for the MAC.
@@ -57,6 +64,8 @@ pub(crate) struct Manner<'r> {
     /// Whether the document lost its comments: what looks sealed is, whatever a rule over comments
     /// would say.
     pub(crate) without_comments: bool,
+    /// Is told of every value that was opened.
+    pub(crate) told: Option<Told<'r>>,
 }
 
 /// Opens all values in place: the MAC over what they are.
@@ -64,12 +73,13 @@ pub(crate) fn open(
     documents: &mut [Vec<Entry>],
     opener: &Opener,
     manner: Manner<'_>,
+    budget: &Budget<'_>,
 ) -> Result<Mac, WalkError> {
     let mut walk = Walk {
         opener,
         manner,
-        path: Vec::new(),
-        comments: Vec::new(),
+        budget,
+        place: Place::new(manner.rule),
         hash: Sha512::new(),
     };
     if manner.mac_only_encrypted {
@@ -93,56 +103,49 @@ fn hex(bytes: &[u8]) -> String {
 struct Walk<'w> {
     opener: &'w Opener,
     manner: Manner<'w>,
-    path: Vec<String>,
-    /// The comments that hold for what comes next, a list for each collection that is open.
-    comments: Vec<Vec<Text>>,
+    budget: &'w Budget<'w>,
+    place: Place<'w>,
     hash: Sha512,
 }
 
 impl Walk<'_> {
     fn entries(&mut self, entries: &mut [Entry]) -> Result<(), WalkError> {
-        self.comments.push(Vec::new());
+        self.place.enter_collection();
         for entry in entries {
             match entry {
-                Entry::Comment(comment) => self.comment(comment),
+                Entry::Comment(comment) => self.comment(comment)?,
                 Entry::Pair { key, value } => {
-                    self.path.push(key.clone());
+                    self.place.enter_key(key);
                     self.value(value)?;
                     if matches!(value, Node::Comment(_)) {
                         return Err(self.fails(WalkFault::Comment));
                     }
-                    self.path.pop();
-                    self.clear_comments();
+                    self.place.leave_key();
+                    self.place.clear_comments();
                 }
             }
         }
-        self.comments.pop();
+        self.place.leave_collection();
         Ok(())
     }
 
     fn items(&mut self, items: &mut [Node]) -> Result<(), WalkError> {
-        self.comments.push(Vec::new());
+        self.place.enter_collection();
         for item in items {
             match item {
-                Node::Comment(comment) => self.comment(comment),
+                Node::Comment(comment) => self.comment(comment)?,
                 item => {
                     self.value(item)?;
-                    self.clear_comments();
+                    self.place.clear_comments();
                 }
             }
         }
-        self.comments.pop();
+        self.place.leave_collection();
         Ok(())
     }
 
-    /// The comments above a value hold for it and what is in it, not for the next.
-    fn clear_comments(&mut self) {
-        if let Some(last) = self.comments.last_mut() {
-            last.clear();
-        }
-    }
-
     fn value(&mut self, value: &mut Node) -> Result<(), WalkError> {
+        self.ask()?;
         match value {
             Node::Null => return Ok(()),
             Node::List(items) => return self.items(items),
@@ -152,15 +155,22 @@ impl Walk<'_> {
         let sealed = if self.manner.without_comments && self.manner.rule.needs_comments() {
             value.as_str().is_some_and(is_sealed)
         } else {
-            self.manner.rule.seals(&self.path, &self.comments, false)
+            self.place.seals()
         };
         if sealed {
             *value = self.opened(value)?;
+            self.tell(value);
         }
         if sealed || !self.manner.mac_only_encrypted {
             self.count(value);
         }
         Ok(())
+    }
+
+    /// Each value and each comment costs what its path is long: that is its additional data.
+    fn ask(&self) -> Result<(), WalkError> {
+        let asked = self.budget.entry(self.place.additional().len());
+        asked.map_err(|exhausted| self.fails(exhausted.into()))
     }
 
     fn opened(&self, value: &Node) -> Result<Node, WalkError> {
@@ -169,38 +179,43 @@ impl Walk<'_> {
         };
         let text = text.as_str().unwrap_or("\u{fffd}");
         self.opener
-            .open(text, &self.additional())
+            .open(text, self.place.additional())
             .map_err(|error| match error {
                 EnvelopeError::NotSealed => self.fails(WalkFault::Readable("a string")),
                 error => self.fails(error.into()),
             })
     }
 
-    /// A comment that does not open was never sealed: older releases left them alone.
-    fn comment(&mut self, comment: &mut Comment) {
-        if let Some(last) = self.comments.last_mut() {
-            last.push(comment.text.clone());
+    fn tell(&self, value: &Node) {
+        let Some(told) = self.manner.told else { return };
+        match value {
+            Node::Int(number) => told(number.to_string().as_bytes()),
+            Node::Float(number) => told(fixed(*number).as_bytes()),
+            Node::Time(text) => told(text.as_bytes()),
+            Node::Text(text) => told(text.as_bytes()),
+            // there are only two of them
+            Node::Bool(_) | Node::Null => {}
+            Node::List(_) | Node::Map(_) | Node::Comment(_) => {}
         }
-        if !self.manner.rule.seals(&self.path, &self.comments, true) {
-            return;
+    }
+
+    /// A comment that does not open was never sealed: older releases left them alone.
+    fn comment(&mut self, comment: &mut Comment) -> Result<(), WalkError> {
+        self.ask()?;
+        if !self.place.comment(&comment.text) {
+            return Ok(());
         }
         let opened = comment
             .text
             .as_str()
-            .and_then(|text| self.opener.open(text, &self.additional()).ok());
+            .and_then(|text| self.opener.open(text, self.place.additional()).ok());
         match opened {
             // it stands above the value from now on, as in the real tool
             Some(Node::Comment(opened)) => *comment = opened,
             Some(Node::Text(opened)) => comment.text = opened,
             _ => {}
         }
-    }
-
-    /// The keys that lead here, as a value's additional data.
-    fn additional(&self) -> String {
-        let mut text = self.path.join(":");
-        text.push(':');
-        text
+        Ok(())
     }
 
     fn count(&mut self, value: &Node) {
@@ -216,7 +231,7 @@ impl Walk<'_> {
 
     fn fails(&self, fault: WalkFault) -> WalkError {
         WalkError {
-            path: self.path.clone(),
+            path: self.place.path(),
             fault,
         }
     }

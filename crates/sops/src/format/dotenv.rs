@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 use super::{Format, FormatError, ReadError};
+use crate::budget::Budget;
 use crate::metadata::{Metadata, MetadataError};
 use crate::tree::{Comment, Entry, Node, fixed};
 
@@ -16,11 +17,14 @@ const LIST: &str = "__list_";
 /// The deepest a flattened key may lead.
 const DEPTH_MAX: usize = 16;
 
-pub(super) fn read_encrypted(bytes: &[u8]) -> Result<(Vec<Vec<Entry>>, Metadata), ReadError> {
+pub(super) fn read_encrypted(
+    bytes: &[u8],
+    budget: &Budget<'_>,
+) -> Result<(Vec<Vec<Entry>>, Metadata), ReadError> {
     let mut values = Vec::new();
     let mut metadata = Place::default();
     let mut found = false;
-    for entry in read(bytes)? {
+    for entry in read(bytes, budget)? {
         match entry {
             Entry::Pair { key, value } if key.starts_with(PREFIX) => {
                 found = true;
@@ -38,12 +42,18 @@ pub(super) fn read_encrypted(bytes: &[u8]) -> Result<(Vec<Vec<Entry>>, Metadata)
     Ok((vec![values], Metadata::read(&entries)?))
 }
 
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<Entry>, FormatError> {
+pub(super) fn read(bytes: &[u8], budget: &Budget<'_>) -> Result<Vec<Entry>, FormatError> {
     let mut entries = Vec::new();
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.is_empty() {
             continue;
         }
+        let exhausted = |source| FormatError::Exhausted {
+            line: at + 1,
+            column: 1,
+            source,
+        };
+        budget.entry(line.len()).map_err(exhausted)?;
         if let Some(comment) = line.strip_prefix(b"#") {
             entries.push(Entry::Comment(Comment {
                 text: comment.into(),
@@ -60,6 +70,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Entry>, FormatError> {
         let equals = line.iter().position(|byte| *byte == b'=');
         let (key, value) = line.split_at(equals.ok_or_else(|| fault("there is no = in this line"))?);
         let key = std::str::from_utf8(key).map_err(|_| fault("the name is not text"))?;
+        budget.key(key).map_err(exhausted)?;
         entries.push(Entry::Pair {
             key: key.to_owned(),
             value: Node::Text(replaced(&value[1..], b"\\n", b"\n").into()),

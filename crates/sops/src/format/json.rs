@@ -3,25 +3,24 @@
 use std::fmt;
 
 use equate_manifest::json::write_go;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
 use super::FormatError;
+use crate::budget::Budget;
 use crate::tree::{Entry, Node, Text};
 
-/// Reads an object. Nesting deeper than 127 is refused, as is a repeated key.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<Entry>, FormatError> {
-    let node: Node = serde_json::from_slice(bytes).map_err(|error| {
-        // serde_json's messages quote no values but numbers and short strings of the wrong type,
-        // and no type is wrong here
-        let text = error.to_string();
-        let fault = text.split(" at line ").next().unwrap_or_default().to_owned();
-        FormatError::Syntax {
-            line: error.line(),
-            column: error.column(),
-            fault,
-        }
-    })?;
+/// Reads an object. A repeated key is refused, as is what is beyond the budget.
+pub(super) fn read(bytes: &[u8], budget: &Budget<'_>) -> Result<Vec<Entry>, FormatError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let reader = Reader {
+        budget,
+        levels: budget.limits().depth_max,
+    };
+    let node = reader
+        .deserialize(&mut deserializer)
+        .and_then(|node| deserializer.end().map(|()| node));
+    let node = node.map_err(|error| fault(&error, budget))?;
     match node {
         Node::Map(entries) => Ok(entries),
         node => Err(FormatError::Syntax {
@@ -32,15 +31,51 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Entry>, FormatError> {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+fn fault(error: &serde_json::Error, budget: &Budget<'_>) -> FormatError {
+    let (line, column) = (error.line(), error.column());
+    if let Some(source) = budget.exhausted() {
+        return FormatError::Exhausted { line, column, source };
+    }
+    // serde_json's messages quote no values but numbers and short strings of the wrong type,
+    // and no type is wrong here
+    let text = error.to_string();
+    let fault = text.split(" at line ").next().unwrap_or_default().to_owned();
+    FormatError::Syntax { line, column, fault }
+}
+
+/// Reads a value, and as many levels below it.
+#[derive(Clone, Copy)]
+struct Reader<'b> {
+    budget: &'b Budget<'b>,
+    levels: usize,
+}
+
+impl Reader<'_> {
+    fn count<E: Error>(self, bytes: usize) -> Result<(), E> {
+        self.budget.entry(bytes).map_err(E::custom)
+    }
+
+    fn below<E: Error>(self) -> Result<Self, E> {
+        self.count(0)?;
+        match self.levels.checked_sub(1) {
+            Some(levels) => Ok(Self { levels, ..self }),
+            None => Err(E::custom(format!(
+                "it is nested deeper than {} levels",
+                self.budget.limits().depth_max
+            ))),
+        }
     }
 }
 
-struct Reader;
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Node;
 
-impl<'de> Visitor<'de> for Reader {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Node;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,44 +83,56 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        self.count(0)?;
         Ok(Node::Null)
     }
 
     fn visit_bool<E: Error>(self, flag: bool) -> Result<Node, E> {
+        self.count(0)?;
         Ok(Node::Bool(flag))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Node, E> {
+        self.count(0)?;
         Ok(Node::Int(number))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Node, E> {
-        Ok(i64::try_from(number).map_or(Node::Float(number as f64), Node::Int))
+        self.count(0)?;
+        let number = i64::try_from(number);
+        let number = number.map_err(|_| E::custom("a number beyond 64 bits, which SOPS cannot hold"))?;
+        Ok(Node::Int(number))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Node, E> {
+        self.count(0)?;
         Ok(Node::Float(number))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Node, E> {
+        self.count(text.len())?;
         Ok(Node::Text(text.into()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let below = self.below()?;
         let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
+        while let Some(item) = access.next_element_seed(below)? {
             items.push(item);
         }
         Ok(Node::List(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let below = self.below()?;
         let mut entries = Vec::new();
         let mut keys = std::collections::HashSet::new();
-        while let Some((key, value)) = access.next_entry::<String, Node>()? {
+        while let Some(key) = access.next_key::<String>()? {
+            self.budget.key(&key).map_err(A::Error::custom)?;
             if !keys.insert(key.clone()) {
                 return Err(A::Error::custom(format!("the key {key:?} stands there twice")));
             }
+            let value = access.next_value_seed(below)?;
             entries.push(Entry::Pair { key, value });
         }
         Ok(Node::Map(entries))
@@ -97,7 +144,7 @@ pub(super) fn write(entries: &[Entry]) -> Zeroizing<Vec<u8>> {
     let mut out = Zeroizing::new(String::new());
     map(&mut out, entries, 0);
     out.push('\n');
-    Zeroizing::new(out.as_bytes().to_vec())
+    Zeroizing::new(std::mem::take(&mut *out).into_bytes())
 }
 
 fn map(out: &mut String, entries: &[Entry], depth: usize) {

@@ -11,6 +11,7 @@ mod yaml_out;
 
 use zeroize::Zeroizing;
 
+use crate::budget::{Budget, Exhausted};
 use crate::metadata::{self, Metadata, MetadataError};
 use crate::tree::{Entry, Node, get};
 
@@ -56,6 +57,17 @@ pub enum FormatError {
         column: usize,
         /// What is wrong.
         fault: String,
+    },
+    /// There is too much of it.
+    #[error("{line}:{column}")]
+    Exhausted {
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// Of what.
+        #[source]
+        source: Exhausted,
     },
     /// What is written does not go into the format.
     #[error("{0} cannot be written as {1}")]
@@ -118,13 +130,13 @@ impl Format {
     pub(crate) fn read(
         self,
         bytes: &[u8],
-        depth_max: usize,
+        budget: &Budget<'_>,
     ) -> Result<(Vec<Vec<Entry>>, Metadata), ReadError> {
         let text = || std::str::from_utf8(bytes).map_err(|_| FormatError::NotText);
         let mut documents = match self {
-            Self::Yaml => yaml::read(text()?, depth_max)?,
-            Self::Json | Self::Binary => vec![json::read(bytes)?],
-            Self::Dotenv => return dotenv::read_encrypted(bytes),
+            Self::Yaml => yaml::read(text()?, budget)?,
+            Self::Json | Self::Binary => vec![json::read(bytes, budget)?],
+            Self::Dotenv => return dotenv::read_encrypted(bytes, budget),
             Self::Ini => return Err(FormatError::Ini.into()),
         };
         let metadata = metadata::take(&mut documents)?;
@@ -161,17 +173,19 @@ pub(crate) enum ReadError {
 
 #[cfg(test)]
 mod plain {
-    use super::{Entry, Format, FormatError, Node, dotenv, json, yaml, yaml_out};
+    use super::{Budget, Entry, Format, FormatError, Node, dotenv, json, yaml, yaml_out};
+    use crate::Limits;
     use crate::metadata::KEY;
 
     impl Format {
         /// Reads a text that is not encrypted.
         pub(crate) fn read_plain(self, bytes: &[u8]) -> Result<Vec<Vec<Entry>>, FormatError> {
             let text = || std::str::from_utf8(bytes).map_err(|_| FormatError::NotText);
+            let budget = Budget::new(Limits::default(), None);
             match self {
-                Self::Yaml => yaml::read(text()?, 100),
-                Self::Json => Ok(vec![json::read(bytes)?]),
-                Self::Dotenv => Ok(vec![dotenv::read(bytes)?]),
+                Self::Yaml => yaml::read(text()?, &budget),
+                Self::Json => Ok(vec![json::read(bytes, &budget)?]),
+                Self::Dotenv => Ok(vec![dotenv::read(bytes, &budget)?]),
                 Self::Binary => Ok(vec![vec![Entry::Pair {
                     key: "data".to_owned(),
                     value: Node::Text(bytes.into()),

@@ -19,24 +19,23 @@ use base64::Engine as _;
 use granit_parser::{Event, Marker, Options, Parser, Placement, ScalarStyle, Span, Tag};
 
 use super::{FormatError, scalar};
+use crate::budget::{Budget, Exhausted, cost};
 use crate::tree::{Comment, Entry, Node};
 
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
-/// The most values, those that aliases repeat included, and the most documents.
-const NODES_MAX: usize = 200_000;
-/// A long scalar counts as several values, so that repeating it has a bound as well.
-const BYTES_PER_NODE: usize = 64;
+/// The most documents.
 const DOCUMENTS_MAX: usize = 1_000;
 
-pub(super) fn read(text: &str, depth_max: usize) -> Result<Vec<Vec<Entry>>, FormatError> {
+pub(super) fn read(text: &str, budget: &Budget<'_>) -> Result<Vec<Vec<Entry>>, FormatError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let limits = budget.limits();
     let mut options = Options::default();
     options.set_emit_comments(true);
-    options.max_buffered_comment_events = NODES_MAX;
-    options.flow_nesting_limit = depth_max;
-    options.block_nesting_limit = depth_max;
-    let mut reader = Reader::default();
+    options.max_buffered_comment_events = limits.entries_max;
+    options.flow_nesting_limit = limits.depth_max;
+    options.block_nesting_limit = limits.depth_max;
+    let mut reader = Reader::new(budget);
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| at(error.marker(), error.info()))?;
         reader.event(event, &span)?;
@@ -58,12 +57,20 @@ struct Pending {
     column: usize,
 }
 
-#[derive(Default)]
-struct Reader {
+fn exhausted(span: &Span, source: Exhausted) -> FormatError {
+    FormatError::Exhausted {
+        line: span.start.line(),
+        column: span.start.col() + 1,
+        source,
+    }
+}
+
+struct Reader<'b> {
+    budget: &'b Budget<'b>,
     frames: Vec<Frame>,
     pending: Vec<Pending>,
+    /// What is named, and what it cost.
     anchors: HashMap<usize, (Node, usize)>,
-    nodes: usize,
     /// The current document's root.
     root: Option<Node>,
     done: Vec<Vec<Entry>>,
@@ -73,7 +80,7 @@ struct Reader {
 struct Frame {
     column: usize,
     anchor: usize,
-    nodes_before: usize,
+    spent_before: usize,
     content: Content,
 }
 
@@ -128,10 +135,24 @@ impl Content {
     }
 }
 
-impl Reader {
+impl<'b> Reader<'b> {
+    fn new(budget: &'b Budget<'b>) -> Self {
+        Self {
+            budget,
+            frames: Vec::new(),
+            pending: Vec::new(),
+            anchors: HashMap::new(),
+            root: None,
+            done: Vec::new(),
+        }
+    }
+
     fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), FormatError> {
         match event {
-            Event::Comment(text, placement) => self.comment(&text, placement, span),
+            Event::Comment(text, placement) => {
+                self.count(cost(text.len()), span)?;
+                self.comment(&text, placement, span);
+            }
             Event::DocumentStart(..) => {
                 self.anchors.clear();
                 self.root = None;
@@ -149,7 +170,7 @@ impl Reader {
                 }
                 self.place_pending();
                 let node = scalar_node(text, style, tag.as_deref(), span)?;
-                self.finish(node, anchor, 1 + text.len() / BYTES_PER_NODE, span)?;
+                self.finish(node, anchor, cost(text.len()), span)?;
             }
             Event::SequenceStart(_, anchor, _) => self.open(Content::List(Vec::new()), anchor, span)?,
             Event::MappingStart(_, anchor, _) => {
@@ -166,10 +187,10 @@ impl Reader {
                     return Err(at(&span.start, "a key is an alias"));
                 }
                 let known = self.anchors.get(&id).cloned();
-                let (node, nodes) =
+                let (node, spent) =
                     known.ok_or_else(|| at(&span.start, "an alias stands in what it names"))?;
                 self.place_pending();
-                self.finish(node, 0, nodes, span)?;
+                self.finish(node, 0, spent, span)?;
             }
             _ => {}
         }
@@ -222,6 +243,7 @@ impl Reader {
         let name = node
             .as_str()
             .ok_or_else(|| at(&span.start, format!("a key is {} and not a string", node.kind())))?;
+        self.budget.key(name).map_err(|source| exhausted(span, source))?;
         let Some(Frame {
             content: Content::Map { keys, key, .. },
             ..
@@ -250,7 +272,7 @@ impl Reader {
         self.frames.push(Frame {
             column: span.start.col(),
             anchor,
-            nodes_before: self.nodes,
+            spent_before: self.budget.spent(),
             content,
         });
         Ok(())
@@ -278,18 +300,18 @@ impl Reader {
             Content::List(items) => Node::List(items),
             Content::Map { entries, .. } => Node::Map(entries),
         };
-        let nodes = self.nodes - frame.nodes_before;
-        self.add(node, frame.anchor, nodes, span)
+        let spent = self.budget.spent() - frame.spent_before;
+        self.add(node, frame.anchor, spent, span)
     }
 
-    fn finish(&mut self, node: Node, anchor: usize, nodes: usize, span: &Span) -> Result<(), FormatError> {
-        self.count(nodes, span)?;
-        self.add(node, anchor, nodes, span)
+    fn finish(&mut self, node: Node, anchor: usize, spent: usize, span: &Span) -> Result<(), FormatError> {
+        self.count(spent, span)?;
+        self.add(node, anchor, spent, span)
     }
 
-    fn add(&mut self, node: Node, anchor: usize, nodes: usize, span: &Span) -> Result<(), FormatError> {
+    fn add(&mut self, node: Node, anchor: usize, spent: usize, span: &Span) -> Result<(), FormatError> {
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), nodes));
+            self.anchors.insert(anchor, (node.clone(), spent));
         }
         match self.frames.last_mut().map(|frame| &mut frame.content) {
             None => self.root = Some(node),
@@ -302,12 +324,9 @@ impl Reader {
         Ok(())
     }
 
-    fn count(&mut self, nodes: usize, span: &Span) -> Result<(), FormatError> {
-        self.nodes += nodes;
-        if self.nodes > NODES_MAX {
-            return Err(at(&span.start, format!("there are more than {NODES_MAX} values")));
-        }
-        Ok(())
+    fn count(&self, entries: usize, span: &Span) -> Result<(), FormatError> {
+        let counted = self.budget.entries(entries);
+        counted.map_err(|source| exhausted(span, source))
     }
 
     fn end_document(&mut self, span: &Span) -> Result<(), FormatError> {

@@ -28,7 +28,7 @@ pub(super) fn write(documents: &[Vec<Entry>]) -> Zeroizing<Vec<u8>> {
             writer.out.push_str("{}\n");
         }
     }
-    Zeroizing::new(out.as_bytes().to_vec())
+    Zeroizing::new(std::mem::take(&mut *out).into_bytes())
 }
 
 fn comments(entries: &[Entry]) -> Vec<&Comment> {

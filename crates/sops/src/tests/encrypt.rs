@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256, Sha512};
 use crate::age::{self, Identity};
 use crate::envelope::{Cipher, NONCE_BYTES};
 use crate::format::Format;
-use crate::rules::{Rule, regex};
+use crate::rules::{Place, Rule, regex};
 use crate::shamir;
-use crate::tree::{Comment, Entry, Node, Text, fixed};
+use crate::tree::{Comment, Entry, Node, fixed};
 
 const LAST_MODIFIED: &str = "2026-11-22T00:00:00Z";
 
@@ -63,10 +63,8 @@ pub(super) fn encrypt(plain: &[u8], order: &Order<'_>) -> Vec<u8> {
     };
     let mut sealer = Sealer {
         cipher: Cipher::new_from_slice(&data_key).unwrap(),
-        rule,
+        place: Place::new(&rule),
         mac_only_encrypted: order.mac_only_encrypted,
-        path: Vec::new(),
-        comments: Vec::new(),
         hash: Sha512::new(),
         random,
     };
@@ -151,17 +149,15 @@ pub(super) fn split(secret: &[u8], groups: usize, threshold: usize) -> Vec<Vec<u
     (1..=u8::try_from(groups).unwrap()).map(share).collect()
 }
 
-struct Sealer {
+struct Sealer<'r> {
     cipher: Cipher,
-    rule: Rule,
+    place: Place<'r>,
     mac_only_encrypted: bool,
-    path: Vec<String>,
-    comments: Vec<Vec<Text>>,
     hash: Sha512,
     random: Random,
 }
 
-impl Sealer {
+impl Sealer<'_> {
     fn seal(&mut self, plain: &[u8], kind: &str, additional: &str) -> String {
         let nonce: [u8; NONCE_BYTES] = self.random.bytes();
         let mut data = plain.to_vec();
@@ -174,28 +170,27 @@ impl Sealer {
     }
 
     fn additional(&self) -> String {
-        self.path.join(":") + ":"
+        self.place.additional().to_owned()
     }
 
     fn entries(&mut self, entries: &mut [Entry]) {
-        self.comments.push(Vec::new());
+        self.place.enter_collection();
         for entry in entries {
             match entry {
                 Entry::Comment(comment) => self.comment(comment),
                 Entry::Pair { key, value } => {
-                    self.path.push(key.clone());
+                    self.place.enter_key(key);
                     self.value(value);
-                    self.path.pop();
-                    self.comments.last_mut().unwrap().clear();
+                    self.place.leave_key();
+                    self.place.clear_comments();
                 }
             }
         }
-        self.comments.pop();
+        self.place.leave_collection();
     }
 
     fn comment(&mut self, comment: &mut Comment) {
-        self.comments.last_mut().unwrap().push(comment.text.clone());
-        if self.rule.seals(&self.path, &self.comments, true) && !comment.text.as_bytes().is_empty() {
+        if self.place.comment(&comment.text) && !comment.text.as_bytes().is_empty() {
             let sealed = self.seal(comment.text.as_bytes(), "comment", &self.additional());
             comment.text = sealed.as_str().into();
         }
@@ -206,7 +201,7 @@ impl Sealer {
             Node::Null => return,
             Node::Map(entries) => return self.entries(entries),
             Node::List(items) => {
-                self.comments.push(Vec::new());
+                self.place.enter_collection();
                 for item in items {
                     if let Node::Comment(comment) = item {
                         let before = comment.clone();
@@ -217,10 +212,10 @@ impl Sealer {
                         }
                     } else {
                         self.value(item);
-                        self.comments.last_mut().unwrap().clear();
+                        self.place.clear_comments();
                     }
                 }
-                self.comments.pop();
+                self.place.leave_collection();
                 return;
             }
             _ => {}
@@ -233,7 +228,7 @@ impl Sealer {
             Node::Text(text) => (text.as_bytes().to_vec(), "str"),
             Node::Null | Node::List(_) | Node::Map(_) | Node::Comment(_) => return,
         };
-        let sealed = self.rule.seals(&self.path, &self.comments, false);
+        let sealed = self.place.seals();
         if sealed || !self.mac_only_encrypted {
             self.hash.update(&plain);
         }

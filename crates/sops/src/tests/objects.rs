@@ -91,6 +91,51 @@ fn what_is_left_alone() {
     }
 }
 
+/// What fails is what it was; what is a number stays the same number.
+#[test]
+fn numbers_and_what_fails() {
+    let keys = keys(&["one.agekey"]);
+    for (number, expected) in [
+        (
+            json!(u64::MAX),
+            "the value at spec.sizes.0: a number beyond 64 bits, which SOPS cannot hold; quote it",
+        ),
+        (
+            json!(1),
+            "it cannot be decrypted: the value at stringData.user: the document's rule says it is \
+                    sealed, and it is a number; seal the document again, and only what no one else writes to: \
+                    with --encrypted-regex '^(data|stringData)$' for a Secret",
+        ),
+    ] {
+        let mut found = object("sealed/secret.yaml");
+        found["spec"] = json!({ "sizes": [number] });
+        found["stringData"]["user"] = 1.into();
+        let before = found.clone();
+        let error = Decrypter::new(&keys).object(&mut found).unwrap_err();
+        assert_eq!(chain(&error), expected);
+        assert_eq!(found, before);
+    }
+}
+
+/// Who masks what was opened is told of it: values alone, not what was readable before.
+#[test]
+fn what_was_opened_is_told() {
+    let keys = keys(&["one.agekey"]);
+    let seen = std::cell::RefCell::new(Vec::new());
+    let told = |value: &[u8]| {
+        seen.borrow_mut()
+            .push(String::from_utf8_lossy(value).into_owned());
+    };
+    let mut found = object("sealed/secret.yaml");
+    Decrypter::new(&keys).with_told(&told).object(&mut found).unwrap();
+    let values = ["data", "stringData"].map(|field| found[field].as_object().unwrap().values());
+    let mut expected: Vec<_> = values.into_iter().flatten().filter_map(Value::as_str).collect();
+    expected.sort_unstable();
+    let mut seen = seen.into_inner();
+    seen.sort_unstable();
+    assert_eq!(seen, expected);
+}
+
 #[test]
 fn refusals() {
     let mut moved = object("sealed/secret.yaml");

@@ -1,6 +1,8 @@
 //! What is refused, and how it is said. No message holds anything secret.
 
+use super::encrypt::{Order, encrypt};
 use super::{chain, decrypted, keys, read, testdata};
+use crate::budget::Budget;
 use crate::{Decrypter, Format, Keys, Limits, Transit, TransitError, TransitKey};
 
 /// A fixture, one text in it and what replaces that, the keys given, and the error.
@@ -156,7 +158,7 @@ fn formats() {
             "values.json",
             ("{", "{\"z\": 0,"),
             ONE,
-            "it cannot be read as JSON: 2:121: the key \"z\" stands there twice",
+            "it cannot be read as JSON: 2:4: the key \"z\" stands there twice",
         ),
         (
             "settings.env",
@@ -356,40 +358,176 @@ fn key_entries() {
 #[test]
 fn limits() {
     let keys = keys(ONE);
-    let (bytes_max, depth_max) = (100, 5);
-    let limited = Decrypter::new(&keys).with_limits(Limits {
-        bytes_max,
-        ..Limits::default()
-    });
-    assert_eq!(
-        decrypted(&limited, &read("sealed/blob.bin"), Format::Binary),
-        Err("it has 1057 bytes, more than the 100 that an encrypted file may have".to_owned())
+    let check = |limits: Limits, text: &str, format, expected: &str| {
+        let found = decrypted(
+            &Decrypter::new(&keys).with_limits(limits),
+            text.as_bytes(),
+            format,
+        );
+        let found = found.map_or_else(|error| error, |_| "decrypted".to_owned());
+        assert_eq!(found, expected);
+    };
+    let usual = Limits::default();
+    let short = Limits {
+        bytes_max: 100,
+        ..usual
+    };
+    let blob = String::from_utf8(read("sealed/blob.bin")).unwrap();
+    check(
+        short,
+        &blob,
+        Format::Binary,
+        "it has 1057 bytes, more than the 100 that an encrypted file may have",
     );
-    let limited = Decrypter::new(&keys).with_limits(Limits {
-        depth_max,
-        ..Limits::default()
-    });
-    let found = decrypted(
-        &limited,
-        b"a: [[[[[[[[1]]]]]]]]\nsops: {mac: ENC[}\n",
+    let flat = Limits {
+        depth_max: 5,
+        ..usual
+    };
+    check(
+        flat,
+        "a: [[[[[[[[1]]]]]]]]\nsops: {mac: ENC[}\n",
         Format::Yaml,
+        "it cannot be read as YAML: 1:9: recursion limit exceeded",
     );
-    assert!(found.unwrap_err().starts_with("it cannot be read as YAML: 1:"));
-    let long = "x".repeat(100_000);
+    let deep = |levels| format!("{{\"a\": {}1{}}}", "[".repeat(levels), "]".repeat(levels));
+    let refused = "it cannot be read as JSON: 1:106: it is nested deeper than 100 levels";
+    check(usual, &deep(100), Format::Json, refused);
+    let missing = "it has no SOPS metadata, so it is not encrypted";
+    check(usual, &deep(99), Format::Json, missing);
+}
+
+/// Of anything that costs something there is only so much, in each format.
+#[test]
+fn how_much_there_may_be() {
+    let keys = keys(ONE);
+    let check = |format, text: &str, expected: &str| {
+        let found = decrypted(&Decrypter::new(&keys), text.as_bytes(), format);
+        let found = found.map_or_else(|error| error, |_| "decrypted".to_owned());
+        assert_eq!(found, format!("it cannot be read as {format}: {expected}"));
+    };
+    let many = "there are more than 200000 values and comments, of which long ones count several times";
     let bomb = format!(
-        "a: &a {long}\nb: [{}]\nsops: {{mac: ENC[}}\n",
+        "a: &a {}\nb: [{}]\nsops: {{mac: ENC[}}\n",
+        "x".repeat(100_000),
         "*a,".repeat(1_000)
     );
-    assert_eq!(
-        decrypted(&Decrypter::new(&keys), bomb.as_bytes(), Format::Yaml),
-        Err("it cannot be read as YAML: 2:383: there are more than 200000 values".to_owned())
+    check(Format::Yaml, &bomb, &format!("2:383: {many}"));
+    check(Format::Yaml, &"#\n".repeat(200_001), &format!("200001:1: {many}"));
+    check(
+        Format::Dotenv,
+        &"#\n".repeat(200_001),
+        &format!("200001:1: {many}"),
     );
-    let deep = format!("{{\"a\": {}1{}}}", "[".repeat(500), "]".repeat(500));
-    let found = decrypted(&Decrypter::new(&keys), deep.as_bytes(), Format::Json);
-    assert_eq!(
-        found,
-        Err("it cannot be read as JSON: 1:133: recursion limit exceeded".to_owned())
+    check(
+        Format::Dotenv,
+        &"a=\n".repeat(200_001),
+        &format!("200001:1: {many}"),
     );
+    let list = format!("{{\"a\": [{}1]}}", "1,".repeat(200_000));
+    check(Format::Json, &list, &format!("1:400004: {many}"));
+    let key = "k".repeat(4_097);
+    let long = "a key is longer than 4096 bytes";
+    check(Format::Yaml, &format!("? {key}\n: 1\n"), &format!("1:3: {long}"));
+    check(
+        Format::Json,
+        &format!("{{\"{key}\": 1}}"),
+        &format!("1:4100: {long}"),
+    );
+    check(Format::Dotenv, &format!("{key}=1\n"), &format!("1:1: {long}"));
+    check(
+        Format::Json,
+        "{\"a\": 9223372036854775808}",
+        "1:25: a number beyond 64 bits, which SOPS cannot hold",
+    );
+}
+
+/// What leads to a value is authenticated with it, so it counts with each value below it.
+#[test]
+fn long_paths_above_many_values() {
+    let keys = keys(ONE);
+    let order = |format| Order {
+        format,
+        rule: Some(("encrypted_regex", "^none$")),
+        mac_only_encrypted: true,
+        groups: vec![keys.age.clone()],
+        threshold: 1,
+    };
+    let (key, items) = ("k".repeat(4_000), "1,".repeat(3_200));
+    for (format, plain) in [
+        (Format::Json, format!("{{\"{key}\": [{items}1]}}")),
+        (Format::Yaml, format!("? {key}\n: [{items}1]\n")),
+    ] {
+        let sealed = encrypt(plain.as_bytes(), &order(format));
+        let found = decrypted(&Decrypter::new(&keys), &sealed, format).unwrap_err();
+        assert!(
+            found.ends_with(
+                "there are more than 200000 values and comments, of which long ones count several times"
+            ),
+            "{found}"
+        );
+    }
+}
+
+/// A comment is looked at once, however many stand above one value. JSON has none.
+#[test]
+fn a_hundred_thousand_comments() {
+    let keys = keys(ONE);
+    let comments = "#all of this\n".repeat(100_000);
+    let yaml = format!("a:\n{}    b: c\n", comments.replace('#', "    #"));
+    let dotenv = format!("{comments}B=c\n");
+    let began = std::time::Instant::now();
+    let late = || began.elapsed() > std::time::Duration::from_secs(120);
+    let decrypter = Decrypter::new(&keys).with_stop(&late);
+    let rule = ("encrypted_comment_regex", "^none$");
+    for (format, plain) in [(Format::Yaml, yaml), (Format::Dotenv, dotenv)] {
+        let order = Order {
+            format,
+            rule: Some(rule),
+            mac_only_encrypted: false,
+            groups: vec![keys.age.clone()],
+            threshold: 1,
+        };
+        let sealed = String::from_utf8(encrypt(plain.as_bytes(), &order)).unwrap();
+        // nothing is sealed under either rule
+        let other = sealed
+            .replace("encrypted_comment_regex", "unencrypted_comment_regex")
+            .replace("^none$", "^all");
+        for sealed in [sealed, other] {
+            let opened = decrypted(&decrypter, sealed.as_bytes(), format);
+            assert_eq!(
+                opened.map(|opened| opened == plain.as_bytes()),
+                Ok(true),
+                "{format}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_any_more() {
+    let keys = keys(ONE);
+    for (name, format) in [
+        ("secret.yaml", Format::Yaml),
+        ("values.json", Format::Json),
+        ("settings.env", Format::Dotenv),
+    ] {
+        let sealed = read(&format!("sealed/{name}"));
+        let asked = std::cell::Cell::new(0_usize);
+        let never = || {
+            asked.set(asked.get() + 1);
+            false
+        };
+        let decrypter = Decrypter::new(&keys);
+        assert!(decrypted(&decrypter.with_stop(&never), &sealed, format).is_ok());
+        // wherever it is: reading, or opening
+        for at in 0..asked.get() {
+            let left = std::cell::Cell::new(at);
+            let stop = || left.replace(left.get().saturating_sub(1)) == 0;
+            let found = decrypted(&decrypter.with_stop(&stop), &sealed, format);
+            let found = found.unwrap_err();
+            assert!(found.ends_with("nobody waits for it any more"), "{found}");
+        }
+    }
 }
 
 /// Neither `Debug` nor an error shows a private key, a token or a value.
@@ -402,7 +540,10 @@ fn nothing_secret_is_shown() {
         !shown.contains("SECRET-KEY") && !shown.contains("hvs.token"),
         "{shown}"
     );
-    let (documents, _) = Format::Yaml.read(&read("sealed/everything.yaml"), 100).unwrap();
+    let budget = Budget::new(Limits::default(), None);
+    let (documents, _) = Format::Yaml
+        .read(&read("sealed/everything.yaml"), &budget)
+        .unwrap();
     let opened = Format::Yaml.read_plain(&read("opened/everything.yaml")).unwrap();
     for text in [format!("{documents:?}"), format!("{opened:?}")] {
         assert!(
