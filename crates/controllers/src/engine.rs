@@ -25,7 +25,9 @@ use crate::Key;
 use crate::git_repository;
 use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
+use crate::kustomization::reach::{Place, Reach};
 use crate::kustomization::{self, Context, Tally};
+use crate::policy::Policy;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Limits as EventLimits, Recorder};
 use crate::runtime::feed::Pace;
@@ -110,6 +112,7 @@ pub struct Builder {
     poll: Option<Duration>,
     pace: Pace,
     jitter: Jitter,
+    policy: Policy,
 }
 
 impl fmt::Debug for Builder {
@@ -119,6 +122,7 @@ impl fmt::Debug for Builder {
             .field("default_namespace", &self.default_namespace)
             .field("concurrency", &self.concurrency)
             .field("poll", &self.poll)
+            .field("policy", &self.policy)
             .finish_non_exhaustive()
     }
 }
@@ -188,6 +192,13 @@ impl Builder {
     #[must_use]
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
+        self
+    }
+
+    /// What those who write Kustomizations are allowed.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
         self
     }
 
@@ -298,11 +309,15 @@ impl Builder {
             poll: self.poll,
         });
         let context = Arc::new(Context {
-            cluster: Cluster::new(self.client.clone()),
+            here: Reach {
+                place: Place::Here,
+                cluster: Cluster::new(self.client.clone()),
+                hub,
+            },
+            policy: self.policy,
             client: self.client,
             kustomizations,
             repositories,
-            hub,
             labelled,
             storage,
             recorder,
@@ -395,6 +410,7 @@ impl Engine {
             poll: None,
             pace: Pace::default(),
             jitter: Jitter::random(),
+            policy: Policy::default(),
         }
     }
 
@@ -410,7 +426,7 @@ impl Engine {
 
     /// What is known of an object that a Kustomization holds.
     pub fn object(&self, id: &ObjectId) -> Presence {
-        self.context.hub.get(id)
+        self.context.here.hub.get(id)
     }
 
     /// The files of the root Kustomization that declare this very loop, and how many objects each

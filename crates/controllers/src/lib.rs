@@ -8,7 +8,9 @@ pub mod expression;
 pub mod git_repository;
 mod key;
 pub mod kustomization;
+pub mod policy;
 pub mod runtime;
 
 pub use engine::{Engine, OwnLoop, Stats};
 pub use key::Key;
+pub use policy::Policy;

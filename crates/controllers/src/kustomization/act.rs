@@ -73,7 +73,7 @@ impl Run<'_> {
             }
             let claims = self.claims(&desired);
             let contenders = self.contenders(&desired, &held);
-            let rest = self.cx.rest(ks, &undeclared(&desired, &held));
+            let rest = self.cx.rest(&self.reach, ks, &undeclared(&desired, &held));
             let awaited = rest.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
             let revision = self.at().revision;
@@ -169,7 +169,7 @@ impl Run<'_> {
         let mut kinds: BTreeMap<(String, String), ApiResource> = BTreeMap::new();
         for (group, version, kind) in wanted {
             let gvk = GroupVersionKind::new(group, version, kind);
-            match self.cx.cluster.resolve(&gvk).await {
+            match self.reach.cluster.resolve(&gvk).await {
                 Ok(found) => {
                     kinds.insert((group.to_owned(), kind.to_owned()), found.resource);
                 }
@@ -186,7 +186,7 @@ impl Run<'_> {
                 continue;
             }
             let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
-            match self.cx.cluster.resolve_any_version(&gvk).await {
+            match self.reach.cluster.resolve_any_version(&gvk).await {
                 Ok(found) => {
                     kinds.insert(key, found.resource);
                 }
@@ -202,7 +202,7 @@ impl Run<'_> {
             kinds: kinds.into_values().collect(),
             objects,
         };
-        let waiting = self.cx.hub.follow(&self.key, &interest);
+        let waiting = self.reach.hub.follow(&self.key, &interest);
         Ok(Followed {
             starting: starting(&waiting),
             unserved,
@@ -220,7 +220,7 @@ impl Run<'_> {
         for check in wanted {
             let mut id = check.id.clone();
             let gvk = GroupVersionKind::new(&*id.group, &check.version, &*id.kind);
-            match self.cx.cluster.resolve(&gvk).await {
+            match self.reach.cluster.resolve(&gvk).await {
                 Ok(kind) => {
                     if !kind.namespaced {
                         id.namespace = "".into();
@@ -243,7 +243,7 @@ impl Run<'_> {
 
     pub(super) fn live(&self, desired: &[Desired], held: &Inventory) -> Live {
         let ids = desired.iter().map(|desired| &desired.id).chain(held.ids());
-        ids.map(|id| (id.clone(), self.cx.hub.get(id))).collect()
+        ids.map(|id| (id.clone(), self.reach.hub.get(id))).collect()
     }
 
     /// Who does not let go of what is declared here.
@@ -310,7 +310,7 @@ impl Run<'_> {
         for (place, stage) in plan.stages.iter().enumerate() {
             if stage.steps.iter().any(Step::acts) {
                 let before = self.drifting(stage, desired);
-                let applied = self.cx.cluster.apply_stage(stage, desired, execution).await;
+                let applied = self.reach.cluster.apply_stage(stage, desired, execution).await;
                 self.took_in(&applied, &before);
                 self.formed(ks);
                 if let Some(failure) = failure(&applied) {
@@ -330,7 +330,7 @@ impl Run<'_> {
             }
             if !followed.unserved.is_empty() && !defined {
                 for group in &followed.unserved {
-                    self.cx.cluster.expect_change(group).await;
+                    self.reach.cluster.expect_change(group).await;
                 }
                 return Staged::Defined;
             }
@@ -359,7 +359,7 @@ impl Run<'_> {
         let left = self.memory.record.as_ref().map(|record| &record.left);
         let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
         let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
-        verdict(ours.filter_map(|step| match self.cx.hub.get(step.id()) {
+        verdict(ours.filter_map(|step| match self.reach.hub.get(step.id()) {
             Presence::Present(observed) => Some((step.id(), observed.health.clone())),
             Presence::Absent => Some((step.id(), equate_apply::health::Health::not_found())),
             // nobody watches it: to wait would be to wait for ever
@@ -382,7 +382,7 @@ impl Run<'_> {
                     reason: PatchReason::Drifted,
                     ..
                 } => {
-                    let writer = match self.cx.hub.get(id) {
+                    let writer = match self.reach.hub.get(id) {
                         Presence::Present(observed) => observed.other_writer.clone(),
                         Presence::Absent | Presence::Unknown => None,
                     };
@@ -402,7 +402,7 @@ impl Run<'_> {
         for outcome in applied.outcomes() {
             let Ok(done) = outcome.result() else { continue };
             if let Some(observed) = &done.observed {
-                self.cx.hub.note(outcome.id(), observed.clone());
+                self.reach.hub.note(outcome.id(), observed.clone());
             }
             match done.action {
                 Action::Kept(KeepReason::Unchanged) => {}
@@ -464,7 +464,7 @@ impl Run<'_> {
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
         // applying took its time: what the others want by now counts
-        let rest = self.cx.rest(ks, &undeclared(desired, &before));
+        let rest = self.cx.rest(&self.reach, ks, &undeclared(desired, &before));
         if let Some(awaited) = rest.waits() {
             return self.hear(ks, &awaited).await;
         }
@@ -507,7 +507,7 @@ impl Run<'_> {
         if !steps.iter().any(Step::acts) {
             return Ok(Vec::new());
         }
-        let applied = self.cx.cluster.prune(steps, execution).await;
+        let applied = self.reach.cluster.prune(steps, execution).await;
         let pruned: Vec<ObjectId> = applied.changes().map(|(id, _)| id.clone()).collect();
         count(
             &self.cx.tally.prunes,
@@ -571,7 +571,7 @@ impl Run<'_> {
     }
 
     fn seen(&self, id: &ObjectId) -> Option<equate_apply::owned::Digest> {
-        match self.cx.hub.get(id) {
+        match self.reach.hub.get(id) {
             Presence::Present(observed) => Some(observed.owned),
             Presence::Absent | Presence::Unknown => None,
         }

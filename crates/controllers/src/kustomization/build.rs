@@ -143,7 +143,7 @@ impl Run<'_> {
         count(&cx.tally.builds, 1);
         tracing::debug!(key = %self.key, revision = artifact.revision.revision, "building");
         let rendering = Rendering {
-            cluster: &cx.cluster,
+            cluster: &self.reach.cluster,
             blocking: &cx.blocking,
             root: cx.root.as_ref(),
             default_namespace: cx.default_namespace.as_deref(),

@@ -69,7 +69,7 @@ impl Run<'_> {
             ..Options::new(&owner, "")
         };
         let needed = {
-            let presence = |id: &ObjectId| self.cx.hub.get(id);
+            let presence = |id: &ObjectId| self.reach.hub.get(id);
             let ids = ks.inventory.ids();
             kept::needed(&self.cx.index(), &self.key, ids, presence, Need::Now)
         };
@@ -135,10 +135,10 @@ impl Run<'_> {
         };
         let mut remaining = Vec::new();
         for (id, version) in ks.inventory.iter() {
-            match self.cx.hub.get(id) {
+            match self.reach.hub.get(id) {
                 Presence::Present(observed) if remains(&observed) => remaining.push((id, Sight::Watched)),
                 Presence::Present(_) | Presence::Absent => {}
-                Presence::Unknown => match self.cx.cluster.get(id, version, ANSWER).await {
+                Presence::Unknown => match self.reach.cluster.get(id, version, ANSWER).await {
                     Ok(None) => {}
                     Ok(Some(object)) if !remains(&Observed::of(&object)) => {}
                     Ok(Some(_)) | Err(_) => remaining.push((id, Sight::Asked)),

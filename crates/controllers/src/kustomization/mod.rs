@@ -21,6 +21,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `declared` | what the custom resource asks for, and which of its fields have no meaning yet |
+//! | `reach` | where it applies, and as whom |
 //! | `index` | who has to run when a Kustomization or a source changes |
 //! | `preview` | what a run would do, without doing it |
 //! | `observe` | what there is to see |
@@ -52,6 +53,7 @@ mod memory;
 mod observe;
 mod others;
 pub mod preview;
+pub mod reach;
 pub mod reasons;
 pub mod report;
 #[cfg(test)]
@@ -68,7 +70,6 @@ use std::time::Duration;
 
 use equate_api::kustomize::Kustomization;
 use equate_api::source::GitRepository;
-use equate_apply::cluster::Cluster;
 use equate_source::{Storage, Tree};
 use kube::Client;
 use tokio::sync::Semaphore;
@@ -78,15 +79,16 @@ use self::decide::{Decision, Phase, admit};
 use self::declared::Declared;
 use self::index::Index;
 use self::memory::Memory;
+use self::reach::Reach;
 use self::reasons::{Stall, Wait};
 use self::report::Report;
 use self::values::{Values, ValuesError};
 use self::write::Stop;
 use crate::Key;
 use crate::engine::OwnLoop;
+use crate::policy::Policy;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::Recorder;
-use crate::runtime::hub::Hub;
 use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::Mirror;
 use crate::runtime::queue::{Outcome, Queue};
@@ -104,9 +106,12 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) kustomizations: Mirror<Kustomization>,
     pub(crate) repositories: Mirror<GitRepository>,
-    pub(crate) hub: Hub,
     pub(crate) labelled: Labelled,
-    pub(crate) cluster: Cluster,
+    /// This cluster, with this process's own rights.
+    pub(crate) here: Reach,
+    /// What those who write Kustomizations are allowed.
+    #[expect(dead_code, reason = "its fields come into force one after the other")]
+    pub(crate) policy: Policy,
     pub(crate) storage: Storage,
     pub(crate) recorder: Recorder,
     pub(crate) queue: Queue<Key>,
@@ -173,7 +178,7 @@ impl Context {
     }
 
     fn forget(&self, key: &Key) {
-        self.hub.forget(key);
+        self.here.hub.forget(key);
         self.memories().remove(key);
         self.queue.forget(key);
         let wakes = self.index().forget(key);
@@ -191,6 +196,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     let mut run = Run {
         cx: &cx,
         key: key.clone(),
+        reach: cx.here.clone(),
         object,
         memory,
         values: None,
@@ -217,6 +223,8 @@ struct Run<'a> {
     cx: &'a Context,
     key: Key,
     object: Arc<Kustomization>,
+    /// Where it applies, and as whom.
+    reach: Reach,
     memory: Memory,
     /// The variables, if this run has read them.
     values: Option<Result<Arc<Values>, ValuesError>>,
@@ -229,10 +237,17 @@ impl Run<'_> {
         self.look_up(reasons).await;
         loop {
             let ks = Declared::from(&*self.object);
-            let (seen, artifact) =
-                observe::observe(self.cx, &ks, &self.object, &self.memory, self.values.as_ref()).await;
+            let (seen, artifact) = observe::observe(
+                self.cx,
+                &self.reach,
+                &ks,
+                &self.object,
+                &self.memory,
+                self.values.as_ref(),
+            )
+            .await;
             let decision = admit(&ks, &seen);
-            tracing::debug!(key = %self.key, ?decision, "decided");
+            tracing::debug!(key = %self.key, place = ?self.reach.place, ?decision, "decided");
             if !matches!(decision, Decision::Wait(_)) {
                 self.memory.waiting = None;
             }
@@ -300,7 +315,7 @@ impl Run<'_> {
     async fn rest(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
         // what happens meanwhile is not known: it begins anew
         self.memory.record = None;
-        self.cx.hub.forget(&self.key);
+        self.reach.hub.forget(&self.key);
         self.speak(ks, Report::rested).await?;
         Ok(Outcome::done())
     }
@@ -335,7 +350,7 @@ impl Run<'_> {
             Phase::Ready { until: None } | Phase::Failed { retry: None } => interval(),
             Phase::Unhealthy { retry } | Phase::Failed { retry: Some(retry) } => (retry, Reason::Retry),
         };
-        let corrections = observe::drifted(&self.cx.hub, record)
+        let corrections = observe::drifted(&self.reach.hub, record)
             .into_iter()
             .map(|id| self.memory.corrections.due(id, now))
             .chain(self.memory.corrections.calm_at(now))

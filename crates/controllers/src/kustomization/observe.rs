@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held, Leaning, Memory, Record};
+use super::reach::Reach;
 use super::report::Revision;
 use super::tree::Content;
 use super::values::{Values, ValuesError};
@@ -37,6 +38,7 @@ pub(super) struct Artifact {
 /// Sees what there is to see before a decision.
 pub(super) async fn observe(
     cx: &Context,
+    reach: &Reach,
     ks: &Declared,
     object: &Kustomization,
     memory: &Memory,
@@ -47,7 +49,7 @@ pub(super) async fn observe(
     let last = match (&memory.record, &artifact) {
         (Some(record), Some(artifact)) => Some(Last {
             inputs_hold: inputs_hold(record, artifact, values),
-            ..last(cx, ks, memory, record, now)
+            ..last(cx, reach, ks, memory, record, now)
         }),
         _ => None,
     };
@@ -218,7 +220,7 @@ fn inputs_hold(
     same && (record.tree == artifact.tree.id() || record.inputs.as_ref().is_some_and(unchanged))
 }
 
-fn last(cx: &Context, ks: &Declared, memory: &Memory, record: &Record, now: Instant) -> Last {
+fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Record, now: Instant) -> Last {
     let freed = {
         let index = cx.index();
         record
@@ -226,7 +228,7 @@ fn last(cx: &Context, ks: &Declared, memory: &Memory, record: &Record, now: Inst
             .iter()
             .any(|contest| !index.claims(&contest.other, &contest.id))
     };
-    let gone = |(id, uid): &(ObjectId, String)| match cx.hub.get(id) {
+    let gone = |(id, uid): &(ObjectId, String)| match reach.hub.get(id) {
         Presence::Absent => true,
         Presence::Present(observed) => observed.uid != *uid,
         // nobody watches it: it is tried again in its time
@@ -237,7 +239,7 @@ fn last(cx: &Context, ks: &Declared, memory: &Memory, record: &Record, now: Inst
         revision: record.revision.revision.clone(),
         token: record.token.clone(),
         inputs_hold: true,
-        drifted: drifted(&cx.hub, record)
+        drifted: drifted(&reach.hub, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
         freed: freed || record.going.iter().any(gone),
@@ -246,9 +248,11 @@ fn last(cx: &Context, ks: &Declared, memory: &Memory, record: &Record, now: Inst
             let lingering = &memory.lingering;
             // of a build that says nothing it is not known what it would keep
             let known = matches!(record.wants, Some(Wants::Known(_)));
-            known && !lingering.is_empty() && cx.rest(ks, lingering).plan.lingering(lingering) != *lingering
+            known
+                && !lingering.is_empty()
+                && cx.rest(reach, ks, lingering).plan.lingering(lingering) != *lingering
         },
-        health: health(&cx.hub, ks, record),
+        health: health(&reach.hub, ks, record),
         phase: record.phase,
     }
 }

@@ -44,6 +44,7 @@ use super::index::{self, Index, Need};
 use super::kept;
 use super::memory::Prepared;
 use super::observe::Artifact;
+use super::reach::Reach;
 use super::reasons::Failure;
 use super::wants::{Stand, Wants, Watched};
 use super::write::Stop;
@@ -243,13 +244,13 @@ impl Context {
 
     /// What becomes of objects that a Kustomization does not declare any more, as things stand now;
     /// what may change that wakes it. Those who took too long are not waited for any more.
-    pub(super) fn rest(&self, ks: &Declared, gone: &Inventory) -> Rest {
-        self.rest_of(ks, gone, true)
+    pub(super) fn rest(&self, reach: &Reach, ks: &Declared, gone: &Inventory) -> Rest {
+        self.rest_of(reach, ks, gone, true)
     }
 
     /// The same, but nothing wakes it.
-    fn look_at(&self, ks: &Declared, gone: &Inventory) -> Rest {
-        self.rest_of(ks, gone, false)
+    fn look_at(&self, reach: &Reach, ks: &Declared, gone: &Inventory) -> Rest {
+        self.rest_of(reach, ks, gone, false)
     }
 
     /// What the others say; asked once for all who ask while nothing changes.
@@ -273,7 +274,7 @@ impl Context {
         hearing
     }
 
-    fn rest_of(&self, ks: &Declared, gone: &Inventory, watches: bool) -> Rest {
+    fn rest_of(&self, reach: &Reach, ks: &Declared, gone: &Inventory, watches: bool) -> Rest {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let mut rest = Rest::default();
         let mut needed = BTreeMap::new();
@@ -284,7 +285,7 @@ impl Context {
                 rest.hearing = self.hearing(&mut index, ks);
                 rest.waiting = rest.hearing.silent(&index);
                 rest.takers = takers(&index, &ks.key, gone.ids());
-                let presence = |id: &ObjectId| self.hub.get(id);
+                let presence = |id: &ObjectId| reach.hub.get(id);
                 needed = kept::needed(&index, &ks.key, gone.ids(), presence, Need::Now);
             }
             if watches {
@@ -305,7 +306,7 @@ impl Context {
             awaited: awaited.as_ref(),
             ..Options::new(&owner, "")
         };
-        let live: Live = gone.ids().map(|id| (id.clone(), self.hub.get(id))).collect();
+        let live: Live = gone.ids().map(|id| (id.clone(), reach.hub.get(id))).collect();
         rest.plan = plan::plan(&[], gone, &live, &plan::Memory::default(), &options);
         rest
     }
@@ -387,7 +388,7 @@ impl<'a> Asking<'a> {
     fn hear_of(&mut self, by: &Key, stand: &Stand, id: &ObjectId, digest: Digest) {
         let key = Key::new(&*id.namespace, &*id.name);
         let known = self.cx.kustomizations.get(&key);
-        match self.cx.hub.get(id) {
+        match self.cx.here.hub.get(id) {
             Presence::Present(observed)
                 if stand.applied || observed.owned == digest || stand.formed(id, observed.owned) =>
             {
@@ -613,7 +614,7 @@ impl Run<'_> {
             // a run that is not over knows nothing of what it is going to keep
             return staged.then(standing).flatten();
         }
-        let rest = self.cx.look_at(ks, lingering);
+        let rest = self.cx.look_at(&self.reach, ks, lingering);
         rest.awaiting().next()?;
         match staged || rest.waits().is_some() {
             // what was said stands until all have said what they want now
@@ -628,7 +629,7 @@ impl Run<'_> {
         match lingering.is_empty() {
             true if self.is_staged() => self.standing(Why::StillNeeded),
             true => None,
-            false => kept::said(&self.cx.look_at(ks, lingering).plan),
+            false => kept::said(&self.cx.look_at(&self.reach, ks, lingering).plan),
         }
     }
 
@@ -638,7 +639,7 @@ impl Run<'_> {
         if lingering.is_empty() {
             return None;
         }
-        let plan = self.cx.look_at(ks, lingering).plan;
+        let plan = self.cx.look_at(&self.reach, ks, lingering).plan;
         let index = self.cx.index();
         kept::untaken(&plan, |id, owner| {
             let key = Key::new(&*owner.namespace, &*owner.name);
@@ -672,7 +673,7 @@ impl Run<'_> {
     pub(super) async fn let_go(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
         let held = self.held();
         let lingering = std::mem::take(&mut self.memory.lingering);
-        let rest = self.cx.rest(ks, &lingering);
+        let rest = self.cx.rest(&self.reach, ks, &lingering);
         let owner = Owner::new(&self.key.namespace, &self.key.name);
         let options = Options::new(&owner, "");
         let execution = equate_apply::cluster::Execution::new(&options);
@@ -695,7 +696,7 @@ impl Run<'_> {
         if finalize == Finalize::Release {
             return Ok(None);
         }
-        let rest = self.cx.rest(ks, &ks.inventory);
+        let rest = self.cx.rest(&self.reach, ks, &ks.inventory);
         if rest.awaiting().next().is_none() {
             return Ok(None);
         }
