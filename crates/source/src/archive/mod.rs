@@ -65,6 +65,9 @@ pub enum ArchiveError {
     /// The archive could not be written.
     #[error("cannot write the archive")]
     Write(#[source] io::Error),
+    /// There is no room for what is in it, or it may not be written.
+    #[error("cannot unpack the archive")]
+    Unpack(#[source] io::Error),
 }
 
 impl From<PathError> for ArchiveError {

@@ -1,6 +1,7 @@
 //! A stranger's `tar.gz` as a tree.
 
 use std::cell::Cell;
+use std::fs;
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -10,7 +11,7 @@ use tar::{Archive, Entry, EntryType};
 use super::ArchiveError;
 use super::bounded::{Bounded, Expanding, Reached};
 use crate::limits::{LimitExceeded, Limits};
-use crate::tree::{Building, Tree};
+use crate::tree::{Building, Content, Packing, Tree};
 
 /// What an archive may hold besides the files' own bytes, for each entry: a header, padding, a long name.
 const OVERHEAD_BYTES: u64 = 4 * 512;
@@ -23,6 +24,26 @@ impl Tree {
     /// Absolute paths, `..`, hard links, devices and other special files, sparse files, a limit, or bytes
     /// that are no archive.
     pub fn from_archive(archive: impl Read, limits: &Limits) -> Result<Tree, ArchiveError> {
+        Tree::read_archive(archive, limits, None)
+    }
+
+    /// The same, but what is in its files goes into `pack`, an empty file, and is read from there.
+    ///
+    /// # Errors
+    /// As above, and when `pack` cannot be written.
+    pub(crate) fn unpack_archive(
+        archive: impl Read,
+        limits: &Limits,
+        pack: fs::File,
+    ) -> Result<Tree, ArchiveError> {
+        Tree::read_archive(archive, limits, Some(Packing::new(pack)))
+    }
+
+    fn read_archive(
+        archive: impl Read,
+        limits: &Limits,
+        mut pack: Option<Packing>,
+    ) -> Result<Tree, ArchiveError> {
         let reached = Reached::default();
         let compressed = Rc::new(Cell::new(0));
         let bounded = Bounded {
@@ -50,7 +71,7 @@ impl Tree {
             read: Rc::default(),
         };
         let mut path = String::new();
-        let read = entries(&mut expanded, limits, &mut path);
+        let read = entries(&mut expanded, limits, pack.as_mut(), &mut path);
         match (read, reached.get()) {
             (Err(ArchiveError::Malformed(_)), Some(limit)) => Err(ArchiveError::Limit { path, limit }),
             (read, _) => read,
@@ -59,7 +80,12 @@ impl Tree {
 }
 
 /// `path` is the entry that is read, for the one who has to say where reading stopped.
-fn entries(archive: &mut impl Read, limits: &Limits, path: &mut String) -> Result<Tree, ArchiveError> {
+fn entries(
+    archive: &mut impl Read,
+    limits: &Limits,
+    mut pack: Option<&mut Packing>,
+    path: &mut String,
+) -> Result<Tree, ArchiveError> {
     let mut building = Building::new(limits);
     let mut archive = Archive::new(archive);
     for entry in archive.entries().map_err(ArchiveError::Malformed)? {
@@ -69,7 +95,13 @@ fn entries(archive: &mut impl Read, limits: &Limits, path: &mut String) -> Resul
             EntryType::Regular | EntryType::Continuous => {
                 let content = content(&mut entry, path, limits, &building)?;
                 let executable = entry.header().mode().map_err(ArchiveError::Malformed)? & 0o111 != 0;
-                building.file(path, content.into(), executable)?;
+                match &mut pack {
+                    None => building.file(path, content.into(), executable)?,
+                    Some(pack) => {
+                        let packed = pack.add(&content).map_err(ArchiveError::Unpack)?;
+                        building.file_in(path, &content, Content::Packed(packed), executable)?;
+                    }
+                }
             }
             EntryType::Directory => building.directory(path)?,
             EntryType::Symlink => building.link(path)?,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use equate_git::{BlobId, TreeId};
 use sha2::{Digest, Sha256};
 
+use super::pack::Packed;
 use super::{ContentId, Entry, Tree, TreeError};
 use crate::limits::{LimitExceeded, Limits};
 
@@ -53,6 +54,7 @@ pub(crate) struct File {
 pub(crate) enum Content {
     Memory(Bytes),
     Git(BlobId),
+    Packed(Packed),
 }
 
 impl Default for Directory {
@@ -142,12 +144,12 @@ impl Node {
 impl File {
     /// A file's id is made of git's id of its content, wherever it was read: an artifact that comes back
     /// from its archive is then known to be what git holds. None: the content is made to collide.
-    pub(crate) fn in_memory(bytes: Bytes, executable: bool) -> Option<File> {
-        let id = file_id(&BlobId::of(&bytes)?, executable);
+    pub(crate) fn of(bytes: &[u8], executable: bool, content: Content) -> Option<File> {
+        let id = file_id(&BlobId::of(bytes)?, executable);
         Some(File {
             id,
             executable,
-            content: Content::Memory(bytes),
+            content,
         })
     }
 
@@ -225,11 +227,24 @@ impl<'a> Building<'a> {
     }
 
     pub(crate) fn file(&mut self, path: &str, content: Bytes, executable: bool) -> Result<(), PathError> {
+        let bytes = content.clone();
+        self.file_in(path, &bytes, Content::Memory(content), executable)
+    }
+
+    /// A file with these bytes, which are read from `content` later.
+    pub(crate) fn file_in(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        content: Content,
+        executable: bool,
+    ) -> Result<(), PathError> {
         let limit = |limit| PathError::Limit {
             path: path.to_owned(),
             limit,
         };
-        let bytes = content.len() as u64;
+        let whole = bytes;
+        let bytes = whole.len() as u64;
         if bytes > self.limits.file_bytes_max {
             return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
         }
@@ -238,7 +253,7 @@ impl<'a> Building<'a> {
         if self.bytes > self.limits.tree_bytes_max {
             return Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max)));
         }
-        let file = File::in_memory(content, executable).ok_or_else(|| PathError::Path {
+        let file = File::of(whole, executable, content).ok_or_else(|| PathError::Path {
             path: path.to_owned(),
             why: "its content is made to have the id of another (a SHA-1 collision)",
         })?;

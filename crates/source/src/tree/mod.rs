@@ -15,6 +15,7 @@ mod directory;
 mod git;
 #[cfg(test)]
 mod git_tests;
+mod pack;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::limits::LimitExceeded;
 
 pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 pub use compose::{ComposeError, Included, Parts, Submodule};
+pub(crate) use pack::Packing;
 
 /// A tree of files, as an artifact holds them. Cheap to clone, free to share.
 ///
@@ -156,6 +158,15 @@ pub enum ReadError {
         #[source]
         source: equate_git::TreeError,
     },
+    /// Its bytes, which were unpacked beside others, could not be read.
+    #[error("cannot read {path:?} from where the archive was unpacked")]
+    Packed {
+        /// The path asked for.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 impl Tree {
@@ -252,6 +263,10 @@ impl Tree {
     pub(crate) fn content(&self, path: &str, file: &File) -> Result<Bytes, ReadError> {
         match (&file.content, &self.source) {
             (Content::Memory(bytes), _) => Ok(bytes.clone()),
+            (Content::Packed(packed), _) => packed.read().map_err(|source| ReadError::Packed {
+                path: path.to_owned(),
+                source,
+            }),
             (Content::Git(blob), Source::Git { tree, kept, .. }) => tree.read(blob).or_else(|source| {
                 kept.content(path).ok_or_else(|| ReadError::Git {
                     path: path.to_owned(),

@@ -1,0 +1,330 @@
+//! Archives that others published, by digest: each is kept once, however many read it.
+//!
+//! What arrives goes to disk beside its place while it is hashed, and nothing of it is looked at before the
+//! digest is what was asked for. Then it is unpacked into a file without a name, from which its tree is
+//! read: memory follows names, not bytes. The archive stays, so that a restart needs no network; it is
+//! hashed again then. What nobody asked for since the start is swept away, what nobody uses any more is
+//! forgotten, and a cache that is full of what is used keeps no more archives.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+use crate::archive::ArchiveError;
+use crate::digest::{Digest, Hasher};
+use crate::limits::{LimitExceeded, Limits};
+use crate::tree::Tree;
+
+/// Bytes of all archives together that stay for a restart.
+const KEPT_BYTES_MAX: u64 = 2 << 30;
+/// How the name of what arrives begins.
+const ARRIVING: &str = ".arriving-";
+
+/// The cache. Cheap to clone; all clones are one cache.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    root: PathBuf,
+    limits: Limits,
+    kept_bytes_max: u64,
+    /// What somebody asked for since the start.
+    used: Mutex<BTreeSet<Digest>>,
+}
+
+/// Why the disk does not do what is asked.
+#[derive(Debug, Error)]
+#[error("cannot {what} {}", path.display())]
+pub struct CacheError {
+    what: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Why what arrived is not taken.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// It is more than an archive may be.
+    #[error("{0}")]
+    Limit(LimitExceeded),
+    /// It is something else than what was asked for.
+    #[error("computed digest doesn't match provided '{0}'")]
+    Digest(Digest),
+    /// It is what was asked for, and no archive that can be read.
+    #[error("failed to extract archive")]
+    Archive(#[source] ArchiveError),
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] CacheError),
+}
+
+impl CacheError {
+    fn of(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {
+        let path = path.to_owned();
+        move |source| CacheError { what, path, source }
+    }
+}
+
+impl Cache {
+    /// The cache in `root`, which is made if need be. What a killed process left half written goes.
+    ///
+    /// # Errors
+    /// The directory cannot be made or read.
+    pub fn open(root: PathBuf) -> Result<Cache, CacheError> {
+        Cache::with(root, Limits::default(), KEPT_BYTES_MAX)
+    }
+
+    fn with(root: PathBuf, limits: Limits, kept_bytes_max: u64) -> Result<Cache, CacheError> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        // for this user alone: artifacts may hold what a cluster should not show to every process
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&root).map_err(CacheError::of("make", &root))?;
+        for entry in fs::read_dir(&root).map_err(CacheError::of("read", &root))? {
+            let entry = entry.map_err(CacheError::of("read", &root))?;
+            if entry.file_name().to_string_lossy().starts_with(ARRIVING) {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(CacheError::of("remove", &path))?;
+            }
+        }
+        let shared = Shared {
+            root,
+            limits,
+            kept_bytes_max,
+            used: Mutex::default(),
+        };
+        Ok(Cache {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The tree of an archive that is here. Its file is hashed, and one that is damaged goes.
+    pub fn load(&self, digest: &Digest) -> Option<Tree> {
+        self.used().insert(digest.clone());
+        let path = self.path(digest);
+        let mut file = match fs::File::open(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!(path = %path.display(), %error, "a kept artifact cannot be opened");
+                }
+                return None;
+            }
+        };
+        let tree = hashes_to(&mut file, digest)
+            .and_then(|()| rewound(&mut file))
+            .map_err(|error| error.to_string())
+            .and_then(|()| self.unpacked(file).map_err(|error| error.to_string()));
+        tree.inspect_err(|error| {
+            tracing::warn!(path = %path.display(), error, "a kept artifact is not usable, and goes");
+            self.forget(digest);
+        })
+        .ok()
+    }
+
+    /// Begins to take an archive.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn receive(&self, digest: &Digest) -> Result<Receiving, CacheError> {
+        self.used().insert(digest.clone());
+        let root = &self.shared.root;
+        let file = tempfile::Builder::new()
+            .prefix(ARRIVING)
+            .tempfile_in(root)
+            .map_err(CacheError::of("write to", root))?;
+        Ok(Receiving {
+            cache: self.clone(),
+            hasher: Hasher::of(digest),
+            digest: digest.clone(),
+            file,
+            bytes: 0,
+        })
+    }
+
+    /// Nobody uses it any more. Trees that were read from it stay whole.
+    pub fn forget(&self, digest: &Digest) {
+        self.used().remove(digest);
+        self.remove(&self.path(digest));
+    }
+
+    /// Removes what nobody has asked for since the start; how many archives that were.
+    pub fn sweep(&self) -> usize {
+        let unused = |(_, path, _): &(_, PathBuf, u64)| self.remove(path);
+        self.unused().iter().filter(|kept| unused(kept)).count()
+    }
+
+    /// Archives that nobody has asked for since the start, the oldest first: time, path and size.
+    fn unused(&self) -> Vec<(std::time::SystemTime, PathBuf, u64)> {
+        let used = self.used();
+        let mut unused: Vec<_> = self
+            .kept()
+            .into_iter()
+            .filter(|(digest, ..)| !used.contains(digest))
+            .map(|(_, time, path, bytes)| (time, path, bytes))
+            .collect();
+        unused.sort();
+        unused
+    }
+
+    /// All archives that are here.
+    fn kept(&self) -> Vec<(Digest, std::time::SystemTime, PathBuf, u64)> {
+        // what cannot be read is as good as not there: it is never used without being hashed
+        let entries = fs::read_dir(&self.shared.root).into_iter().flatten().flatten();
+        let one = |entry: fs::DirEntry| {
+            let digest = Digest::of_file_name(entry.file_name().to_str()?)?;
+            let metadata = entry.metadata().ok()?;
+            Some((digest, metadata.modified().ok()?, entry.path(), metadata.len()))
+        };
+        entries.filter_map(one).collect()
+    }
+
+    /// Whether there is room for an archive; what is not used makes some.
+    fn has_room(&self, bytes: u64) -> bool {
+        let mut kept: u64 = self.kept().iter().map(|(.., bytes)| bytes).sum();
+        let max = self.shared.kept_bytes_max;
+        let fits = |kept: u64| kept.saturating_add(bytes) <= max;
+        if fits(kept) {
+            return true;
+        }
+        for (_, path, freed) in self.unused() {
+            if self.remove(&path) {
+                kept = kept.saturating_sub(freed);
+            }
+            if fits(kept) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove(&self, path: &Path) -> bool {
+        match fs::remove_file(path) {
+            Ok(()) => true,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!(path = %path.display(), %error, "a kept artifact cannot be removed");
+                }
+                false
+            }
+        }
+    }
+
+    fn unpacked(&self, archive: fs::File) -> Result<Tree, ReceiveError> {
+        let root = &self.shared.root;
+        // it has no name from the beginning: the disk has it as long as a tree reads from it
+        let pack = tempfile::tempfile_in(root).map_err(CacheError::of("unpack below", root))?;
+        let unpacked = Tree::unpack_archive(io::BufReader::new(archive), &self.shared.limits, pack);
+        unpacked.map_err(|error| match error {
+            ArchiveError::Unpack(source) => CacheError::of("unpack below", root)(source).into(),
+            error => ReceiveError::Archive(error),
+        })
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        self.shared.root.join(digest.file_name())
+    }
+
+    /// A panic elsewhere leaves nothing half-done in it.
+    fn used(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
+        self.shared.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An archive that arrives. One that is dropped before its end leaves nothing.
+pub struct Receiving {
+    cache: Cache,
+    digest: Digest,
+    hasher: Hasher,
+    file: NamedTempFile,
+    bytes: u64,
+}
+
+impl fmt::Debug for Receiving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiving")
+            .field("digest", &self.digest)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Receiving {
+    /// Takes more of it.
+    ///
+    /// # Errors
+    /// It is too much, or cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), ReceiveError> {
+        let max = self.cache.shared.limits.archive_bytes_max;
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.bytes > max {
+            return Err(ReceiveError::Limit(LimitExceeded::ArchiveBytes(max)));
+        }
+        self.hasher.update(bytes);
+        let written = self.file.write_all(bytes);
+        written.map_err(|source| CacheError::of("write", self.file.path())(source).into())
+    }
+
+    /// All of it is here: its tree, if it is what was asked for.
+    ///
+    /// # Errors
+    /// Another digest, or an archive that cannot be read.
+    pub fn finish(self) -> Result<Tree, ReceiveError> {
+        let Receiving {
+            cache,
+            digest,
+            hasher,
+            mut file,
+            bytes,
+        } = self;
+        if !hasher.is(&digest) {
+            return Err(ReceiveError::Digest(digest));
+        }
+        let failed = |source| CacheError::of("read", file.path())(source);
+        let archive = file.as_file().try_clone().map_err(failed)?;
+        rewound(file.as_file_mut()).map_err(|source| CacheError::of("read", &cache.shared.root)(source))?;
+        let tree = cache.unpacked(archive)?;
+        if cache.has_room(bytes) {
+            let path = cache.path(&digest);
+            file.persist(&path)
+                .map_err(|error| CacheError::of("write", &path)(error.error))?;
+        } else {
+            tracing::warn!(%digest, bytes, "no room to keep an artifact: a restart fetches it again");
+        }
+        Ok(tree)
+    }
+}
+
+fn hashes_to(file: &mut fs::File, digest: &Digest) -> io::Result<()> {
+    let mut hasher = Hasher::of(digest);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+    match hasher.is(digest) {
+        true => Ok(()),
+        false => Err(io::Error::other("it does not hash to its name")),
+    }
+}
+
+fn rewound(file: &mut fs::File) -> io::Result<()> {
+    io::Seek::rewind(file)
+}
