@@ -6,6 +6,7 @@
 use crate::charts::ChartError;
 use crate::path;
 use crate::remote::{FileError, RemoteError, RemoteRepository};
+use crate::secrets::SecretError;
 use crate::tree::ReadError;
 use equate_manifest::patch::json::{ApplyError, PatchError};
 use equate_manifest::yaml;
@@ -403,6 +404,20 @@ pub enum Fault {
     #[error("stringData value for key {key:?} must be a scalar")]
     StringData { key: String },
 
+    // what is encrypted
+    #[error("'{path}' cannot be decrypted")]
+    Decrypt {
+        path: String,
+        #[source]
+        source: SecretError,
+    },
+    #[error("{id} cannot be decrypted")]
+    DecryptObject {
+        id: String,
+        #[source]
+        source: SecretError,
+    },
+
     // replacements and variables
     #[error("{0}")]
     Replacement(String),
@@ -456,6 +471,16 @@ fn shown(directory: &str) -> &str {
 }
 
 impl Fault {
+    /// What does not open, if that is what is wrong: [`Fault::Decrypt`] or [`Fault::DecryptObject`].
+    pub fn sealed(&self) -> Option<&Fault> {
+        match self {
+            Self::Decrypt { .. } | Self::DecryptObject { .. } => Some(self),
+            // an entry that is no file is tried as a directory, and what is wrong with that counts
+            Self::Accumulate { directory, .. } => directory.sealed(),
+            _ => None,
+        }
+    }
+
     /// Whether the text says the place by itself: of what is elsewhere it begins with the URL.
     fn names(&self, place: &str) -> bool {
         match self {

@@ -15,6 +15,7 @@
 //! | `pipeline`, `bases` | carrying one out, and those it names |
 //! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
+//! | `secrets` | what is encrypted, through what opens it |
 //! | `charts` | Helm charts, through what renders them |
 //! | `patch`, `selector`, `schema` | patches and whom they are for |
 //! | `sharing` | fields of one object that are one value |
@@ -52,6 +53,7 @@ mod references;
 mod remote;
 mod resource;
 mod schema;
+mod secrets;
 mod selector;
 mod sharing;
 mod spec;
@@ -69,6 +71,7 @@ pub use files::file_names;
 pub use inputs::{Inputs, RemoteInput};
 pub use kustomization::Deprecation;
 pub use remote::{Fetched, FileError, RemoteError, RemoteRepository, RemoteUrlError, Remotes};
+pub use secrets::{SecretError, SecretFile, Secrets};
 pub use spec::{
     CommonMetadata, Limits, LoadRestriction, Options, Order, Spec, SpecImage, SpecPatch, SpecTarget,
     Substitution,
@@ -117,6 +120,8 @@ pub struct Loaders<'l> {
     pub remotes: Option<&'l dyn Remotes>,
     /// Renders charts.
     pub charts: Option<&'l dyn Charts>,
+    /// Opens what is encrypted. Without it that is built as it is.
+    pub secrets: Option<&'l dyn Secrets>,
     /// Ends the build early.
     pub stop: Option<&'l Stop>,
 }
@@ -126,6 +131,7 @@ impl std::fmt::Debug for Loaders<'_> {
         f.debug_struct("Loaders")
             .field("remotes", &self.remotes.is_some())
             .field("charts", &self.charts.is_some())
+            .field("secrets", &self.secrets.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -151,6 +157,10 @@ pub fn build_with(tree: &dyn Tree, spec: &Spec, loaders: Loaders<'_>) -> Result<
 fn of_spec(loader: &mut Loader<'_>, spec: &Spec) -> Result<Vec<resource::Resource>, BuildError> {
     let kustomization = flux::root(loader, spec)?;
     let mut resources = pipeline::run(&kustomization, loader, Order::Input)?;
+    for resource in &mut resources {
+        let place = resource.place();
+        secrets::open_object(loader, resource).map_err(at(place))?;
+    }
     if let Some(substitution) = &spec.substitute
         && (substitution.always || !substitution.variables.is_empty())
     {

@@ -11,6 +11,7 @@ use crate::inputs::{Inputs, RemoteInput};
 use crate::kustomization::Deprecation;
 use crate::path::{self, PathFault};
 use crate::remote::{self, RemoteRepository, Remotes};
+use crate::secrets::Secrets;
 use crate::spec::{Limits, LoadRestriction};
 use crate::tree::{EntryKind, ReadError, Tree};
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub(crate) struct Loader<'t> {
     remotes: Option<&'t dyn Remotes>,
     /// What renders charts.
     pub(crate) charts: Option<&'t dyn Charts>,
+    /// What opens what is encrypted.
+    pub(crate) secrets: Option<&'t dyn Secrets>,
     fetched: Vec<Fetched>,
     pub(crate) limits: Limits,
     /// What the build may still make.
@@ -86,6 +89,7 @@ impl<'t> Loader<'t> {
             tree,
             remotes: None,
             charts: None,
+            secrets: None,
             fetched: Vec::new(),
             budget: Budget::new(&limits),
             entered: 0,
@@ -108,6 +112,7 @@ impl<'t> Loader<'t> {
         Self {
             remotes: loaders.remotes,
             charts: loaders.charts,
+            secrets: loaders.secrets,
             budget: Budget::stopped_by(&self.limits, stop),
             ..self
         }

@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
-use crate::generate::{self, Kind};
+use crate::generate::{self, Entry, Kind};
 use crate::kustomization::{self, Configuration, Kustomization, Unknown};
 use crate::loader::{Loader, at};
 use crate::notes::{self, Note};
@@ -307,8 +307,9 @@ impl Build<'_, '_> {
             for (index, entry) in entries.iter().enumerate() {
                 let place = kustomization.item(field, index);
                 let global = fields.generator_options.as_ref();
+                let root = &kustomization.root;
                 let mut made =
-                    generate::generate(kind, entry, global, &kustomization.root, &place, self.loader)?;
+                    generate::generate(kind, Entry::Field, entry, global, root, &place, self.loader)?;
                 if self.tracks {
                     made.note = Some(Note::builtin(&self.root, kustomization, kind.builtin()));
                 }

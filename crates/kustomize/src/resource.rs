@@ -100,6 +100,18 @@ pub(crate) struct Id {
     pub(crate) namespace: String,
 }
 
+impl Id {
+    /// `Deployment.v1.apps/name`
+    pub(crate) fn without_namespace(&self) -> String {
+        let group = if self.group.is_empty() {
+            "[noGrp]"
+        } else {
+            &self.group
+        };
+        format!("{}.{}.{group}/{}", self.kind, self.version, self.name)
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or = |text: &str, other: &'static str| {

@@ -25,6 +25,15 @@ pub(crate) enum Kind {
     Secret,
 }
 
+/// Where a generator is described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// In a field of the kustomization.
+    Field,
+    /// In a file of its own.
+    Configuration,
+}
+
 impl Kind {
     /// The builtin's name.
     pub(crate) fn builtin(self) -> &'static str {
@@ -35,9 +44,11 @@ impl Kind {
     }
 }
 
-/// Makes the object an entry describes.
+/// Makes the object an entry describes. Of a `secretGenerator`, what is encrypted is opened; not so of
+/// a configuration that `generators` names.
 pub(crate) fn generate(
     kind: Kind,
+    entry: Entry,
     fields: &GeneratorFields,
     global: Option<&GeneratorOptions>,
     root: &str,
@@ -48,7 +59,8 @@ pub(crate) fn generate(
     if fields.name.is_empty() {
         return Err(at(place.clone())(Fault::NoGeneratorName));
     }
-    let data = sources::collect(fields, root, loader).map_err(at(place.clone()))?;
+    let opens = kind == Kind::Secret && entry == Entry::Field;
+    let data = sources::collect(fields, root, opens, loader).map_err(at(place.clone()))?;
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), "v1".into());
     let mut metadata = Map::new();

@@ -3,18 +3,26 @@
 use crate::error::Fault;
 use crate::kustomization::GeneratorFields;
 use crate::loader::Loader;
+use crate::secrets::{self, SecretFile};
+use bytes::Bytes;
 use std::collections::{BTreeMap, HashSet};
 
 /// All keys and values of an entry. A key twice is an error; keys are not checked otherwise, as
-/// upstream's checks of them are empty, and what it builds is to come out.
+/// upstream's checks of them are empty, and what it builds is to come out. `opens`: what is encrypted
+/// is opened.
 pub(super) fn collect(
     fields: &GeneratorFields,
     root: &str,
+    opens: bool,
     loader: &mut Loader<'_>,
 ) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let mut pairs = Vec::new();
     for path in &fields.envs {
         let (_, content) = loader.read(root, path)?;
+        let content = match opens {
+            true => opened(loader, root, path, path, true, content)?,
+            false => content,
+        };
         env_file(&content, path, &mut pairs)?;
     }
     for (index, literal) in fields.literals.iter().enumerate() {
@@ -27,6 +35,13 @@ pub(super) fn collect(
     for source in &fields.files {
         let (key, path) = parse_file(source)?;
         let (_, content) = loader.read(root, path)?;
+        let content = match opens {
+            true => {
+                let (name, _) = source.split_once('=').unwrap_or((source, ""));
+                opened(loader, root, path, name, false, content)?
+            }
+            false => content,
+        };
         pairs.push((key.to_owned(), content.to_vec()));
     }
     let mut data = BTreeMap::new();
@@ -41,6 +56,22 @@ pub(super) fn collect(
         data.insert(key, value);
     }
     Ok(data)
+}
+
+fn opened(
+    loader: &Loader<'_>,
+    root: &str,
+    path: &str,
+    name: &str,
+    is_env: bool,
+    content: Bytes,
+) -> Result<Bytes, Fault> {
+    let file = SecretFile {
+        name,
+        is_env,
+        content: &content,
+    };
+    Ok(secrets::open_file(loader, root, path, file)?.unwrap_or(content))
 }
 
 /// `key=value`; one pair of quotes round the value goes.

@@ -10,6 +10,7 @@ use crate::loader::{Loader, at};
 use crate::manifests;
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
+use crate::secrets::{self, SecretFile};
 use crate::selector::Matcher;
 use equate_manifest::patch::json;
 use equate_manifest::yaml::{self, Duplicates, Options};
@@ -53,7 +54,8 @@ pub(crate) fn prepare(
             format!("[patch: {:?}]", beginning(inline)),
         ),
         (true, false) => {
-            let (path, text) = loader.read_text(root, &patch.path).map_err(at(place.clone()))?;
+            let read = read_patch(loader, root, &patch.path);
+            let (path, text) = read.map_err(at(place.clone()))?;
             (text, path, format!("[path: {:?}]", patch.path))
         }
     };
@@ -91,6 +93,21 @@ fn beginning(text: &str) -> &str {
 }
 
 /// What a text is: strategic merge patches or a JSON patch.
+/// A file of `patches`, opened if it is encrypted.
+fn read_patch(loader: &mut Loader<'_>, root: &str, path: &str) -> Result<(String, String), Fault> {
+    let (real, content) = loader.read(root, path)?;
+    let file = SecretFile {
+        name: path,
+        is_env: false,
+        content: &content,
+    };
+    let opened = secrets::open_file(loader, root, path, file)?;
+    match String::from_utf8(opened.unwrap_or(content).into()) {
+        Ok(text) => Ok((real, text)),
+        Err(_) => Err(Fault::NotText { path: real }),
+    }
+}
+
 fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
     let strategic = manifests::parse(text, path);
     let json = json_patch(text);

@@ -10,7 +10,7 @@ mod value_add;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault};
 use crate::field_spec::FieldSpec;
-use crate::generate::{self, Kind};
+use crate::generate::{self, Entry, Kind};
 use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, Unknown};
 use crate::loader::at;
 use crate::manifests;
@@ -82,7 +82,8 @@ pub(crate) fn generate(
             entry.envs.push(fields.env);
         }
         let place = configuration.place();
-        let mut made = generate::generate(kind, &entry, None, &kustomization.root, &place, build.loader)?;
+        let (of, root) = (Entry::Configuration, &kustomization.root);
+        let mut made = generate::generate(kind, of, &entry, None, root, &place, build.loader)?;
         if build.tracks {
             made.note = Some(note_of(build, &configuration));
         }

@@ -12,5 +12,6 @@ mod memory;
 mod property;
 mod refusals;
 mod remote;
+mod secrets;
 mod threads;
 mod vectors;
