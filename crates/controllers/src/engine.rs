@@ -21,7 +21,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::Key;
 use crate::git_repository;
 use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
@@ -36,6 +35,7 @@ use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::{Change, Mirror};
 use crate::runtime::queue::{Queue, Settings};
 use crate::runtime::wake::Reason;
+use crate::{Key, Shards};
 
 /// The Kustomization of this very process (`equate up`), whose directory may hold the manifests of
 /// the engine that is asked to run here: they are understood as this one, never applied.
@@ -113,6 +113,7 @@ pub struct Builder {
     pace: Pace,
     jitter: Jitter,
     policy: Policy,
+    shards: Shards,
 }
 
 impl fmt::Debug for Builder {
@@ -123,6 +124,7 @@ impl fmt::Debug for Builder {
             .field("concurrency", &self.concurrency)
             .field("poll", &self.poll)
             .field("policy", &self.policy)
+            .field("shards", &self.shards)
             .finish_non_exhaustive()
     }
 }
@@ -202,6 +204,13 @@ impl Builder {
         self
     }
 
+    /// Which sources and Kustomizations are reconciled here; all, unless others do the rest.
+    #[must_use]
+    pub fn shards(mut self, shards: Shards) -> Self {
+        self.shards = shards;
+        self
+    }
+
     /// Starts all controllers.
     ///
     /// # Errors
@@ -222,7 +231,7 @@ impl Builder {
             ..settings()
         });
         let changes = watch::Sender::new(0);
-        let index = Arc::new(Mutex::new(Index::default()));
+        let index = Arc::new(Mutex::new(Index::of(self.shards.clone())));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let blocking = Arc::new(Semaphore::new(processors));
         let recorder = Recorder::start(self.client.clone(), EventLimits::default());
@@ -231,6 +240,7 @@ impl Builder {
             let (index, queue, sources) = (Arc::clone(&index), queue.clone(), source_queue.clone());
             let changes = changes.clone();
             let includers = git_repository::Includers::default();
+            let shards = self.shards.clone();
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
@@ -239,10 +249,17 @@ impl Builder {
                     for includer in includers.changed(&change) {
                         sources.wake(includer, Reason::Source);
                     }
-                    if let Some(reason) = git_repository::wakes(change.what) {
+                    let own = |object: &Arc<GitRepository>| shards.own(&object.metadata);
+                    let (was, is) = (change.before.as_ref().map(own), change.after.as_ref().map(own));
+                    if let Some(reason) = git_repository::wakes(change.what)
+                        && (was == Some(true) || is == Some(true))
+                    {
                         sources.wake(change.key.clone(), reason);
                     }
                     wake_readers(&index, &queue, &change);
+                    if was != is {
+                        note_owner(&index, &queue, change.key, is);
+                    }
                 },
             )
         };
@@ -307,6 +324,7 @@ impl Builder {
             watches: git_repository::Watches::default(),
             jitter: self.jitter.clone(),
             poll: self.poll,
+            shards: self.shards,
         });
         let context = Arc::new(Context {
             here: Reach {
@@ -397,6 +415,26 @@ fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, change: &Change<GitRep
     }
 }
 
+/// Notes whether it is this process that looks at a source; none where the source is gone.
+fn note_owner(index: &Mutex<Index>, queue: &Queue<Key>, source: Key, ours: Option<bool>) {
+    let source = (SourceKind::GitRepository, source);
+    let wakes = {
+        let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        match ours {
+            // another one looks at it: its word is all there is
+            Some(false) => index.looked(source),
+            Some(true) => {
+                index.lost(&source);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    };
+    for (key, reason) in wakes {
+        queue.wake(key, reason);
+    }
+}
+
 impl Engine {
     /// An engine that reaches the API server with this client.
     pub fn builder(client: Client) -> Builder {
@@ -411,6 +449,7 @@ impl Engine {
             pace: Pace::default(),
             jitter: Jitter::random(),
             policy: Policy::default(),
+            shards: Shards::default(),
         }
     }
 

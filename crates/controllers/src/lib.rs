@@ -10,7 +10,9 @@ mod key;
 pub mod kustomization;
 pub mod policy;
 pub mod runtime;
+pub mod shards;
 
 pub use engine::{Engine, OwnLoop, Stats};
 pub use key::Key;
 pub use policy::Policy;
+pub use shards::Shards;

@@ -56,12 +56,12 @@ use self::failure::{Failure, chain};
 pub(crate) use self::includes::Includers;
 use self::report::{Report, recovered};
 pub(crate) use self::watches::Watches;
-use crate::Key;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Event, Recorder, Severity};
 use crate::runtime::mirror::{Mirror, What};
 use crate::runtime::queue::{Outcome, Queue};
 use crate::runtime::wake::{Reason, Reasons};
+use crate::{Key, Shards};
 
 /// What takes longer than this gets a word in the status before it is done.
 const GRACE: Duration = Duration::from_secs(2);
@@ -82,6 +82,8 @@ pub(crate) struct Context {
     pub(crate) looked: Box<dyn Fn(&Key) + Send + Sync>,
     /// How often remote repositories are looked at, in place of their own intervals.
     pub(crate) poll: Option<Duration>,
+    /// Which of them are ours.
+    pub(crate) shards: Shards,
 }
 
 /// Runs one GitRepository.
@@ -89,6 +91,10 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     let Some(object) = cx.repositories.get(&key) else {
         return vanished(&cx, &key).await;
     };
+    if !cx.shards.own(&object.metadata) {
+        // its artifacts stay until it is gone: somebody may be reading them
+        return gone(&cx, &key);
+    }
     let declared = match Declared::try_from(&*object) {
         Ok(declared) => Arc::new(declared),
         Err(error) => {

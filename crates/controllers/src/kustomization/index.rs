@@ -19,13 +19,14 @@ use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
+use super::foreign;
 use super::others::Hearing;
 use super::reasons::Contest;
 use super::values::{self, Holder};
 use super::wants::{Stand, Wants, Watched};
-use crate::Key;
 use crate::runtime::mirror::Change;
 use crate::runtime::wake::Reason;
+use crate::{Key, Shards};
 
 /// For so many different times that readers of one source have, what was heard is kept.
 const TIMEOUTS: usize = 8;
@@ -57,6 +58,9 @@ struct Kept {
 /// The relations.
 #[derive(Debug, Default)]
 pub struct Index {
+    shards: Shards,
+    /// Those that other processes reconcile: seen, never woken.
+    foreign: HashSet<Key>,
     references: HashMap<Key, References>,
     readers: HashMap<Source, BTreeSet<Key>>,
     dependents: HashMap<Key, BTreeSet<Key>>,
@@ -108,8 +112,34 @@ struct Standing<'a> {
 }
 
 impl Index {
+    /// Relations of which only those in some shards are woken.
+    pub fn of(shards: Shards) -> Self {
+        Self {
+            shards,
+            ..Self::default()
+        }
+    }
+
+    /// Whether another process reconciles a Kustomization.
+    pub fn is_foreign(&self, key: &Key) -> bool {
+        self.foreign.contains(key)
+    }
+
     /// Takes in a change of a Kustomization: who has to run, itself included.
     pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
+        let key = &change.key;
+        let was_foreign = self.foreign.remove(key);
+        let object = change.after.as_deref();
+        if object.is_some_and(|object| !self.shards.own(&object.metadata)) {
+            self.foreign.insert(key.clone());
+        }
+        let mut wakes = self.concerned(change);
+        // one that was ours runs once more, to be forgotten
+        wakes.retain(|(woken, _)| !self.foreign.contains(woken) || (woken == key && !was_foreign));
+        wakes
+    }
+
+    fn concerned(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
         let key = &change.key;
         let mut wakes: Vec<(Key, Reason)> = change
             .what
@@ -164,7 +194,13 @@ impl Index {
         let freed = self.replace(key, now);
         let differs = holds_others || before != after || rests(&change.before) != rests(&change.after);
         // of one that is gone everybody is told below
-        if differs && change.after.is_some() {
+        let word = |object: &Option<Arc<Kustomization>>| object.as_deref().map(foreign::Word::of);
+        if self.foreign.contains(key) && word(&change.before) != word(&change.after) {
+            // its status is its word; what it is waited for with stays
+            self.version += 1;
+            self.hearings.clear();
+            wakes.extend(self.attentive(key));
+        } else if differs && change.after.is_some() {
             // what it has matters to whom it keeps from deleting what that is in, and how it is to
             // whom it is to take something from
             wakes.extend(self.attentive(key));
@@ -439,15 +475,19 @@ impl Index {
         wanting.or_else(|| self.claimants(id, but).next())
     }
 
-    /// Who reads a source.
+    /// Who of ours reads a source.
     pub fn readers(&self, kind: SourceKind, key: &Key) -> Vec<Key> {
-        let readers = self.readers.get(&(kind, key.clone()));
-        readers.into_iter().flatten().cloned().collect()
+        self.ours(self.readers.get(&(kind, key.clone())))
     }
 
-    /// Who takes values from a ConfigMap or Secret.
+    /// Who of ours takes values from a ConfigMap or Secret.
     pub fn fed_by(&self, holder: &Holder) -> Vec<Key> {
-        self.fed.get(holder).into_iter().flatten().cloned().collect()
+        self.ours(self.fed.get(holder))
+    }
+
+    fn ours(&self, all: Option<&BTreeSet<Key>>) -> Vec<Key> {
+        let all = all.into_iter().flatten();
+        all.filter(|key| !self.foreign.contains(*key)).cloned().collect()
     }
 
     /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
@@ -466,7 +506,8 @@ impl Index {
             return Vec::new();
         }
         let told = &others(&before) | &others(contests);
-        told.into_iter().map(|other| (other, Reason::Object)).collect()
+        let told = told.into_iter().filter(|other| !self.foreign.contains(other));
+        told.map(|other| (other, Reason::Object)).collect()
     }
 
     /// What a Kustomization holds and others want.

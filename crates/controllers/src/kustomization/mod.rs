@@ -29,6 +29,7 @@
 //! | `reasons` | why it is not ready, and when it is worth another try |
 //! | `wants` | what a Kustomization wants, as the others see it |
 //! | `others` | what the others want, and what that forbids |
+//! | `foreign` | what those of other shards say of that |
 //! | `kept` | what stays though it is not declared any more, because others would go with it |
 //! | `values` | what `postBuild.substituteFrom` holds, without telling anybody |
 //! | `build` | what a revision wants applied |
@@ -47,6 +48,7 @@ pub mod corrections;
 pub mod decide;
 pub mod declared;
 mod finalize;
+mod foreign;
 pub mod index;
 mod kept;
 mod memory;
@@ -192,6 +194,11 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         cx.forget(&key);
         return Outcome::done();
     };
+    if cx.index().is_foreign(&key) {
+        // it was ours until its labels said otherwise
+        cx.forget(&key);
+        return Outcome::done();
+    }
     let memory = cx.memories().remove(&key).unwrap_or_default();
     let mut run = Run {
         cx: &cx,

@@ -40,6 +40,7 @@ use tokio::time::Instant;
 use super::build::Rendered;
 use super::decide::{Decision, Finalize, Phase, Seen, SourceSeen, deadline};
 use super::declared::Declared;
+use super::foreign;
 use super::index::{self, Index, Need};
 use super::kept;
 use super::memory::Prepared;
@@ -210,8 +211,8 @@ pub(super) fn wants(outcome: &Result<Rendered, Failure>) -> Option<Wants> {
 }
 
 impl Context {
-    /// The digest of the artifact that a Kustomization would be built from.
-    fn artifact(&self, object: &Kustomization) -> Option<String> {
+    /// The digest and the revision of the artifact that a Kustomization would be built from.
+    fn supply(&self, object: &Kustomization) -> Option<(String, String)> {
         let (kind, key) = index::source(object);
         match kind {
             SourceKind::GitRepository => {}
@@ -219,13 +220,22 @@ impl Context {
         }
         let repository = self.repositories.get(&key)?;
         let artifact = repository.status.as_ref()?.artifact.as_ref()?;
-        Some(artifact.digest.clone())
+        Some((artifact.digest.clone(), artifact.revision.clone()))
+    }
+
+    /// The digest of that artifact.
+    fn artifact(&self, object: &Kustomization) -> Option<String> {
+        self.supply(object).map(|(digest, _)| digest)
     }
 
     /// Whether a Kustomization could be built and has not been, as it and its source are now.
     fn is_unheard(&self, index: &Index, key: &Key, object: &Kustomization) -> bool {
         if object.metadata.deletion_timestamp.is_some() {
             return false;
+        }
+        if index.is_foreign(key) {
+            let supply = self.supply(object);
+            return supply.is_some_and(|(_, revision)| !foreign::is_settled(object, &revision));
         }
         let artifact = self.artifact(object);
         artifact.is_some_and(|artifact| {
@@ -344,6 +354,10 @@ impl<'a> Asking<'a> {
     fn one(&mut self, object: &Kustomization) {
         let key = Key::of(&object.metadata);
         let near = index::source(object) == (self.ks.source_kind, self.ks.source.clone());
+        if !near && self.index.is_foreign(&key) {
+            // no commit is both theirs and ours: what it has now is its answer
+            return;
+        }
         if self.cx.is_unheard(self.index, &key, object) {
             let from = self.cx.unheard_from(object);
             // one that was tried is not waited for where no commit is both theirs and ours

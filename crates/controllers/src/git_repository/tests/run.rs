@@ -23,13 +23,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{Context, Includers, Watches, reconcile, wakes};
 use super::object;
-use crate::Key;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Limits as EventLimits, Recorder};
 use crate::runtime::feed::Pace;
 use crate::runtime::mirror::{Change, Mirror};
 use crate::runtime::queue::{Queue, Settings};
 use crate::runtime::wake::Reason;
+use crate::{Key, Shards};
 
 /// Long enough for a machine that does something else as well.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -113,6 +113,7 @@ impl Session {
             watches: Watches::default(),
             jitter: Jitter::none(),
             poll: None,
+            shards: Shards::default(),
         });
         let running = queue.clone();
         let task = tokio::spawn(async move {
