@@ -546,8 +546,13 @@ impl Run<'_> {
                 let desired = digests.get(id);
                 let remembered = self.memory.applies.get(id).map(|remembered| remembered.owned);
                 let owned = remembered.or(desired.map(|desired| desired.digest));
+                let asks = desired.is_some_and(|desired| desired.policy.ignored());
                 let expects = match step {
                     _ if left => Expects::Nothing,
+                    // somebody stopped it in the cluster: when that ends it has to be as declared
+                    Step::Keep(_, KeepReason::Ignored) if !asks => {
+                        desired.map_or(Expects::Nothing, |desired| Expects::Owned(desired.digest))
+                    }
                     Step::Keep(_, KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)) => {
                         Expects::Nothing
                     }

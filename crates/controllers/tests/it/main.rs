@@ -17,6 +17,7 @@ mod delete;
 mod depend;
 mod fan_out;
 mod faults;
+mod fields;
 mod follow;
 mod health;
 mod moves;

@@ -1,11 +1,17 @@
 //! One session: a repository, a cluster, an engine, and ways to look at them.
+//!
+//! The cluster is embedded and the session's own, unless the session may run [`anywhere`](Session::anywhere)
+//! and `EQUATE_TEST_CLUSTER=real` asks for the real one that `EQUATE_TEST_KUBECONFIG` names, as `cargo xtask
+//! test-peers` does. On that one many sessions run at once: each has a namespace of its own, its own
+//! Kustomizations and sources are labelled for it, and its engine has those alone for its shard.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
-use equate_controllers::{Engine, OwnLoop, Stats};
+use equate_controllers::{Engine, OwnLoop, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -15,8 +21,9 @@ use equate_testkit::git::Repository;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::NamespaceResourceScope;
-use kube::{Client, CustomResourceExt, Resource};
+use kube::{Client, Config, CustomResourceExt, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -25,8 +32,12 @@ use tempfile::TempDir;
 const URL: &str = "https://local.invalid/fleet";
 /// Long enough for a machine that does something else as well.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-/// Where the engine's own objects are.
+/// Where the engine's own objects are, on a cluster of its own.
 pub(crate) const HOME: &str = "flux-system";
+/// What stands for the session's namespace in files and specs.
+const PLACEHOLDER: &str = "@home";
+/// The label of what a session has on a cluster with others.
+const SESSION: &str = "equate.test/session";
 
 /// A file of a commit, or that it goes.
 pub(crate) type File<'a> = (&'a str, Option<&'a str>);
@@ -36,8 +47,11 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) repository: Repository,
     pub(crate) faults: Faults,
+    /// Where the engine's own objects are, and in tests of fields all others.
+    pub(crate) home: String,
     engine: Option<Engine>,
-    cluster: EmbeddedCluster,
+    /// Absent where it is somebody else's.
+    cluster: Option<EmbeddedCluster>,
     // last: nothing writes there any more
     folder: TempDir,
 }
@@ -57,22 +71,39 @@ impl Session {
     }
 
     pub(crate) async fn with(files: &[(&str, &str)], options: Options) -> Session {
+        let cluster = embedded().await;
+        Self::on(cluster.client(), Some(cluster), HOME.to_owned(), files, options).await
+    }
+
+    /// The same on the cluster that is asked for. All there is belongs into the namespace `@home`, which
+    /// stands for the session's own in files and specs, or into one whose name begins with it.
+    pub(crate) async fn anywhere(files: &[(&str, &str)]) -> Session {
+        static SESSIONS: AtomicU32 = AtomicU32::new(0);
+        match std::env::var("EQUATE_TEST_CLUSTER").as_deref() {
+            Err(_) | Ok("" | "embedded") => Self::start(files).await,
+            Ok("real") => {
+                let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
+                let home = format!("session-{}-{number}", std::process::id());
+                Self::on(real().await, None, home, files, Options::default()).await
+            }
+            Ok(other) => panic!("EQUATE_TEST_CLUSTER is {other:?}; there are `embedded` and `real`"),
+        }
+    }
+
+    async fn on(
+        client: Client,
+        cluster: Option<EmbeddedCluster>,
+        home: String,
+        files: &[(&str, &str)],
+        options: Options,
+    ) -> Session {
         let repository = Repository::init().unwrap();
-        let cluster = EmbeddedCluster::builder()
-            .controllers(Profile {
-                workloads: Some(Simulation::default()),
-                namespace_delay: Duration::ZERO,
-                ..Profile::default()
-            })
-            .build()
-            .await
-            .unwrap();
-        let client = cluster.client();
         let folder = tempfile::tempdir().unwrap();
         let mut session = Session {
             faults: Faults::seeded(1),
             client,
             repository,
+            home,
             engine: None,
             cluster,
             folder,
@@ -91,14 +122,32 @@ impl Session {
     async fn furnish(&self) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for definition in [Kustomization::crd(), GitRepository::crd()] {
-            definitions
-                .create(&PostParams::default(), &definition)
-                .await
-                .unwrap();
+            match definitions.create(&PostParams::default(), &definition).await {
+                // another session was first
+                Err(kube::Error::Api(status)) if status.code == 409 && self.cluster.is_none() => {}
+                created => drop(created.unwrap()),
+            }
         }
+        self.namespace("@home").await;
+        let fleet = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1",
+            "kind": "GitRepository",
+            "metadata": { "name": "fleet", "namespace": self.home, "labels": self.labels() },
+            "spec": { "url": URL, "interval": "10m", "ref": { "branch": "main" } },
+        });
+        let create = async || {
+            let fleet: GitRepository = serde_json::from_value(fleet.clone()).unwrap();
+            let repositories: Api<GitRepository> = Api::namespaced(self.client.clone(), &self.home);
+            repositories.create(&PostParams::default(), &fleet).await
+        };
+        eventually("GitRepositories are served", DEADLINE, create).await;
+    }
+
+    /// Creates a namespace.
+    pub(crate) async fn namespace(&self, name: &str) {
         let namespace = Namespace {
             metadata: ObjectMeta {
-                name: Some(HOME.to_owned()),
+                name: Some(self.here(name)),
                 ..ObjectMeta::default()
             },
             ..Namespace::default()
@@ -107,18 +156,16 @@ impl Session {
             .create(&PostParams::default(), &namespace)
             .await
             .unwrap();
-        let fleet = json!({
-            "apiVersion": "source.toolkit.fluxcd.io/v1",
-            "kind": "GitRepository",
-            "metadata": { "name": "fleet", "namespace": HOME },
-            "spec": { "url": URL, "interval": "10m", "ref": { "branch": "main" } },
-        });
-        let create = async || {
-            let fleet: GitRepository = serde_json::from_value(fleet.clone()).unwrap();
-            let repositories: Api<GitRepository> = Api::namespaced(self.client.clone(), HOME);
-            repositories.create(&PostParams::default(), &fleet).await
-        };
-        eventually("GitRepositories are served", DEADLINE, create).await;
+    }
+
+    /// A text with the session's namespace in it.
+    pub(crate) fn here(&self, text: &str) -> String {
+        text.replace(PLACEHOLDER, &self.home)
+    }
+
+    /// What makes an object one of this session's.
+    pub(crate) fn labels(&self) -> Value {
+        json!({ SESSION: self.home })
     }
 
     /// Starts an engine, in place of the one there is.
@@ -131,6 +178,10 @@ impl Session {
         let mut builder = Engine::builder(self.faults.wrap(&self.client))
             .mirrors(mirrors)
             .storage(storage);
+        if self.cluster.is_none() {
+            let own = format!("{SESSION}={}", self.home);
+            builder = builder.shards(Shards::default().labels(&own).unwrap());
+        }
         if let Some(root) = options.root {
             builder = builder.root(root);
         }
@@ -165,7 +216,9 @@ impl Session {
     /// Stops everything.
     pub(crate) async fn end(mut self) {
         self.stop().await;
-        self.cluster.stop().await;
+        if let Some(cluster) = self.cluster {
+            cluster.stop().await;
+        }
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -174,12 +227,18 @@ impl Session {
 
     /// Commits; the revision that the engine will call it by.
     pub(crate) fn commit(&self, files: &[File<'_>]) -> String {
-        format!("main@sha1:{}", self.repository.commit(files).unwrap())
+        let texts: Vec<Option<String>> = files.iter().map(|(_, text)| Some(self.here((*text)?))).collect();
+        let files = files.iter().zip(&texts);
+        let files: Vec<File<'_>> = files.map(|((path, _), text)| (*path, text.as_deref())).collect();
+        format!("main@sha1:{}", self.repository.commit(&files).unwrap())
     }
 
     /// Makes a Kustomization of a directory: pruning, every ten minutes, unless the spec says otherwise.
     pub(crate) async fn kustomize(&self, name: &str, path: &str, spec: Value) {
-        let object = kustomization(name, path, spec);
+        let spec = serde_json::from_str(&self.here(&spec.to_string())).unwrap();
+        let mut object = kustomization(name, path, spec);
+        object.metadata.namespace = Some(self.home.clone());
+        object.metadata.labels = serde_json::from_value(self.labels()).unwrap();
         let kustomizations = self.kustomizations();
         kustomizations
             .create(&PostParams::default(), &object)
@@ -188,12 +247,12 @@ impl Session {
     }
 
     pub(crate) fn kustomizations(&self) -> Api<Kustomization> {
-        Api::namespaced(self.client.clone(), HOME)
+        Api::namespaced(self.client.clone(), &self.home)
     }
 
     /// Changes a Kustomization.
     pub(crate) async fn patch(&self, name: &str, patch: Value) {
-        self.merge::<Kustomization>(HOME, name, patch).await;
+        self.merge::<Kustomization>(&self.home, name, patch).await;
     }
 
     /// Changes any object, as the field manager `somebody`.
@@ -204,11 +263,12 @@ impl Session {
             + DeserializeOwned
             + std::fmt::Debug,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.here(namespace));
         let params = PatchParams {
             field_manager: Some("somebody".to_owned()),
             ..PatchParams::default()
         };
+        let patch: Value = serde_json::from_str(&self.here(&patch.to_string())).unwrap();
         api.patch(name, &params, &Patch::Merge(patch)).await.unwrap()
     }
 
@@ -220,7 +280,7 @@ impl Session {
             + DeserializeOwned
             + std::fmt::Debug,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.here(namespace));
         api.delete(name, &DeleteParams::background()).await.unwrap();
     }
 
@@ -231,7 +291,7 @@ impl Session {
             + DeserializeOwned
             + std::fmt::Debug,
     {
-        Api::<K>::namespaced(self.client.clone(), namespace)
+        Api::<K>::namespaced(self.client.clone(), &self.here(namespace))
             .get_opt(name)
             .await
             .unwrap()
@@ -298,7 +358,7 @@ impl Session {
 
     /// The events of a Kustomization so far: type, reason, message.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), HOME);
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.home);
         let list = events.list(&ListParams::default()).await.unwrap();
         let about = list.items.into_iter().filter(|event| {
             event.involved_object.name.as_deref() == Some(name)
@@ -330,6 +390,33 @@ impl Session {
         };
         eventually(&what, DEADLINE, look).await;
     }
+}
+
+/// An embedded cluster with simulated workloads.
+async fn embedded() -> EmbeddedCluster {
+    EmbeddedCluster::builder()
+        .controllers(Profile {
+            workloads: Some(Simulation::default()),
+            namespace_delay: Duration::ZERO,
+            ..Profile::default()
+        })
+        .build()
+        .await
+        .unwrap()
+}
+
+/// The administrator of the real cluster that there is for these tests.
+async fn real() -> Client {
+    let path = std::env::var("EQUATE_TEST_KUBECONFIG")
+        .expect("EQUATE_TEST_KUBECONFIG names the real cluster: use `cargo xtask test-peers`");
+    let kubeconfig = Kubeconfig::read_from(path).unwrap();
+    // the process's one provider; a second installation is the same provider
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    Client::try_from(config).unwrap()
 }
 
 /// A Kustomization of a directory of `fleet`.

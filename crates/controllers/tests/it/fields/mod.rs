@@ -1,0 +1,139 @@
+//! One test for each field and annotation that Flux documents, on the embedded API and, the same test,
+//! on a real one (`cargo xtask test-peers`).
+//!
+//! `docs/compatibility.d/fields.md` is generated from the names of these tests by `cargo xtask gen`: the
+//! module is the kind, and a name begins with the field's path in words (`spec.patches.target.kind` is
+//! `spec_patches_target_kind`), or with `annotation_` or `label_` and what follows the slash. What comes
+//! after that is free. A field that has no test here has to have a reason there.
+//!
+//! Everything a test makes is in `@home` or in namespaces whose names begin with it: on the real API
+//! others run beside it.
+
+mod kustomization;
+
+use equate_testkit::eventually::eventually;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use serde_json::{Value, json};
+
+use crate::session::{DEADLINE, Session, document};
+
+/// Whatever may be looked at: its API version, by kind.
+fn api_version(kind: &str) -> &'static str {
+    match kind {
+        "Deployment" | "StatefulSet" => "apps/v1",
+        "Role" => "rbac.authorization.k8s.io/v1",
+        "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
+        "GitRepository" => "source.toolkit.fluxcd.io/v1",
+        _ => "v1",
+    }
+}
+
+/// What is in the cluster, as anybody sees it.
+impl Session {
+    fn anything(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version(kind)
+            .rsplit_once('/')
+            .unwrap_or(("", api_version(kind)));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client.clone(), &self.here(namespace), &resource)
+    }
+
+    /// An object, or null where there is none.
+    async fn look(&self, kind: &str, namespace: &str, name: &str) -> Value {
+        let found = self.anything(kind, namespace).get_opt(name).await.unwrap();
+        found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
+    }
+
+    /// Waits until an object has this value at this place; null is nothing there.
+    async fn is(&self, kind: &str, name: &str, pointer: &str, expected: Value) {
+        self.is_in("@home", kind, name, pointer, expected).await;
+    }
+
+    /// The same in another namespace.
+    async fn is_in(&self, namespace: &str, kind: &str, name: &str, pointer: &str, expected: Value) {
+        let expected: Value = serde_json::from_str(&self.here(&expected.to_string())).unwrap();
+        let what = format!("{kind} {namespace}/{name} has {pointer} {expected}");
+        eventually(&what, DEADLINE, async || {
+            let object = self.look(kind, namespace, name).await;
+            match object.pointer(pointer).unwrap_or(&Value::Null) {
+                found if *found == expected => Ok(()),
+                found => Err(format!("{found}")),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until an object is there, or is not.
+    async fn exists(&self, kind: &str, name: &str, expected: bool) {
+        self.exists_in("@home", kind, name, expected).await;
+    }
+
+    /// The same in another namespace.
+    async fn exists_in(&self, namespace: &str, kind: &str, name: &str, expected: bool) {
+        let what = format!("{kind} {namespace}/{name} is there: {expected}");
+        eventually(&what, DEADLINE, async || {
+            let object = self.look(kind, namespace, name).await;
+            match object.is_null() {
+                absent if absent != expected => Ok(()),
+                _ => Err(object.to_string()),
+            }
+        })
+        .await;
+    }
+
+    /// Creates an object by hand.
+    async fn create(&self, object: Value) {
+        let object: Value = serde_json::from_str(&self.here(&object.to_string())).unwrap();
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let kind = object.types.as_ref().map_or("", |types| &types.kind).to_owned();
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        let api = self.anything(&kind, &namespace);
+        api.create(&kube::api::PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+}
+
+/// A manifest of the session's namespace, with more in it.
+fn manifest(kind: &str, name: &str, more: Value) -> String {
+    manifest_in("@home", kind, name, more)
+}
+
+/// The same of another namespace; of none where that is empty.
+fn manifest_in(namespace: &str, kind: &str, name: &str, more: Value) -> String {
+    let mut object = json!({ "apiVersion": api_version(kind), "kind": kind, "metadata": { "name": name } });
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    merge(&mut object, &more);
+    document(&object)
+}
+
+fn merge(into: &mut Value, more: &Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more.clone(),
+    }
+}
+
+/// A ConfigMap with a value.
+fn config(name: &str, value: &str) -> String {
+    manifest("ConfigMap", name, json!({ "data": { "value": value } }))
+}
+
+/// A Deployment without replicas.
+fn workload(name: &str, image: &str) -> String {
+    let spec = json!({
+        "replicas": 0,
+        "selector": { "matchLabels": { "app": name } },
+        "template": {
+            "metadata": { "labels": { "app": name } },
+            "spec": { "containers": [{ "name": "main", "image": image }] },
+        },
+    });
+    manifest("Deployment", name, json!({ "spec": spec }))
+}
