@@ -172,6 +172,8 @@ string_enum! {
         Unsupported = "Unsupported",
         /// Nothing is declared any more, and nothing is removed without a confirmation; Equate's own.
         EmptyRender = "EmptyRender",
+        /// More would be removed at once than is allowed without a confirmation; Equate's own.
+        PruneBudgetExceeded = "PruneBudgetExceeded",
         /// Another Kustomization declares the same object; Equate's own.
         Contested = "Contested",
         /// It is not known what another Kustomization declares; Equate's own.

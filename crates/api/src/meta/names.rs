@@ -61,6 +61,10 @@ pub const GENERATOR_RECONCILE: &str = "source.extensions.fluxcd.io/reconcile";
 pub const SIMULATE: &str = "equate.dev/simulate";
 /// Annotation on a Kustomization: the revision that may render nothing and so prune everything.
 pub const ALLOW_EMPTY: &str = "equate.dev/allow-empty";
+/// Annotation on a Kustomization: how many of its objects, or what share of them, a revision may delete.
+pub const PRUNE_BUDGET: &str = "equate.dev/prune-budget";
+/// Annotation on a Kustomization: the revision that may delete more than the budget.
+pub const PRUNE_CONFIRM: &str = "equate.dev/prune-confirm";
 
 /// Switches a behaviour on. Compared without regard to case.
 pub const ENABLED: &str = "Enabled";

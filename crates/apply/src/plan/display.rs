@@ -1,6 +1,6 @@
 //! A plan as people read it: one line per step, and one per field where fields are known.
 
-use super::{EmptyRender, KeepReason, PatchReason, Plan, Step};
+use super::{EmptyRender, Guard, KeepReason, PatchReason, Plan, Step};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -69,7 +69,17 @@ impl fmt::Display for KeepReason {
                 f,
                 "not pruned while Kustomization {owner} has {object}, which would go with it"
             ),
+            Self::OverBudget => f.write_str("not pruned, as too much would be at once"),
             Self::Gone => f.write_str("gone already"),
+        }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyRender(empty) => write!(f, "{empty}"),
+            Self::Budget(exceeded) => write!(f, "{exceeded}: none is"),
         }
     }
 }

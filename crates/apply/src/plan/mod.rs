@@ -3,15 +3,17 @@
 //! [`plan`] is total and pure. It holds what git wants against the inventory and against what is
 //! known of the cluster, and answers a [`Plan`]: steps in stages, then what to prune. Leaving an
 //! object alone is a step as well, with its reason. Nothing is deleted on partial knowledge: an
-//! empty render stops the pruning, and an object that somebody else owns is never pruned.
+//! empty render stops the pruning, so does one that drops too much ([`Brake`]), and an object that somebody else owns is never pruned.
 //!
 //! It refuses to know the time: which objects are not to be corrected for now is an input.
 
+mod brake;
 mod display;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use brake::{Brake, Budget, BudgetError, Exceeded};
 pub use state::{Live, Memory, Presence, Remembered};
 
 use crate::desired::Desired;
@@ -32,8 +34,17 @@ pub struct Plan {
     pub stages: Vec<Stage>,
     /// What is pruned after all stages, in the reverse order of applying.
     pub prune: Vec<Step>,
-    /// Set when nothing is pruned because the render is empty.
-    pub guard: Option<EmptyRender>,
+    /// Set when nothing is pruned because it looks like a mistake.
+    pub guard: Option<Guard>,
+}
+
+/// Why nothing is pruned, until somebody says that it is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Guard {
+    /// The render is empty.
+    EmptyRender(EmptyRender),
+    /// Too much would go at once.
+    Budget(Exceeded),
 }
 
 /// Objects that are applied together.
@@ -146,6 +157,8 @@ pub enum KeepReason {
     Awaited(Owner),
     /// Not pruned yet: this object, which the owner wants or still holds, would go with it.
     Needed(Owner, ObjectId),
+    /// Not pruned: too much would go at once.
+    OverBudget,
     /// Not pruned: it is gone already.
     Gone,
 }
@@ -170,6 +183,8 @@ pub struct Options<'a> {
     pub prune: bool,
     /// The revision whose empty render was confirmed (`equate.dev/allow-empty`).
     pub allow_empty: Option<&'a str>,
+    /// What may be pruned at once; anything without it, as where somebody said that it is meant.
+    pub brake: Option<Brake>,
     /// The kinds of the custom stage.
     pub custom_stage: &'a BTreeSet<GroupKind>,
     /// Who else holds objects and does not let go of them: what their labels name them for is theirs.
@@ -198,6 +213,7 @@ impl<'a> Options<'a> {
             revision,
             prune: true,
             allow_empty: None,
+            brake: None,
             custom_stage: &NO_KINDS,
             claims: &NO_CLAIMS,
             contenders: &NO_CONTENDERS,
@@ -243,10 +259,16 @@ pub fn plan(
         let forward = stage(a).cmp(&stage(b));
         forward.then_with(|| order::compare(a.id(), b.id())).reverse()
     });
-    let guard = empty_render(desired, &prune, options);
-    if guard.is_some() {
-        prune.clear();
-    }
+    let guard = match empty_render(desired, &prune, options) {
+        Some(empty) => {
+            prune.clear();
+            Some(Guard::EmptyRender(empty))
+        }
+        None => {
+            let brake = options.brake;
+            brake.and_then(|brake| brake.hold(&mut prune)).map(Guard::Budget)
+        }
+    };
     Plan { stages, prune, guard }
 }
 
@@ -421,7 +443,7 @@ impl Plan {
     /// Objects of the own loop and objects that another holds are not in it: they are not ours to
     /// prune. What is handed over stays in it until its labels name the other, and so does what may
     /// not be pruned yet: at each moment some inventory has the object, so nobody forgets it if the
-    /// other never comes to take it. With an empty render that is not confirmed it is what it was.
+    /// other never comes to take it. Where pruning has to be confirmed it is what it was.
     pub fn inventory(&self, desired: &[Desired], before: &Inventory) -> Inventory {
         if self.guard.is_some() {
             return before.clone();
@@ -443,12 +465,16 @@ impl Plan {
     }
 
     /// What is no longer declared and still in the inventory: another is to take it, or may be, or
-    /// needs what would go with it.
+    /// needs what would go with it, or too much would go at once.
     pub fn lingering(&self, before: &Inventory) -> Inventory {
         let kept = self.prune.iter().filter_map(|step| match step {
-            Step::Keep(id, KeepReason::HandedOver(_) | KeepReason::Awaited(_) | KeepReason::Needed(..)) => {
-                Some(id)
-            }
+            Step::Keep(
+                id,
+                KeepReason::HandedOver(_)
+                | KeepReason::Awaited(_)
+                | KeepReason::Needed(..)
+                | KeepReason::OverBudget,
+            ) => Some(id),
             _ => None,
         });
         kept.filter_map(|id| Some((id.clone(), before.version(id)?.to_owned())))

@@ -1,6 +1,6 @@
 //! Every reason, as a table: what git wants, what is live, what is planned.
 
-use super::{Live, Memory, Options, Presence, Remembered, plan};
+use super::{Brake, Budget, Exceeded, Guard, Live, Memory, Options, Presence, Remembered, plan};
 use crate::desired::Desired;
 use crate::health::Health;
 use crate::id::ObjectId;
@@ -498,16 +498,130 @@ fn nothing_to_prune_is_no_empty_render() {
         ..options.clone()
     };
     let unseen = plan(&[], &inventory, &Live::default(), &Memory::default(), &waiting);
-    assert_eq!(unseen.guard.map(|guard| guard.objects), Some(1));
+    assert!(matches!(unseen.guard, Some(Guard::EmptyRender(guard)) if guard.objects == 1));
     let needed = BTreeMap::from([(id("a"), (other.clone(), id("x")))]);
     let needed = Options {
         needed: &needed,
         ..options.clone()
     };
     let needed = plan(&[], &inventory, &Live::default(), &Memory::default(), &needed);
-    assert_eq!(needed.guard.map(|guard| guard.objects), Some(1));
+    assert!(matches!(needed.guard, Some(Guard::EmptyRender(guard)) if guard.objects == 1));
     let gone = plan(&[], &inventory, &live, &Memory::default(), &options);
     assert_eq!(gone.to_string(), "keep ConfigMap/n/a (gone already)\n");
+}
+
+#[test]
+fn budgets_are_read() {
+    let check = |text: &str, expected: Option<&str>| {
+        let read = text.parse::<Budget>();
+        assert_eq!(
+            read.as_ref().map(ToString::to_string).ok().as_deref(),
+            expected,
+            "{text}"
+        );
+        if let Err(error) = read {
+            assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("{text:?} is no number of objects"))
+            );
+        }
+    };
+    check("20", Some("20 objects"));
+    check("1", Some("1 object"));
+    check("0", Some("0 objects"));
+    check("0%", Some("0%"));
+    check("100%", Some("100%"));
+    for wrong in [
+        "",
+        "%",
+        "101%",
+        "256%",
+        "-1",
+        "+1",
+        "1.5",
+        "half",
+        "20 ",
+        "50 %",
+        "99999999999999999999",
+    ] {
+        check(wrong, None);
+    }
+}
+
+#[test]
+fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
+    // of the objects that are held so many are not declared any more, and another takes some of those
+    let check = |held: usize, drops: usize, harmless: &[&str], budget: Option<&str>, stopped: bool| {
+        let names: Vec<String> = (0..held).map(|n| format!("n_o{n:03}__ConfigMap")).collect();
+        let (all, live) = objects(&names.join(" "));
+        let mut inventory = Inventory::default();
+        for one in &all {
+            inventory.insert(one.id.clone(), "v1");
+        }
+        let me = me();
+        let taken: BTreeMap<ObjectId, Owner> = harmless.iter().map(|name| (id(name), other())).collect();
+        let options = Options {
+            contenders: &taken,
+            brake: Some(Brake {
+                budget: budget.map(|budget| budget.parse().unwrap()),
+                held,
+            }),
+            ..Options::new(&me, "main@sha1:1")
+        };
+        let desired = &all[drops..];
+        let plan = plan(desired, &inventory, &live, &Memory::default(), &options);
+        assert_eq!(matches!(plan.guard, Some(Guard::Budget(_))), stopped, "{plan}");
+        let pruned = plan.prune.iter().filter(|step| step.acts()).count();
+        let deletions = drops - harmless.len();
+        assert_eq!(pruned, if stopped { 0 } else { deletions }, "{plan}");
+        if let Some(Guard::Budget(exceeded)) = &plan.guard {
+            assert_eq!((exceeded.objects.len(), exceeded.held), (deletions, held));
+            assert_eq!(plan.inventory(desired, &inventory), inventory);
+            // nothing is forgotten either where the rest is applied already
+            assert_eq!(plan.lingering(&inventory).len(), drops);
+        }
+    };
+    // half of more than ten, where nothing is said
+    check(20, 10, &[], None, false);
+    check(20, 11, &[], None, true);
+    check(11, 6, &[], None, true);
+    check(10, 9, &[], None, false);
+    // what another takes does not count
+    check(20, 11, &["o000"], None, false);
+    check(20, 12, &["o000"], None, true);
+    check(20, 3, &[], Some("3"), false);
+    check(20, 4, &[], Some("3"), true);
+    check(4, 1, &[], Some("0"), true);
+    check(4, 1, &[], Some("25%"), false);
+    check(4, 2, &[], Some("25%"), true);
+    check(20, 19, &[], Some("100%"), false);
+    check(20, 0, &[], Some("0%"), false);
+}
+
+#[test]
+fn what_is_too_much_is_said() {
+    let exceeded = |number: usize, budget: Option<Budget>| Exceeded {
+        objects: (0..number).map(|n| id(&format!("o{n}"))).collect(),
+        held: 20,
+        budget,
+    };
+    let few = exceeded(2, Some(Budget::Objects(1)));
+    assert_eq!(
+        few.to_string(),
+        "2 of 20 objects would be deleted, and the prune budget is 1 object"
+    );
+    assert_eq!(few.named(), "ConfigMap/n/o0, ConfigMap/n/o1");
+    let many = exceeded(12, None);
+    assert_eq!(
+        many.to_string(),
+        "12 of 20 objects would be deleted, and the prune budget is 50%"
+    );
+    assert!(
+        many.named().ends_with("ConfigMap/n/o9 and 2 more"),
+        "{}",
+        many.named()
+    );
 }
 
 #[test]

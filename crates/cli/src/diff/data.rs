@@ -6,7 +6,7 @@
 use super::{Compared, text};
 use equate_apply::difference::{Difference, Shown};
 use equate_apply::id::ObjectId;
-use equate_apply::plan::Step;
+use equate_apply::plan::{Guard, Step};
 use serde_json::{Map, Value, json};
 
 /// All of them, as a list.
@@ -21,7 +21,19 @@ fn kustomization(compared: &Compared) -> Value {
         Ok(preview) => {
             value["differences"] = text::steps(preview).filter_map(difference).collect();
             if let Some(guard) = &preview.plan.guard {
-                value["wouldRenderNothing"] = json!({ "revision": guard.revision, "objects": guard.objects });
+                match guard {
+                    Guard::EmptyRender(empty) => {
+                        value["wouldRenderNothing"] =
+                            json!({ "revision": empty.revision, "objects": empty.objects });
+                    }
+                    Guard::Budget(exceeded) => {
+                        let mut said = json!({ "objects": exceeded.objects.len(), "held": exceeded.held });
+                        if let Some(budget) = exceeded.budget {
+                            said["budget"] = budget.to_string().into();
+                        }
+                        value["wouldExceedPruneBudget"] = said;
+                    }
+                }
             }
             if !preview.failures.is_empty() {
                 let failures = preview.failures.iter().map(|failure| text::chain(failure).into());

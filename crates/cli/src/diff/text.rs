@@ -2,7 +2,7 @@
 
 use super::Compared;
 use equate_apply::cluster::Preview;
-use equate_apply::plan::{KeepReason, Step};
+use equate_apply::plan::{Guard, KeepReason, Step};
 use std::error::Error;
 use std::fmt::Write;
 
@@ -28,11 +28,17 @@ pub(super) fn describe(compared: &Compared) -> String {
                 describe_step(&mut text, step);
             }
             if let Some(guard) = &preview.plan.guard {
-                let _infallible = writeln!(
-                    text,
-                    "! it would render nothing: {} objects would stay until that is confirmed",
-                    guard.objects
-                );
+                let _infallible = match guard {
+                    Guard::EmptyRender(empty) => writeln!(
+                        text,
+                        "! it would render nothing: {} objects would stay until that is confirmed",
+                        empty.objects
+                    ),
+                    Guard::Budget(exceeded) => writeln!(
+                        text,
+                        "! nothing would be applied or deleted until that is confirmed: {exceeded}"
+                    ),
+                };
             }
             for failure in &preview.failures {
                 let _infallible = writeln!(text, "! {}", indented(&chain(failure)));
@@ -69,6 +75,9 @@ fn describe_step(text: &mut String, step: &Step) {
             text,
             "! {id}  would be kept: it may have moved to Kustomization/{owner}, which cannot be built"
         ),
+        Step::Keep(id, KeepReason::OverBudget) => {
+            writeln!(text, "! {id}  would be deleted if that is confirmed")
+        }
         Step::Keep(..) => Ok(()),
     };
 }
@@ -96,6 +105,7 @@ pub(super) fn summary(all: &[Compared]) -> String {
         (count(|step| matches!(step, Step::Prune { .. })), "pruned"),
         (count(is_held), "held by another"),
         (count(is_awaited), "kept for now"),
+        (count(is_over_budget), "to be confirmed"),
         (refused, "refused"),
     ] {
         if number > 0 {
@@ -127,6 +137,10 @@ fn is_handed_over(step: &Step) -> bool {
 
 fn is_awaited(step: &Step) -> bool {
     matches!(step, Step::Keep(_, KeepReason::Awaited(_)))
+}
+
+fn is_over_budget(step: &Step) -> bool {
+    matches!(step, Step::Keep(_, KeepReason::OverBudget))
 }
 
 pub(super) fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {

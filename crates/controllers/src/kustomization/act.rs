@@ -21,7 +21,7 @@ use super::decide::{Phase, Verdict, deadline, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held};
 use super::others::{Awaited, claimants, takers};
-use super::reasons::{Contest, Failure, Stall};
+use super::reasons::{Contest, Failure};
 use super::report::Revision;
 use super::write::{Stop, chain};
 use super::{Run, count};
@@ -73,13 +73,15 @@ impl Run<'_> {
             }
             let claims = self.claims(&desired);
             let contenders = self.contenders(&desired, &held);
-            let rest = self.cx.rest(&self.reach, ks, &undeclared(&desired, &held));
+            let rest = self.rest_of(ks, &undeclared(&desired, &held));
             let awaited = rest.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
             let revision = self.at().revision;
+            let record = self.memory.record.as_ref();
+            let may_be_empty = record.is_some_and(|record| record.is_named(ks.allow_empty.as_deref()));
             let options = Options {
                 prune: ks.prune,
-                allow_empty: ks.allow_empty.as_deref(),
+                allow_empty: may_be_empty.then_some(revision.as_str()),
                 claims: &claims,
                 contenders: &contenders,
                 awaited: awaited.as_ref(),
@@ -93,19 +95,14 @@ impl Run<'_> {
                 &self.memory.applies,
                 &options,
             );
-            if let Some(guard) = &plan.guard {
-                if let Some(awaited) = rest.waits() {
-                    // it may all have moved elsewhere
-                    return self.hear(ks, &awaited).await;
-                }
-                let stall = Stall::EmptyRender {
-                    key: self.key.clone(),
-                    revision: guard.revision.clone(),
-                    held: guard.objects,
-                };
-                // the confirmation changes no input: it must find nothing that seems done
-                self.memory.record = None;
-                return self.stall(ks, &stall).await;
+            if (plan.guard.is_some() || rest.excessive)
+                && let Some(awaited) = rest.waits()
+            {
+                // it may all have moved elsewhere
+                return self.hear(ks, &awaited).await;
+            }
+            if let Some(guard) = plan.guard.as_ref().or(rest.plan.guard.as_ref()) {
+                return self.halt(ks, guard).await;
             }
             self.contest(&plan);
             let ahead = plan.write_ahead(&desired, &held);
@@ -464,7 +461,7 @@ impl Run<'_> {
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
         // applying took its time: what the others want by now counts
-        let rest = self.cx.rest(&self.reach, ks, &undeclared(desired, &before));
+        let rest = self.rest_of(ks, &undeclared(desired, &before));
         if let Some(awaited) = rest.waits() {
             return self.hear(ks, &awaited).await;
         }

@@ -87,9 +87,11 @@ impl Run<'_> {
         }
         self.memory.hearing = None;
         let now = Instant::now();
+        let before = self.memory.record.take();
         let mut record = Record {
             generation: ks.generation,
             revision: artifact.revision.clone(),
+            since: artifact.revision.revision.clone(),
             tree: artifact.tree.id(),
             inputs: None,
             values: values.as_ref().ok().map(|values| values.stamp().clone()),
@@ -98,6 +100,7 @@ impl Run<'_> {
             wants,
             applied: false,
             digest: String::new(),
+            empty: false,
             token: ks.requested_at.clone(),
             began: self.began,
             desired: None,
@@ -118,6 +121,10 @@ impl Run<'_> {
             Ok(rendered) => {
                 record.inputs = Some(rendered.inputs);
                 record.digest = rendered.digest;
+                if let Some(before) = before.filter(|before| before.digest == record.digest) {
+                    record.since = before.since;
+                }
+                record.empty = rendered.desired.iter().all(|desired| desired.own_loop);
                 record.desired = Some(Arc::new(rendered.desired));
                 if let Some(files) = rendered.own_files {
                     *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;

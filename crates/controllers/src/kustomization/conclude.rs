@@ -158,7 +158,7 @@ impl Run<'_> {
             Phase::Checking { .. } => {
                 self.speak(ks, |report| report.checking(&revision, &held)).await?;
             }
-            Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } => {
+            Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } | Phase::Halted => {
                 if let Some(failure) = &failure {
                     self.speak(ks, |report| {
                         report.failed(failure, &revision, &held, built.then_some(&attempt))

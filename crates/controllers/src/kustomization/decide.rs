@@ -123,6 +123,8 @@ pub enum Phase {
         /// When to try again; never where only other inputs can help.
         retry: Option<Instant>,
     },
+    /// Nothing was applied, for it would delete too much.
+    Halted,
 }
 
 /// What to do.
@@ -146,6 +148,8 @@ pub enum Decision {
     Resume,
     /// Nothing to apply; say how healthy it is.
     Health,
+    /// What would be deleted has to be confirmed: is it by now, or is it less? Then build.
+    Halted,
     /// Something that is not declared any more need not be held any longer; then decide again.
     LetGo,
     /// A new revision with the same inputs: say so.
@@ -199,6 +203,9 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     if let Some(field) = ks.unsupported {
         return Decision::Stall(Stall::Unsupported(field));
     }
+    if let Some(why) = &ks.misread {
+        return Decision::Stall(Stall::Annotation(why.clone()));
+    }
     if let Some(why) = &seen.invalid {
         return Decision::Stall(Stall::Expression(why.clone()));
     }
@@ -235,7 +242,7 @@ fn begins(decision: &Decision) -> bool {
     match decision {
         Decision::Build(Cause::Drift) => false,
         Decision::Build(_) | Decision::Carry => true,
-        Decision::Resume | Decision::Health | Decision::LetGo | Decision::Settled => false,
+        Decision::Halted | Decision::Resume | Decision::Health | Decision::LetGo | Decision::Settled => false,
         Decision::Gone
         | Decision::Finalize(_)
         | Decision::Adopt
@@ -295,6 +302,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str) -> Decision {
             Phase::Failed { retry: Some(at) } if due(at) || newer || last.freed || hopes(last, seen) => {
                 Decision::Build(Cause::Retry)
             }
+            Phase::Halted => Decision::Halted,
             Phase::Staged { .. } => Decision::Resume,
             _ if last.lets_go => Decision::LetGo,
             _ if last.drifted => Decision::Build(Cause::Drift),

@@ -8,9 +8,10 @@ use std::time::Duration;
 use equate_api::kustomize::{
     DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
 };
-use equate_api::meta::{ALLOW_EMPTY, FINALIZER, REQUESTED_AT, Selector};
+use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
+use equate_apply::plan::Budget;
 use equate_kustomize as kustomize;
 
 use crate::Key;
@@ -30,6 +31,10 @@ pub struct Declared {
     pub requested_at: Option<String>,
     /// The revision that may render nothing.
     pub allow_empty: Option<String>,
+    /// How much a revision may delete, if that is said.
+    pub prune_budget: Option<Budget>,
+    /// The revision that may delete more than that.
+    pub prune_confirm: Option<String>,
     /// The kind of its source.
     pub source_kind: SourceKind,
     /// Its source.
@@ -60,6 +65,8 @@ pub struct Declared {
     pub substitute_from: Vec<SubstituteReference>,
     /// What to build.
     pub build: kustomize::Spec,
+    /// Why an annotation of its own means nothing.
+    pub misread: Option<String>,
     /// The first field that Equate does not carry out yet.
     pub unsupported: Option<&'static str>,
     /// What it holds, as its status says.
@@ -89,12 +96,21 @@ impl From<&Kustomization> for Declared {
             Ok(inventory) => (inventory, None),
             Err(error) => (Inventory::default(), Some(error)),
         };
+        let budget = annotation(PRUNE_BUDGET).map(|text| text.parse::<Budget>());
+        let (prune_budget, misread) = match budget {
+            None => (None, None),
+            Some(Ok(budget)) => (Some(budget), None),
+            Some(Err(error)) => (None, Some(format!("annotation {PRUNE_BUDGET}: {error}"))),
+        };
         Self {
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
             finalizer: meta.finalizers.iter().flatten().any(|f| f == FINALIZER),
             requested_at: annotation(REQUESTED_AT),
             allow_empty: annotation(ALLOW_EMPTY),
+            prune_budget,
+            prune_confirm: annotation(PRUNE_CONFIRM),
+            misread,
             source_kind: spec.source_ref.kind,
             source: near(spec.source_ref.namespace.as_ref(), &spec.source_ref.name),
             interval: spec.interval.get(),

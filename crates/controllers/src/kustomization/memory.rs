@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::build::Rendered;
 use super::corrections::Corrections;
 use super::decide::Phase;
+use super::declared::Declared;
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
 use super::tree::Content;
@@ -102,6 +103,8 @@ pub(crate) struct Record {
     pub generation: i64,
     /// The revision.
     pub revision: Revision,
+    /// The first revision of which the same was built: who confirmed that has confirmed this.
+    pub since: String,
     /// The artifact's tree.
     pub tree: ContentId,
     /// What the build read; none where it failed, and then only another tree can help.
@@ -118,6 +121,8 @@ pub(crate) struct Record {
     pub applied: bool,
     /// The digest of what was built.
     pub digest: String,
+    /// Whether nothing was built but this very loop.
+    pub empty: bool,
     /// The token of the request it answers.
     pub token: Option<String>,
     /// When it began.
@@ -145,6 +150,18 @@ pub(crate) struct Record {
     pub phase: Phase,
     /// Since when health is waited for.
     pub checking: Instant,
+}
+
+impl Record {
+    /// Whether an annotation names what this was built from.
+    pub(crate) fn is_named(&self, revision: Option<&str>) -> bool {
+        revision.is_some_and(|revision| revision == self.revision.revision || revision == self.since)
+    }
+
+    /// Whether somebody said that it may delete whatever it deletes.
+    pub(crate) fn is_confirmed(&self, ks: &Declared) -> bool {
+        self.is_named(ks.prune_confirm.as_deref()) || (self.empty && self.is_named(ks.allow_empty.as_deref()))
+    }
 }
 
 /// A dependency at one moment: what failed then may work once it is another.

@@ -34,6 +34,7 @@
 //! | `values` | what `postBuild.substituteFrom` holds, without telling anybody |
 //! | `build` | what a revision wants applied |
 //! | `act` | applying it: stages, pruning |
+//! | `halt` | that it would delete so much that somebody has to say that it is meant |
 //! | `conclude` | how it ends: healthy, waiting for that, or why not |
 //! | `finalize` | what becomes of the objects of a Kustomization that is deleted |
 //! | `corrections` | how often drift is corrected |
@@ -49,6 +50,7 @@ pub mod decide;
 pub mod declared;
 mod finalize;
 mod foreign;
+mod halt;
 pub mod index;
 mod kept;
 mod memory;
@@ -77,7 +79,7 @@ use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::decide::{Decision, Phase, admit};
+use self::decide::{Cause, Decision, Phase, admit};
 use self::declared::Declared;
 use self::index::Index;
 use self::memory::Memory;
@@ -282,6 +284,10 @@ impl Run<'_> {
                     let held = self.held();
                     self.conclude(&ks, held).await
                 }
+                (Decision::Halted, Some(artifact)) => match self.stays_halted(&ks).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.build(&ks, &artifact, Cause::Requested).await,
+                },
                 (Decision::LetGo, Some(_)) => match self.let_go(&ks).await? {
                     Some(outcome) => Ok(outcome),
                     None => continue,
@@ -301,6 +307,7 @@ impl Run<'_> {
                     Decision::Build(_)
                     | Decision::Resume
                     | Decision::Health
+                    | Decision::Halted
                     | Decision::LetGo
                     | Decision::Carry
                     | Decision::Settled,
@@ -354,7 +361,7 @@ impl Run<'_> {
             Phase::Staged { until } | Phase::Checking { until } | Phase::Ready { until: Some(until) } => {
                 (until, Reason::Deadline)
             }
-            Phase::Ready { until: None } | Phase::Failed { retry: None } => interval(),
+            Phase::Ready { until: None } | Phase::Failed { retry: None } | Phase::Halted => interval(),
             Phase::Unhealthy { retry } | Phase::Failed { retry: Some(retry) } => (retry, Reason::Retry),
         };
         let corrections = observe::drifted(&self.reach.hub, record)

@@ -248,9 +248,10 @@ fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Re
             let lingering = &memory.lingering;
             // of a build that says nothing it is not known what it would keep
             let known = matches!(record.wants, Some(Wants::Known(_)));
-            known
-                && !lingering.is_empty()
-                && cx.rest(reach, ks, lingering).plan.lingering(lingering) != *lingering
+            known && !lingering.is_empty() && {
+                let rest = cx.rest(reach, ks, lingering, record.is_confirmed(ks));
+                rest.plan.lingering(lingering) != *lingering
+            }
         },
         health: health(&reach.hub, ks, record),
         phase: record.phase,

@@ -34,7 +34,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::owned::Digest;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, KeepReason, Live, Options, Plan, Presence, Step};
+use equate_apply::plan::{self, Brake, Guard, KeepReason, Live, Options, Plan, Presence, Step};
 use tokio::time::Instant;
 
 use super::build::Rendered;
@@ -46,7 +46,7 @@ use super::kept;
 use super::memory::Prepared;
 use super::observe::Artifact;
 use super::reach::Reach;
-use super::reasons::Failure;
+use super::reasons::{self, Failure};
 use super::wants::{Stand, Wants, Watched};
 use super::write::Stop;
 use super::{Context, Run, count};
@@ -123,6 +123,8 @@ impl Hearing {
 #[derive(Debug, Default)]
 pub(super) struct Rest {
     pub(super) plan: Plan,
+    /// Whether more would be deleted than may be, if nobody wants it of whom that is not known.
+    pub(super) excessive: bool,
     pub(super) takers: BTreeMap<ObjectId, Owner>,
     pub(super) hearing: Arc<Hearing>,
     /// Who has to be built first, by name.
@@ -133,6 +135,18 @@ impl Rest {
     /// One of those of whom it is not known what they want.
     pub(super) fn awaited(&self) -> Option<Owner> {
         self.hearing.awaited()
+    }
+
+    /// Whether anything is deleted, now or later.
+    pub(super) fn deletes(&self) -> bool {
+        let later = |step: &Step| match step {
+            Step::Keep(_, reason) => matches!(
+                reason,
+                KeepReason::Awaited(_) | KeepReason::Needed(..) | KeepReason::OverBudget
+            ),
+            step => step.acts(),
+        };
+        self.plan.prune.iter().any(later)
     }
 
     /// Who has to be built before anything is deleted, and what that is.
@@ -254,13 +268,20 @@ impl Context {
 
     /// What becomes of objects that a Kustomization does not declare any more, as things stand now;
     /// what may change that wakes it. Those who took too long are not waited for any more.
-    pub(super) fn rest(&self, reach: &Reach, ks: &Declared, gone: &Inventory) -> Rest {
-        self.rest_of(reach, ks, gone, true)
+    ///
+    /// More than the budget allows is deleted of a revision that is confirmed only.
+    pub(super) fn rest(&self, reach: &Reach, ks: &Declared, gone: &Inventory, confirmed: bool) -> Rest {
+        self.rest_of(reach, ks, gone, confirmed, true)
     }
 
-    /// The same, but nothing wakes it.
-    fn look_at(&self, reach: &Reach, ks: &Declared, gone: &Inventory) -> Rest {
-        self.rest_of(reach, ks, gone, false)
+    /// What is held to.
+    fn brake(reach: &Reach, ks: &Declared) -> Brake {
+        let held = ks.inventory.ids();
+        Brake {
+            budget: ks.prune_budget,
+            // what is written down and not there is not held
+            held: held.filter(|id| reach.hub.get(id) != Presence::Absent).count(),
+        }
     }
 
     /// What the others say; asked once for all who ask while nothing changes.
@@ -284,7 +305,14 @@ impl Context {
         hearing
     }
 
-    fn rest_of(&self, reach: &Reach, ks: &Declared, gone: &Inventory, watches: bool) -> Rest {
+    fn rest_of(
+        &self,
+        reach: &Reach,
+        ks: &Declared,
+        gone: &Inventory,
+        confirmed: bool,
+        watches: bool,
+    ) -> Rest {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let mut rest = Rest::default();
         let mut needed = BTreeMap::new();
@@ -307,8 +335,11 @@ impl Context {
             }
         }
         let awaited = rest.hearing.awaited();
+        let braked = !(confirmed || ks.deleting || gone.is_empty());
+        let brake = braked.then(|| Self::brake(reach, ks));
         let options = Options {
             prune: ks.prune || ks.deleting,
+            brake,
             // whether the revision is empty is asked of all of it
             allow_empty: Some(""),
             contenders: &rest.takers,
@@ -318,6 +349,14 @@ impl Context {
         };
         let live: Live = gone.ids().map(|id| (id.clone(), reach.hub.get(id))).collect();
         rest.plan = plan::plan(&[], gone, &live, &plan::Memory::default(), &options);
+        let may_go = |step: &&Step| {
+            matches!(
+                step,
+                Step::Keep(_, KeepReason::Awaited(_) | KeepReason::OverBudget)
+            ) || step.acts()
+        };
+        let most = rest.plan.prune.iter().filter(may_go).count();
+        rest.excessive = brake.is_some_and(|brake| brake.stops(most));
         rest
     }
 }
@@ -470,6 +509,7 @@ impl Run<'_> {
             | Decision::Wait(_)
             | Decision::Resume
             | Decision::Health
+            | Decision::Halted
             | Decision::LetGo
             | Decision::Carry
             | Decision::Settled => {}
@@ -628,7 +668,7 @@ impl Run<'_> {
             // a run that is not over knows nothing of what it is going to keep
             return staged.then(standing).flatten();
         }
-        let rest = self.cx.look_at(&self.reach, ks, lingering);
+        let rest = self.look_at(ks, lingering);
         rest.awaiting().next()?;
         match staged || rest.waits().is_some() {
             // what was said stands until all have said what they want now
@@ -643,8 +683,41 @@ impl Run<'_> {
         match lingering.is_empty() {
             true if self.is_staged() => self.standing(Why::StillNeeded),
             true => None,
-            false => kept::said(&self.cx.look_at(&self.reach, ks, lingering).plan),
+            false => kept::said(&self.look_at(ks, lingering).plan),
         }
+    }
+
+    /// What is kept because too much would be deleted at once, as the status says it.
+    pub(super) fn over_budget(&self, ks: &Declared) -> Option<String> {
+        let lingering = &self.memory.lingering;
+        if lingering.is_empty() {
+            return None;
+        }
+        let Some(Guard::Budget(exceeded)) = self.look_at(ks, lingering).plan.guard else {
+            return None;
+        };
+        let record = self.memory.record.as_ref()?;
+        Some(format!(
+            "not deleted: {}",
+            reasons::over_budget(&self.key, &record.since, &exceeded)
+        ))
+    }
+
+    /// What becomes of objects that are not declared any more; what may change that wakes it.
+    pub(super) fn rest_of(&self, ks: &Declared, gone: &Inventory) -> Rest {
+        self.cx.rest(&self.reach, ks, gone, self.is_confirmed(ks))
+    }
+
+    /// The same, but nothing wakes it.
+    fn look_at(&self, ks: &Declared, gone: &Inventory) -> Rest {
+        let confirmed = self.is_confirmed(ks);
+        self.cx.rest_of(&self.reach, ks, gone, confirmed, false)
+    }
+
+    /// Whether somebody said that what is carried out may delete whatever it deletes.
+    pub(super) fn is_confirmed(&self, ks: &Declared) -> bool {
+        let record = self.memory.record.as_ref();
+        record.is_some_and(|record| record.is_confirmed(ks))
     }
 
     /// What another is to take and does not, as the status says it.
@@ -653,7 +726,7 @@ impl Run<'_> {
         if lingering.is_empty() {
             return None;
         }
-        let plan = self.cx.look_at(&self.reach, ks, lingering).plan;
+        let plan = self.look_at(ks, lingering).plan;
         let index = self.cx.index();
         kept::untaken(&plan, |id, owner| {
             let key = Key::new(&*owner.namespace, &*owner.name);
@@ -687,7 +760,7 @@ impl Run<'_> {
     pub(super) async fn let_go(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
         let held = self.held();
         let lingering = std::mem::take(&mut self.memory.lingering);
-        let rest = self.cx.rest(&self.reach, ks, &lingering);
+        let rest = self.rest_of(ks, &lingering);
         let owner = Owner::new(&self.key.namespace, &self.key.name);
         let options = Options::new(&owner, "");
         let execution = equate_apply::cluster::Execution::new(&options);
@@ -710,7 +783,7 @@ impl Run<'_> {
         if finalize == Finalize::Release {
             return Ok(None);
         }
-        let rest = self.cx.rest(&self.reach, ks, &ks.inventory);
+        let rest = self.rest_of(ks, &ks.inventory);
         if rest.awaiting().next().is_none() {
             return Ok(None);
         }

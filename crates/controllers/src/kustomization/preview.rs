@@ -16,7 +16,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, Live, Memory, Options, Plan, Presence, Step};
+use equate_apply::plan::{self, Brake, Live, Memory, Options, Plan, Presence, Step};
 use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
@@ -58,6 +58,9 @@ pub enum PreviewError {
     /// A field has no meaning yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+    /// An annotation of it means nothing, and why.
+    #[error("{0}")]
+    Annotation(String),
     /// The inventory in its status cannot be read, so what would be pruned is not known.
     #[error("its inventory cannot be read")]
     Inventory(#[source] equate_apply::id::ParseIdError),
@@ -182,8 +185,18 @@ impl Prospect<'_> {
             contenders: &self.contenders,
             awaited: self.awaited.as_ref(),
             needed: &self.needed,
+            brake: (!declared.deleting).then(|| Brake {
+                budget: declared.prune_budget,
+                held: self.held(),
+            }),
             ..Options::new(&self.owner, UNCOMMITTED)
         }
+    }
+
+    /// How many objects it holds, as far as they were looked at.
+    fn held(&self) -> usize {
+        let ids = self.declared.inventory.ids();
+        ids.filter(|id| *self.live.get(id) != Presence::Absent).count()
     }
 
     fn plan(&self) -> Plan {
@@ -506,6 +519,9 @@ impl Fleet {
         };
         if let Some(field) = declared.unsupported {
             return Err(PreviewError::Unsupported(field));
+        }
+        if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
+            return Err(PreviewError::Annotation(why));
         }
         if let Some(error) = declared.unreadable.take() {
             return Err(PreviewError::Inventory(error));

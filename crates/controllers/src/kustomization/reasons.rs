@@ -7,8 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 use equate_api::kustomize::SourceKind;
-use equate_api::meta::{ALLOW_EMPTY, Reason};
+use equate_api::meta::{ALLOW_EMPTY, PRUNE_BUDGET, PRUNE_CONFIRM, Reason};
 use equate_apply::id::ObjectId;
+use equate_apply::plan::Exceeded;
 
 use crate::Key;
 
@@ -137,6 +138,17 @@ pub enum Stall {
         /// How many objects it holds.
         held: usize,
     },
+    /// The revision would delete more than it may.
+    PruneBudget {
+        /// The Kustomization.
+        key: Key,
+        /// The revision.
+        revision: String,
+        /// What it would delete.
+        exceeded: Exceeded,
+    },
+    /// An annotation of the Kustomization means nothing, and why.
+    Annotation(String),
     /// The inventory in the status cannot be read.
     Inventory(String),
 }
@@ -149,7 +161,8 @@ impl Stall {
             Stall::Expression(_) => Reason::InvalidCelExpression,
             Stall::Cycle(_) => Reason::DependencyNotReady,
             Stall::EmptyRender { .. } => Reason::EmptyRender,
-            Stall::Inventory(_) => Reason::ReconciliationFailed,
+            Stall::PruneBudget { .. } => Reason::PruneBudgetExceeded,
+            Stall::Annotation(_) | Stall::Inventory(_) => Reason::ReconciliationFailed,
         }
     }
 }
@@ -161,7 +174,7 @@ impl fmt::Display for Stall {
                 f,
                 "{field} is not supported yet: nothing is applied or deleted until the field is removed"
             ),
-            Stall::Expression(why) => write!(
+            Stall::Expression(why) | Stall::Annotation(why) => write!(
                 f,
                 "Reconciliation failed terminally due to configuration error: {why}"
             ),
@@ -175,13 +188,37 @@ impl fmt::Display for Stall {
             Stall::EmptyRender { key, revision, held } => write!(
                 f,
                 "revision {revision} declares no objects, and pruning would delete all {held} that are held; \
-                 nothing was changed. If this is meant, confirm with: kubectl -n {} annotate --overwrite \
-                 kustomization.kustomize.toolkit.fluxcd.io/{} {ALLOW_EMPTY}={revision}",
-                key.namespace, key.name
+                 nothing was changed. If this is meant, confirm with: {}",
+                annotate(key, ALLOW_EMPTY, revision)
+            ),
+            Stall::PruneBudget {
+                key,
+                revision,
+                exceeded,
+            } => write!(
+                f,
+                "revision {revision} is not applied and nothing was changed: {}",
+                over_budget(key, revision, exceeded)
             ),
             Stall::Inventory(why) => write!(f, "status.inventory cannot be read: {why}"),
         }
     }
+}
+
+/// What would be deleted, and how to say that it is meant.
+pub fn over_budget(key: &Key, revision: &str, exceeded: &Exceeded) -> String {
+    format!(
+        "{exceeded} ({PRUNE_BUDGET}): {}. If this is meant, confirm with: {}",
+        exceeded.named(),
+        annotate(key, PRUNE_CONFIRM, revision)
+    )
+}
+
+fn annotate(key: &Key, annotation: &str, value: &str) -> String {
+    format!(
+        "kubectl -n {} annotate --overwrite kustomization.kustomize.toolkit.fluxcd.io/{} {annotation}={value}",
+        key.namespace, key.name
+    )
 }
 
 /// An object that two Kustomizations declare.

@@ -49,6 +49,8 @@ pub struct Aspects {
     pub awaited: Option<String>,
     /// The objects that are not deleted yet because what others need would go with them.
     pub needed: Option<String>,
+    /// The objects that are not deleted because too much would be at once.
+    pub over_budget: Option<String>,
     /// The objects that another declares and does not take.
     pub untaken: Option<String>,
 }
@@ -96,12 +98,17 @@ impl<'a> Report<'a> {
             aspects.drifting.as_deref(),
         );
         // one at a time: what is held for longer is said when the rest is over
-        let (reason, held) = match (&aspects.awaited, &aspects.needed) {
-            (Some(awaited), _) => (Reason::OthersUnknown, Some(awaited)),
-            (None, Some(needed)) => (Reason::StillNeeded, Some(needed)),
-            (None, None) => (Reason::NotTaken, aspects.untaken.as_ref()),
-        };
-        self.aspect(ConditionType::PruneHeld, reason, held.map(String::as_str));
+        let reasons = [
+            (Reason::PruneBudgetExceeded, &aspects.over_budget),
+            (Reason::OthersUnknown, &aspects.awaited),
+            (Reason::StillNeeded, &aspects.needed),
+            (Reason::NotTaken, &aspects.untaken),
+        ];
+        let first = reasons
+            .into_iter()
+            .find_map(|(reason, held)| Some((reason, held.as_deref()?)));
+        let (reason, held) = first.unzip();
+        self.aspect(ConditionType::PruneHeld, reason.unwrap_or_default(), held);
         self.status
     }
 

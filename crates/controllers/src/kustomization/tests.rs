@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus, SourceKind};
+use equate_api::meta::Reason;
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
+use equate_apply::plan::{Budget, Exceeded};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -307,6 +309,10 @@ fn nothing_is_built_twice() {
     check(with(failed(), unhealthy(past)), Decision::Build(Cause::Retry));
     check(unhealthy(future), Decision::Health);
     check(older(with(failed(), unhealthy(future))), Decision::Carry);
+
+    // what has to be confirmed looks each time whether it is
+    check(last(Phase::Halted), Decision::Halted);
+    check(older(lets_go(last(Phase::Halted))), Decision::Halted);
 
     // what failed waits for its time or for other inputs
     let broken = |retry| last(Phase::Failed { retry });
@@ -639,6 +645,7 @@ fn a_life_in_statuses() {
         drifting: None,
         awaited: Some("not deleted yet: one".to_owned()),
         needed: None,
+        over_budget: None,
         untaken: None,
     };
     check(
@@ -692,5 +699,30 @@ fn a_life_in_statuses() {
          holds=[]\n\
          sha256:b ReconciliationSucceeded 1.5s x2 Some(\"main@sha1:22\")\n\
          sha256:a HealthCheckFailed 1.5s x1 Some(\"main@sha1:11\")",
+    );
+}
+
+#[test]
+fn a_revision_that_deletes_too_much_says_what_and_how_to_confirm_it() {
+    let id = |n: usize| ObjectId::new("", "ConfigMap", "shop", &format!("c{n:02}"));
+    let stall = Stall::PruneBudget {
+        key: key("apps"),
+        revision: FIRST.to_owned(),
+        exceeded: Exceeded {
+            objects: (0..12).map(id).collect(),
+            held: 20,
+            budget: Some(Budget::Objects(5)),
+        },
+    };
+    assert_eq!(stall.reason(), Reason::PruneBudgetExceeded);
+    assert_eq!(
+        stall.to_string(),
+        "revision main@sha1:1111111111111111111111111111111111111111 is not applied and nothing was changed: \
+         12 of 20 objects would be deleted, and the prune budget is 5 objects (equate.dev/prune-budget): \
+         ConfigMap/shop/c00, ConfigMap/shop/c01, ConfigMap/shop/c02, ConfigMap/shop/c03, ConfigMap/shop/c04, \
+         ConfigMap/shop/c05, ConfigMap/shop/c06, ConfigMap/shop/c07, ConfigMap/shop/c08, ConfigMap/shop/c09 and \
+         2 more. If this is meant, confirm with: kubectl -n flux-system annotate --overwrite \
+         kustomization.kustomize.toolkit.fluxcd.io/apps \
+         equate.dev/prune-confirm=main@sha1:1111111111111111111111111111111111111111"
     );
 }

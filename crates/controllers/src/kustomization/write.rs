@@ -159,6 +159,7 @@ impl Run<'_> {
             drifting: self.memory.corrections.said(Instant::now()),
             awaited: self.awaited(ks),
             needed: self.needed(ks),
+            over_budget: self.over_budget(ks),
             untaken: self.untaken(ks),
         }
     }

@@ -25,6 +25,7 @@ mod moves_faults;
 mod own_loop;
 mod preview;
 mod prune;
+mod prune_budget;
 mod ready_expr;
 mod recreate;
 mod refuse;

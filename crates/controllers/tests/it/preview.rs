@@ -247,3 +247,30 @@ async fn no_more_are_looked_at_than_anybody_has() {
     }
     session.end().await;
 }
+
+#[tokio::test]
+async fn deleting_more_than_the_budget_allows_is_foreseen() {
+    let files: Vec<(String, String)> = (0..12)
+        .map(|n| (format!("a/c{n:02}.yaml"), config_map(&format!("c{n:02}"), "one")))
+        .collect();
+    let given: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let session = Session::start(&given).await;
+    let revision = session.commit(&[]);
+    session.kustomize("a", "a", json!({})).await;
+    session.ready("a", &revision).await;
+    for (path, _) in &files[5..] {
+        write(&session, path, None);
+    }
+    let lines = foreseen(&session).await;
+    let expected: Vec<String> = (5..12)
+        .rev()
+        .map(|n| format!("a: keep ConfigMap/default/c{n:02} (not pruned, as too much would be at once)"))
+        .collect();
+    assert_eq!(lines, expected);
+    write(&session, &files[5].0, Some(&files[5].1));
+    assert_eq!(foreseen(&session).await[0], "a: prune ConfigMap/default/c11");
+    session.end().await;
+}
