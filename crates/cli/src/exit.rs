@@ -4,6 +4,7 @@ use crate::build::RenderError;
 use crate::build::kustomization::KustomizationError;
 use crate::build::output::OutputError;
 use crate::connection::ConnectError;
+use crate::controllers::ControllersError;
 use crate::diff::DiffError;
 use crate::events::EventsError;
 use crate::get::GetError;
@@ -48,6 +49,9 @@ pub(crate) enum Failure {
     /// `equate up` did not start, or its wait was not fulfilled.
     #[error(transparent)]
     Up(#[from] UpError),
+    /// `equate controllers` did not start, or broke off.
+    #[error(transparent)]
+    Controllers(#[from] ControllersError),
     /// Nothing was built.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -111,7 +115,11 @@ impl Failure {
             Self::Diff(DiffError::None { .. }) => Some(
                 "a GitRepository's spec.url must be this repository's origin; `equate get sources git -A` lists them",
             ),
+            Self::Controllers(ControllersError::InCluster(_)) => {
+                Some("name a cluster with --kubeconfig; in a pod, mount the token of its ServiceAccount")
+            }
             Self::Connect(error)
+            | Self::Controllers(ControllersError::Connect(error))
             | Self::Diff(DiffError::Connect(error))
             | Self::Render(RenderError::Kustomization(KustomizationError::Connect(error))) => {
                 connection_hint(error)
@@ -140,6 +148,7 @@ impl Failure {
             | Self::Events(_)
             | Self::Suspend(_)
             | Self::Up(_)
+            | Self::Controllers(_)
             | Self::Runtime(_)
             | Self::Build(_)
             | Self::Serve(_)

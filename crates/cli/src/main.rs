@@ -4,6 +4,7 @@
 mod api;
 mod build;
 mod connection;
+mod controllers;
 mod diff;
 mod document;
 mod events;
@@ -49,6 +50,8 @@ struct Cli {
 enum Command {
     /// Keep an embedded cluster equal to a git repository.
     Up(up::Args),
+    /// Reconcile the sources and Kustomizations of a cluster.
+    Controllers(controllers::Args),
     /// Print the objects that a directory builds, as `kustomize build` does.
     Build(build::Args),
     /// Show what a commit of the worktree as it is would change in the cluster.
@@ -80,13 +83,19 @@ enum Command {
 fn main() -> ExitCode {
     install_tls();
     let cli = line::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    start_logging(cli.verbose);
+    match &cli.command {
+        Command::Controllers(args) => controllers::log::start(&args.log),
+        _ => start_logging(cli.verbose),
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&exit::Failure::Runtime(error)),
     };
     let result = match cli.command {
         Command::Up(args) => runtime.block_on(up::run(args)).map_err(exit::Failure::from),
+        Command::Controllers(args) => runtime
+            .block_on(controllers::run(args))
+            .map_err(exit::Failure::from),
         Command::Diff(args) => {
             return match diff::run(&args, &runtime) {
                 Ok(code) => code,

@@ -114,6 +114,25 @@ pub struct Builder {
     jitter: Jitter,
     policy: Policy,
     shards: Shards,
+    controllers: Controllers,
+}
+
+/// Which controllers run. What the others do is seen in the cluster, as with those of other shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Controllers {
+    /// Those of sources: artifacts are made.
+    pub sources: bool,
+    /// That of Kustomizations: objects are applied.
+    pub kustomizations: bool,
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self {
+            sources: true,
+            kustomizations: true,
+        }
+    }
 }
 
 impl fmt::Debug for Builder {
@@ -125,6 +144,7 @@ impl fmt::Debug for Builder {
             .field("poll", &self.poll)
             .field("policy", &self.policy)
             .field("shards", &self.shards)
+            .field("controllers", &self.controllers)
             .finish_non_exhaustive()
     }
 }
@@ -211,7 +231,14 @@ impl Builder {
         self
     }
 
-    /// Starts all controllers.
+    /// Which controllers run; all, unless another process runs the rest.
+    #[must_use]
+    pub fn controllers(mut self, controllers: Controllers) -> Self {
+        self.controllers = controllers;
+        self
+    }
+
+    /// Starts the controllers.
     ///
     /// # Errors
     /// When a part is missing. That the API server does not answer, or lacks our definitions, is no
@@ -220,6 +247,8 @@ impl Builder {
         let mirrors = self.mirrors.ok_or(StartError::Mirrors)?;
         let storage = self.storage.ok_or(StartError::Storage)?;
         let stop = CancellationToken::new();
+        let ours = |here: bool| if here { self.shards.clone() } else { Shards::none() };
+        let source_shards = ours(self.controllers.sources);
         let settings = || Settings {
             workers: self.concurrency,
             jitter: self.jitter.clone(),
@@ -231,7 +260,7 @@ impl Builder {
             ..settings()
         });
         let changes = watch::Sender::new(0);
-        let index = Arc::new(Mutex::new(Index::of(self.shards.clone())));
+        let index = Arc::new(Mutex::new(Index::of(ours(self.controllers.kustomizations))));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let blocking = Arc::new(Semaphore::new(processors));
         let recorder = Recorder::start(self.client.clone(), EventLimits::default());
@@ -240,7 +269,7 @@ impl Builder {
             let (index, queue, sources) = (Arc::clone(&index), queue.clone(), source_queue.clone());
             let changes = changes.clone();
             let includers = git_repository::Includers::default();
-            let shards = self.shards.clone();
+            let shards = source_shards.clone();
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
@@ -324,7 +353,7 @@ impl Builder {
             watches: git_repository::Watches::default(),
             jitter: self.jitter.clone(),
             poll: self.poll,
-            shards: self.shards,
+            shards: source_shards,
         });
         let context = Arc::new(Context {
             here: Reach {
@@ -350,8 +379,12 @@ impl Builder {
             tally: Tally::default(),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(run_sources(Arc::clone(&sources), stop.clone()));
-        tasks.spawn(run_kustomizations(Arc::clone(&context), stop.clone()));
+        if self.controllers.sources {
+            tasks.spawn(run_sources(Arc::clone(&sources), stop.clone()));
+        }
+        if self.controllers.kustomizations {
+            tasks.spawn(run_kustomizations(Arc::clone(&context), stop.clone()));
+        }
         Ok(Engine {
             context,
             sources,
@@ -450,6 +483,7 @@ impl Engine {
             jitter: Jitter::random(),
             policy: Policy::default(),
             shards: Shards::default(),
+            controllers: Controllers::default(),
         }
     }
 

@@ -27,12 +27,21 @@ const SHARDS_MAX: u32 = 1024;
 /// The objects that this process reconciles. The default is all of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shards {
+    none: bool,
     namespace: Option<String>,
     labels: Selector,
     slice: Slice,
 }
 
 impl Shards {
+    /// No object: others reconcile them all.
+    pub fn none() -> Self {
+        Self {
+            none: true,
+            ..Self::default()
+        }
+    }
+
     /// Of them, those in one namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
@@ -59,14 +68,14 @@ impl Shards {
 
     /// Whether all objects are ours.
     pub fn are_all(&self) -> bool {
-        self.namespace.is_none() && self.labels.selects_all() && self.slice == Slice::default()
+        !self.none && self.namespace.is_none() && self.labels.selects_all() && self.slice == Slice::default()
     }
 
     /// Whether an object is ours.
     pub fn own(&self, object: &ObjectMeta) -> bool {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         let name = object.name.as_deref().unwrap_or_default();
-        if self.namespace.as_deref().is_some_and(|ours| ours != namespace) {
+        if self.none || self.namespace.as_deref().is_some_and(|ours| ours != namespace) {
             return false;
         }
         let none = BTreeMap::new();

@@ -142,5 +142,6 @@ fn all_ways_to_divide_have_to_agree() {
     assert!(!shards.own(&meta("b", "x", &[("team", "")])));
     assert!(!shards.own(&meta("a", "x", &[])));
     assert!(!shards.are_all());
+    assert!(!Shards::none().are_all() && !Shards::none().own(&meta("a", "x", &[])));
     assert!(Shards::default().are_all());
 }

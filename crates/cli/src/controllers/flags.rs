@@ -1,0 +1,180 @@
+//! The flags that mean something, with Flux's names and defaults.
+
+use std::path::PathBuf;
+
+use equate_api::meta::Duration;
+use equate_controllers::Shards;
+use equate_controllers::policy::Policy;
+use equate_controllers::shards::{SelectorError, Slice};
+use equate_source::Retention;
+
+use super::foreign::Foreign;
+use super::log;
+use super::value::{Listen, boolean};
+use crate::connection;
+
+/// A controller by Flux's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Controller {
+    /// Makes artifacts of sources.
+    #[value(name = "source-controller")]
+    Source,
+    /// Applies Kustomizations.
+    #[value(name = "kustomize-controller")]
+    Kustomize,
+}
+
+/// Reconcile the sources and Kustomizations of a cluster.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLES:
+  equate controllers                                         in a pod, with its ServiceAccount
+  equate controllers --kubeconfig k --storage-path /tmp/data --storage-addr 127.0.0.1:9090
+  equate controllers --watch-label-selector '!sharding.fluxcd.io/key'
+  equate controllers --shard 0/3")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) cluster: connection::Options,
+    /// Which controllers run in this process.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["source-controller", "kustomize-controller"])]
+    pub(crate) controllers: Vec<Controller>,
+    #[command(flatten)]
+    pub(crate) scope: Scope,
+    #[command(flatten)]
+    pub(crate) lockdown: Lockdown,
+    #[command(flatten)]
+    pub(crate) storage: StorageFlags,
+    /// How many Kustomizations are reconciled at once.
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrent: u16,
+    /// Switches of behaviour, such as `StrictPostBuildSubstitutions=true`.
+    #[arg(
+        long,
+        value_name = "NAME=BOOL,...",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) feature_gates: String,
+    #[command(flatten)]
+    pub(crate) log: log::Flags,
+    /// Read this directory wherever a repository is declared with this URL: for clusters without a network. May be repeated.
+    #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
+    pub(crate) instead_of: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    pub(crate) foreign: Foreign,
+}
+
+/// Which objects are reconciled.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Scope {
+    /// Reconcile only objects with these labels, such as `sharding.fluxcd.io/key=shard1`.
+    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    watch_label_selector: String,
+    /// Reconcile the objects of all namespaces; if not, of RUNTIME_NAMESPACE alone.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    watch_all_namespaces: bool,
+    /// Reconcile one of so many equal parts of all objects, by hash of their names: 0/3, 1/3 and 2/3 together are all.
+    #[arg(long, value_name = "I/N", default_value = "0/1", hide_default_value = true)]
+    shard: Slice,
+    /// The namespace this process runs in: its Leases are there.
+    #[arg(short, long, env = "RUNTIME_NAMESPACE", value_name = "NAMESPACE", default_value = equate_api::meta::DEFAULT_NAMESPACE)]
+    pub(crate) namespace: String,
+}
+
+impl Scope {
+    /// The objects that are meant.
+    pub(crate) fn shards(&self) -> Result<Shards, SelectorError> {
+        let shards = Shards::default()
+            .labels(&self.watch_label_selector)?
+            .slice(self.shard);
+        Ok(match self.watch_all_namespaces {
+            true => shards,
+            false => shards.namespace(&*self.namespace),
+        })
+    }
+}
+
+/// What those who write Kustomizations are allowed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Lockdown {
+    /// Refuse sources of other namespaces.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    no_cross_namespace_refs: bool,
+    /// Refuse bases that are not among the files of the source.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    no_remote_bases: bool,
+    /// As whom a Kustomization applies that names no ServiceAccount.
+    #[arg(long, value_name = "NAME")]
+    default_service_account: Option<String>,
+    /// With whose identity a Kustomization decrypts that names none for that.
+    #[arg(long, value_name = "NAME")]
+    default_decryption_service_account: Option<String>,
+    /// Whose token opens another cluster where its ConfigMap names none.
+    #[arg(long, value_name = "NAME")]
+    default_kubeconfig_service_account: Option<String>,
+    /// Let kubeconfigs of Secrets run programs here.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    insecure_kubeconfig_exec: bool,
+    /// Let kubeconfigs of Secrets trust any certificate.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    insecure_kubeconfig_tls: bool,
+}
+
+impl Lockdown {
+    /// The same, as the engine takes it. An empty name is none.
+    pub(crate) fn policy(&self) -> Policy {
+        let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+        Policy {
+            no_cross_namespace_refs: self.no_cross_namespace_refs,
+            no_remote_bases: self.no_remote_bases,
+            default_service_account: named(&self.default_service_account),
+            default_decryption_service_account: named(&self.default_decryption_service_account),
+            default_kubeconfig_service_account: named(&self.default_kubeconfig_service_account),
+            insecure_kubeconfig_exec: self.insecure_kubeconfig_exec,
+            insecure_kubeconfig_tls: self.insecure_kubeconfig_tls,
+        }
+    }
+}
+
+/// Artifacts: where they are kept and how others reach them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StorageFlags {
+    /// Keep artifacts and repositories in this directory.
+    #[arg(long, env = "STORAGE_PATH", value_name = "DIR", default_value = "/data")]
+    pub(crate) storage_path: PathBuf,
+    /// Serve artifacts here.
+    #[arg(long, env = "STORAGE_ADDR", value_name = "ADDRESS", default_value = ":9090")]
+    pub(crate) storage_addr: Listen,
+    /// The host, and port, by which others reach artifacts; without it the name of this machine.
+    #[arg(
+        long,
+        env = "STORAGE_ADV_ADDR",
+        value_name = "HOST",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) storage_adv_addr: String,
+    /// How long an artifact stays after a newer one took its place.
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    artifact_retention_ttl: Duration,
+    /// How many artifacts of a source stay at most.
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    artifact_retention_records: u16,
+    /// How artifacts are digested.
+    #[arg(long, value_name = "NAME", default_value = "sha256", value_parser = ["sha256"], hide = true)]
+    artifact_digest_algo: String,
+}
+
+impl StorageFlags {
+    /// How long artifacts stay.
+    pub(crate) fn retention(&self) -> Retention {
+        Retention {
+            ttl: self.artifact_retention_ttl.get(),
+            records: self.artifact_retention_records.into(),
+        }
+    }
+}

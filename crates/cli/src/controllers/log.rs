@@ -1,0 +1,192 @@
+//! Log lines in the shape of Flux's: one JSON object each, with `level`, `ts` and `msg`, and the names
+//! by which `flux logs` and log pipelines look for an object.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// How much is logged, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// How much is logged.
+    #[arg(long, value_enum, default_value = "info", value_name = "LEVEL")]
+    log_level: Verbosity,
+    /// The form of a line.
+    #[arg(long, value_enum, default_value = "json", value_name = "FORM")]
+    log_encoding: Encoding,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Verbosity {
+    /// Everything.
+    Trace,
+    /// Decisions, too.
+    Debug,
+    /// What happens.
+    Info,
+    /// What goes wrong.
+    Error,
+}
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Encoding {
+    /// One JSON object.
+    Json,
+    /// Text for people.
+    Console,
+}
+
+/// Begins to log to standard error. `RUST_LOG` overrides the level.
+pub(crate) fn start(flags: &Flags) {
+    let level = match flags.log_level {
+        Verbosity::Trace => "trace",
+        Verbosity::Debug => "debug",
+        Verbosity::Info => "info",
+        // what is a warning here is an error in Flux, which has no level between
+        Verbosity::Error => "warn",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
+        let directives = [
+            "equate",
+            "equate_controllers",
+            "equate_git",
+            "equate_source",
+            "equate_apply",
+        ];
+        let ours = directives.map(|target| format!(",{target}={level}")).concat();
+        EnvFilter::new(format!("warn{ours}"))
+    });
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match flags.log_encoding {
+        Encoding::Json => builder.event_format(Json).init(),
+        Encoding::Console => builder.with_ansi(false).init(),
+    }
+}
+
+/// Formats an event as Flux's controllers do.
+struct Json;
+
+impl<S, N> FormatEvent<S, N> for Json
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let line = line(*event.metadata().level(), fields, jiff::Timestamp::now());
+        writeln!(writer, "{line}")
+    }
+}
+
+/// The values of an event, by name.
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, Value>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.insert(field.name(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.insert(field.name(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.insert(field.name(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.0.insert(field.name(), value.into());
+    }
+}
+
+/// `level`, `ts` and `msg` first, then the rest by name; a `key` is told apart into its two names.
+fn line(level: Level, Fields(mut fields): Fields, now: jiff::Timestamp) -> String {
+    let level = match level {
+        Level::TRACE => "trace",
+        Level::DEBUG => "debug",
+        Level::INFO => "info",
+        Level::WARN | Level::ERROR => "error",
+    };
+    let message = fields.remove("message").unwrap_or_default();
+    if let Some(Value::String(key)) = fields.remove("key") {
+        if let Some((namespace, name)) = key.split_once('/') {
+            fields.insert("namespace", namespace.into());
+            fields.insert("name", name.into());
+        } else {
+            fields.insert("key", key.into());
+        }
+    }
+    let rest: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    let ts = now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ");
+    let mut line = format!(r#"{{"level":"{level}","ts":"{ts}","msg":{message}"#);
+    for (name, value) in rest {
+        line.push_str(&format!(",{}:{value}", Value::String(name)));
+    }
+    line.push('}');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_shape_of_flux() {
+        let now = "2026-01-02T03:04:05.678901Z".parse().unwrap();
+        let check = |level: Level, fields: &[(&'static str, Value)], expected: &str| {
+            let fields = Fields(fields.iter().cloned().collect());
+            let line = line(level, fields, now);
+            assert_eq!(line, expected);
+            serde_json::from_str::<Value>(&line).unwrap();
+        };
+        check(
+            Level::INFO,
+            &[
+                ("message", "Reconciliation finished in 1s".into()),
+                ("revision", "main@sha1:1".into()),
+                ("key", "flux-system/apps".into()),
+                ("controller", "kustomization".into()),
+            ],
+            r#"{"level":"info","ts":"2026-01-02T03:04:05.678Z","msg":"Reconciliation finished in 1s","controller":"kustomization","name":"apps","namespace":"flux-system","revision":"main@sha1:1"}"#,
+        );
+        check(
+            Level::WARN,
+            &[
+                ("message", "line\n\"two\"".into()),
+                ("error", "no".into()),
+                ("count", 2.into()),
+            ],
+            r#"{"level":"error","ts":"2026-01-02T03:04:05.678Z","msg":"line\n\"two\"","count":2,"error":"no"}"#,
+        );
+    }
+}

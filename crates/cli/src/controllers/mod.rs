@@ -1,0 +1,25 @@
+//! `equate controllers`: reconciles sources and Kustomizations of a cluster, in place of Flux's
+//! controllers.
+//!
+//! Its flags are Flux's, by name and meaning. One that only steers how Flux does its work is taken and
+//! said to mean nothing; one that would change what is done, and is not carried out here, is refused by
+//! name, as is an unknown one: a lockdown that is passed over in silence is none.
+//!
+//! | file | what |
+//! |---|---|
+//! | `flags` | the flags that mean something |
+//! | `foreign` | the flags of Flux that mean nothing here, or are not carried out, and why |
+//! | `gates` | feature gates |
+//! | `value` | how Go writes addresses and booleans |
+//! | `log` | log lines in the shape of Flux's |
+//! | `run` | the process: client, engine, listeners, end |
+
+mod flags;
+mod foreign;
+mod gates;
+pub(crate) mod log;
+mod run;
+mod value;
+
+pub(crate) use flags::Args;
+pub(crate) use run::{ControllersError, run};

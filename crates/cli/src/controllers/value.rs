@@ -1,0 +1,89 @@
+//! Values of flags as Go's flag packages read them, so that arguments of Flux's Deployments can be
+//! given unchanged.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+/// `true` and `false`, in the spellings Go takes.
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// Where to listen: `host:port`, or `:port` for all addresses; `0` and nothing for not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// Not at all.
+    Off,
+    /// At this host, or at all addresses of the machine.
+    At(Option<String>, u16),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() || text == "0" {
+            return Ok(Self::Off);
+        }
+        let wrong =
+            || format!("{text:?} is no address to listen on: expected one such as :9090 or 127.0.0.1:9090");
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        let host = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host);
+        if host.contains(['[', ']', '/']) || (host.contains(':') && host.parse::<Ipv6Addr>().is_err()) {
+            return Err(wrong());
+        }
+        let host = (!host.is_empty()).then(|| host.to_owned());
+        Ok(Self::At(host, port))
+    }
+}
+
+impl Listen {
+    /// Takes the address; none where nothing is to be listened to.
+    pub(crate) async fn bind(&self) -> std::io::Result<Option<tokio::net::TcpListener>> {
+        let listener = match self {
+            Self::Off => return Ok(None),
+            Self::At(Some(host), port) => tokio::net::TcpListener::bind((&**host, *port)).await?,
+            Self::At(None, port) => {
+                // both families through one socket; a machine without IPv6 has the other alone
+                let all = |ip: IpAddr| SocketAddr::new(ip, *port);
+                match tokio::net::TcpListener::bind(all(Ipv6Addr::UNSPECIFIED.into())).await {
+                    Ok(listener) => listener,
+                    Err(_) => {
+                        tokio::net::TcpListener::bind(all(std::net::Ipv4Addr::UNSPECIFIED.into())).await?
+                    }
+                }
+            }
+        };
+        Ok(Some(listener))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_in_go() {
+        let at = |host: &str, port| Ok(Listen::At(Some(host.to_owned()), port));
+        let check = |text: &str, expected: Result<Listen, ()>| {
+            assert_eq!(text.parse::<Listen>().map_err(drop), expected, "{text:?}");
+        };
+        check(":9090", Ok(Listen::At(None, 9090)));
+        check("127.0.0.1:0", at("127.0.0.1", 0));
+        check("localhost:80", at("localhost", 80));
+        check("[::1]:80", at("::1", 80));
+        check("0", Ok(Listen::Off));
+        check("", Ok(Listen::Off));
+        for wrong in ["9090", "a:b", "a:70000", "http://a:80", "[a:80", "1:2:3"] {
+            check(wrong, Err(()));
+        }
+    }
+}
