@@ -5,9 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
+use equate_testkit::real::{Profile, RealCluster};
 
 /// The crates with such tests.
 const CRATES: [&str; 1] = ["equate-testkit"];
+
+/// The tests of the controllers that run on any cluster.
+const ANYWHERE: [&str; 1] = ["fields::"];
 
 /// What `test-peers` is asked to do.
 #[derive(Debug, clap::Args)]
@@ -40,7 +44,26 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .args(["--", "--test-threads=1", "--nocapture"])
         .args(&args.arguments);
     succeeds(cargo.env(RUN_VARIABLE, "1"), "the real-peer tests")?;
+    anywhere()?;
     ssh()
+}
+
+/// What holds on the embedded API, on a real one with all its controllers.
+fn anywhere() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    let cluster = runtime.block_on(RealCluster::start(Profile::Full, &mut progress))?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["test", "--package", "equate-controllers", "--test", "it", "--"])
+        // the API server has the same two cores
+        .args(["--test-threads=4"])
+        .args(ANYWHERE)
+        .env("EQUATE_TEST_CLUSTER", "real")
+        .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
+    let outcome = succeeds(&mut cargo, "the tests of fields on the real API");
+    runtime.block_on(cluster.stop())?;
+    outcome
 }
 
 /// Secrets, both ways, with the real sops and a real transit engine.

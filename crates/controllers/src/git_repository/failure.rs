@@ -128,9 +128,10 @@ impl Failure {
 
     fn git(kind: Kind, error: &dyn Error) -> Self {
         let reason = match kind {
-            Kind::Authentication => Reason::AuthenticationFailed,
             Kind::UrlInvalid => Reason::UrlInvalid,
-            Kind::ReferenceInvalid
+            // as upstream: its reason for authentication is about the Secret alone
+            Kind::Authentication
+            | Kind::ReferenceInvalid
             | Kind::ReferenceNotFound
             | Kind::RepositoryNotFound
             | Kind::Unreachable

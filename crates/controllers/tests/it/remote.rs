@@ -68,12 +68,12 @@ async fn a_host_that_fails_changes_nothing() {
     let faults = [
         (
             Fault::Status(401),
-            "AuthenticationFailed",
+            "GitOperationFailed",
             "the host wants credentials (HTTP 401)",
         ),
         (
             Fault::Status(403),
-            "AuthenticationFailed",
+            "GitOperationFailed",
             "the host forbids it (HTTP 403)",
         ),
         (

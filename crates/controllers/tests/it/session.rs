@@ -5,6 +5,7 @@
 //! test-peers` does. On that one many sessions run at once: each has a namespace of its own, its own
 //! Kustomizations and sources are labelled for it, and its engine has those alone for its shard.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const URL: &str = "https://local.invalid/fleet";
+/// What the session's repository stands in for.
+pub(crate) const URL: &str = "https://local.invalid/fleet";
 /// Long enough for a machine that does something else as well.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Where the engine's own objects are, on a cluster of its own.
@@ -61,6 +63,10 @@ pub(crate) struct Session {
 pub(crate) struct Options {
     pub(crate) root: Option<OwnLoop>,
     pub(crate) default_namespace: Option<String>,
+    /// Which of the session's objects are the engine's own.
+    pub(crate) selector: Option<String>,
+    /// Repositories that stand in for other URLs.
+    pub(crate) others: Vec<(String, PathBuf)>,
 }
 
 impl Session {
@@ -78,13 +84,17 @@ impl Session {
     /// The same on the cluster that is asked for. All there is belongs into the namespace `@home`, which
     /// stands for the session's own in files and specs, or into one whose name begins with it.
     pub(crate) async fn anywhere(files: &[(&str, &str)]) -> Session {
+        Self::anywhere_with(files, Options::default()).await
+    }
+
+    pub(crate) async fn anywhere_with(files: &[(&str, &str)], options: Options) -> Session {
         static SESSIONS: AtomicU32 = AtomicU32::new(0);
         match std::env::var("EQUATE_TEST_CLUSTER").as_deref() {
-            Err(_) | Ok("" | "embedded") => Self::start(files).await,
+            Err(_) | Ok("" | "embedded") => Self::with(files, options).await,
             Ok("real") => {
                 let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
                 let home = format!("session-{}-{number}", std::process::id());
-                Self::on(real().await, None, home, files, Options::default()).await
+                Self::on(real().await, None, home, files, options).await
             }
             Ok(other) => panic!("EQUATE_TEST_CLUSTER is {other:?}; there are `embedded` and `real`"),
         }
@@ -171,17 +181,20 @@ impl Session {
     /// Starts an engine, in place of the one there is.
     pub(crate) async fn engine(&mut self, options: Options) {
         self.stop().await;
-        let mirrors = Mirrors::new(self.folder.path().join("git"), Limits::default())
+        let mut mirrors = Mirrors::new(self.folder.path().join("git"), Limits::default())
             .instead_of(URL, self.repository.path());
+        for (url, path) in options.others {
+            mirrors = mirrors.instead_of(&url, &path);
+        }
         let storage = self.folder.path().join("artifacts");
         let storage = Storage::open(storage, "http://127.0.0.1:9", Retention::default()).unwrap();
         let mut builder = Engine::builder(self.faults.wrap(&self.client))
             .mirrors(mirrors)
             .storage(storage);
-        if self.cluster.is_none() {
-            let own = format!("{SESSION}={}", self.home);
-            builder = builder.shards(Shards::default().labels(&own).unwrap());
-        }
+        let own = format!("{SESSION}={}", self.home);
+        let selectors = self.cluster.is_none().then_some(own).into_iter();
+        let selectors: Vec<String> = selectors.chain(options.selector).collect();
+        builder = builder.shards(Shards::default().labels(&selectors.join(",")).unwrap());
         if let Some(root) = options.root {
             builder = builder.root(root);
         }
@@ -211,6 +224,11 @@ impl Session {
                 _ => {}
             }
         }
+    }
+
+    /// A directory that lives as long as the session.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Stops everything.

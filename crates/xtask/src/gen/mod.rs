@@ -1,5 +1,5 @@
 //! `cargo xtask gen`: the built-in schema table, the definitions of our own kinds, the index of
-//! the kustomize cases.
+//! the kustomize cases, the matrix of fields.
 //!
 //! The definitions are written from the types of `equate-api`. For the table it
 //! reads the pinned Kubernetes Go modules and writes
@@ -12,6 +12,7 @@
 mod cases;
 mod crds;
 mod definitions;
+mod fields;
 mod go;
 mod resources;
 
@@ -56,7 +57,7 @@ enum Error {
 /// What `gen` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only what needs no Go modules: the definitions of our own kinds, the index of cases.
+    /// Only what needs no Go modules: the definitions of our own kinds, the index of cases, the matrix of fields.
     #[arg(long)]
     crds: bool,
     /// Compare with what is committed and change nothing.
@@ -68,6 +69,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     crds::generate(args.check)?;
     cases::generate(args.check)?;
+    fields::generate(args.check)?;
     if !args.crds {
         generate(args.check)?;
     }

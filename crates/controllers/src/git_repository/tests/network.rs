@@ -144,7 +144,7 @@ async fn git_repository_proxy_secret_ref() {
     )
     .await;
     session
-        .ready("AuthenticationFailed", "the proxy wants credentials")
+        .ready("GitOperationFailed", "the proxy wants credentials")
         .await;
     secret(&session, "proxy", json!({ "password": "s3cret" })).await;
     session.artifact_of(&commit).await;

@@ -544,8 +544,8 @@ async fn a_private_repository_is_opened_by_its_secret() {
         .unwrap();
     session
         .ready(
-            "AuthenticationFailed",
-            "failed to checkout and determine revision",
+            "GitOperationFailed",
+            "the host refused the credentials",
         )
         .await;
     secrets

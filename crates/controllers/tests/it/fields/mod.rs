@@ -9,6 +9,7 @@
 //! Everything a test makes is in `@home` or in namespaces whose names begin with it: on the real API
 //! others run beside it.
 
+mod git_repository;
 mod kustomization;
 
 use equate_testkit::eventually::eventually;
@@ -136,4 +137,32 @@ fn workload(name: &str, image: &str) -> String {
         },
     });
     manifest("Deployment", name, json!({ "spec": spec }))
+}
+
+/// What git says in a session's repository; `None` where it is not installed.
+fn git(session: &Session, arguments: &[&str]) -> Option<String> {
+    let path = session.repository.path().display().to_string();
+    let mut all = vec!["-C", &path, "-c", "user.name=a", "-c", "user.email=a@b"];
+    all.extend_from_slice(arguments);
+    program("git", &all)
+}
+
+/// What a program says that succeeds; `None`, with a line, where it is not installed.
+fn program(name: &str, arguments: &[&str]) -> Option<String> {
+    let none = std::path::Path::new("/dev/null");
+    let output = std::process::Command::new(name)
+        .args(arguments)
+        .envs([("GIT_CONFIG_GLOBAL", none), ("GIT_CONFIG_SYSTEM", none)])
+        .output();
+    match output {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{name} {arguments:?}: {said}");
+            Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+        }
+        Err(error) => {
+            eprintln!("skipped: {name}: {error}");
+            None
+        }
+    }
 }

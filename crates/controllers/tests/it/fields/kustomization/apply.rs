@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::super::{config, manifest, manifest_in, workload};
-use crate::session::{DEADLINE, Session};
+use crate::session::{DEADLINE, Options, Session};
 
 async fn deletes(prune: bool) {
     let files = [
@@ -242,6 +242,36 @@ async fn spec_source_ref_namespace() {
     object["metadata"] = json!({ "name": "apps", "namespace": "@home-team", "labels": session.labels() });
     object["spec"]["sourceRef"]["namespace"] = json!("@home");
     session.create(object).await;
+    session.exists("ConfigMap", "a", true).await;
+    session.end().await;
+}
+
+/// Whoever has a shard's key is another process's, unless this one looks after that shard.
+#[tokio::test]
+async fn label_sharding_key() {
+    let options = Options {
+        selector: Some("!sharding.fluxcd.io/key".to_owned()),
+        ..Options::default()
+    };
+    let session = Session::anywhere_with(&[("apps/a.yaml", &*config("a", "one"))], options).await;
+    let mut object = serde_json::to_value(crate::session::kustomization("apps", "apps", json!({}))).unwrap();
+    object["metadata"]["namespace"] = json!("@home");
+    object["metadata"]["labels"] = session.labels();
+    object["metadata"]["labels"]["sharding.fluxcd.io/key"] = json!("one");
+    session.create(object).await;
+    session
+        .kustomize("also", "apps", json!({ "nameSuffix": "-also" }))
+        .await;
+    session.exists("ConfigMap", "a-also", true).await;
+    session.exists("ConfigMap", "a", false).await;
+    let status = session.look("Kustomization", "@home", "apps").await["status"].clone();
+    assert_eq!(status["observedGeneration"], json!(-1));
+    session
+        .patch(
+            "apps",
+            json!({ "metadata": { "labels": { "sharding.fluxcd.io/key": null } } }),
+        )
+        .await;
     session.exists("ConfigMap", "a", true).await;
     session.end().await;
 }

@@ -51,8 +51,12 @@ fields! {
     spec_common_metadata_annotations: { "commonMetadata": { "annotations": { "team": "blue" } } } => [
         ("ConfigMap", "a", "/metadata/annotations/team", "blue"),
     ];
-    spec_build_metadata: { "buildMetadata": ["originAnnotations"] } => [
+    spec_build_metadata_origin_annotations: { "buildMetadata": ["originAnnotations"] } => [
         ("ConfigMap", "a", "/metadata/annotations/config.kubernetes.io~1origin", "path: a.yaml\n"),
+    ];
+    spec_build_metadata_transformer_annotations: { "namePrefix": "dev-", "buildMetadata": ["transformerAnnotations"] } => [
+        ("ConfigMap", "dev-a", "/metadata/annotations/alpha.config.kubernetes.io~1transformations",
+            "- configuredIn: kustomization.yaml\n  configuredBy:\n    apiVersion: builtin\n    kind: PrefixTransformer\n"),
     ];
     spec_images_name: { "images": [{ "name": "registry.invalid/web", "newTag": "2" }, { "name": "web", "newTag": "3" }] } => [
         ("Deployment", "web", "/spec/template/spec/containers/0/image", "registry.invalid/web:2"),

@@ -83,7 +83,7 @@ async fn spec_depends_on_ready_expr_that_cannot_be_read() {
 
 /// One that has the same source has to be at the same revision.
 #[tokio::test]
-async fn spec_depends_on_the_same_revision() {
+async fn spec_depends_on_name_has_the_same_revision() {
     let session = session().await;
     session.kustomize("first", "first", json!({})).await;
     let after = json!({ "dependsOn": [{ "name": "first" }] });

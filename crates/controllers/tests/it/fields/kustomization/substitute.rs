@@ -85,9 +85,27 @@ async fn spec_post_build_substitute_from_optional() {
     session.end().await;
 }
 
-/// Without any variable nothing is substituted, unless that is asked for.
+/// Without any variable nothing is substituted.
 #[tokio::test]
-async fn spec_post_build_substitute_strategy() {
+async fn spec_post_build_substitute_strategy_with_variables() {
+    let strategy = |more: Value| {
+        let mut post = json!({ "substituteStrategy": "WithVariables" });
+        super::super::merge(&mut post, &more);
+        json!({ "postBuild": post })
+    };
+    let text = "${colour:=none}";
+    check(text, strategy(json!({})), text).await;
+    check(
+        text,
+        strategy(json!({ "substitute": { "size": "large" } })),
+        "none",
+    )
+    .await;
+}
+
+/// Unless that is asked for.
+#[tokio::test]
+async fn spec_post_build_substitute_strategy_always() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "${colour:=none}"))]).await;
     session
         .kustomize("apps", "apps", json!({ "postBuild": {} }))

@@ -1,0 +1,384 @@
+//! The matrix of fields: which of Flux's fields and annotations work, and the tests that prove it.
+//!
+//! The rows are read from the definitions, the proof from the names of the tests in
+//! `crates/controllers/tests/it/fields`. A row without a test needs a reason here; a test that is named
+//! after no row, and a reason that is not needed, are errors: the page cannot promise what nobody tests.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use equate_api::kustomize::Kustomization;
+use equate_api::source::GitRepository;
+use kube::CustomResourceExt as _;
+use serde_json::Value;
+
+use super::Error;
+
+const PAGE: &str = "../../docs/compatibility.d/fields.md";
+const TESTS: &str = "../controllers/tests/it/fields";
+
+const HEADER: &str = "\
+# Kustomization and GitRepository, field by field
+
+Every field of the two kinds in Flux 2.9, and the annotations and labels that they and the objects they apply may have.
+What works has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36; a field without its
+meaning makes the object `Stalled`, and the message names it. Differences in how a field works:
+[loop.md](loop.md), [git-repository.md](git-repository.md). This page is written by `cargo xtask gen` from the names of
+the tests in `crates/controllers/tests/it/fields`.
+";
+
+/// Rows whose parts are looked at together.
+const WHOLE: &[&str] = &[
+    "status.artifact",
+    "status.conditions",
+    "status.history",
+    "status.includedArtifacts",
+    "status.observedInclude",
+];
+
+/// What is no field: how it is written, and how its tests' names begin.
+const MARKS: &[(&str, &str, &str)] = &[
+    (
+        "Kustomization",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "Kustomization",
+        "reconcile.fluxcd.io/watch, a label of ConfigMaps and Secrets",
+        "label_watch",
+    ),
+    (
+        "Kustomization",
+        "sharding.fluxcd.io/key, a label",
+        "label_sharding",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/ssa: Merge",
+        "annotation_ssa_merge",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/ssa: IfNotPresent",
+        "annotation_ssa_if_not_present",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/ssa: Ignore",
+        "annotation_ssa_ignore",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/prune: Disabled",
+        "annotation_prune",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/force: Enabled",
+        "annotation_force",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/substitute: disabled",
+        "annotation_substitute",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/reconcile: disabled",
+        "annotation_reconcile",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/decrypt: disabled",
+        "annotation_decrypt",
+    ),
+    (
+        "GitRepository",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "GitRepository",
+        "sharding.fluxcd.io/key, a label",
+        "label_sharding",
+    ),
+];
+
+/// What has no test here, and why: kind, the row or what it is part of, the reason.
+const MISSING: &[(&str, &str, &str)] = &[
+    ("Kustomization", "spec.decryption", SOON),
+    ("Kustomization", "spec.healthCheckExprs", SOON),
+    ("Kustomization", "spec.ignore", SOON),
+    ("Kustomization", "spec.kubeConfig", SOON),
+    ("Kustomization", "spec.serviceAccountName", SOON),
+    ("Kustomization", "spec.sourceRef.kind: OCIRepository", SOON),
+    ("Kustomization", "spec.sourceRef.kind: Bucket", SOON),
+    ("Kustomization", "spec.sourceRef.kind: ExternalArtifact", SOON),
+    ("Kustomization", "status.lastAppliedOriginRevision", SOON),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/decrypt: disabled",
+        SOON,
+    ),
+    ("GitRepository", "spec.serviceAccountName", CLOUD),
+    ("GitRepository", "spec.provider: aws", CLOUD),
+    ("GitRepository", "spec.provider: azure", CLOUD),
+];
+const SOON: &str = "refused by name; not there yet";
+const CLOUD: &str = "refused by name: the clouds' own identities are not asked for tokens yet";
+
+/// A kind as the page has it.
+struct Kind {
+    name: &'static str,
+    /// The folder of its tests.
+    folder: &'static str,
+    definition: Value,
+}
+
+/// A row: as it is written, and as its tests are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    written: String,
+    called: String,
+}
+
+/// Writes the page, or with `check` compares it.
+pub(super) fn generate(check: bool) -> Result<(), Error> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    let text = page()?;
+    if !check {
+        return super::write(&path, text.as_bytes());
+    }
+    let read = |source| Error::Read {
+        path: path.clone(),
+        source,
+    };
+    match std::fs::read_to_string(&path).map_err(read)? == text {
+        true => Ok(()),
+        false => Err(Error::Stale { path }),
+    }
+}
+
+fn page() -> Result<String, Error> {
+    let definition = |crd| serde_json::to_value(crd).map_err(Error::Definition);
+    let kinds = [
+        Kind {
+            name: "Kustomization",
+            folder: "kustomization",
+            definition: definition(Kustomization::crd())?,
+        },
+        Kind {
+            name: "GitRepository",
+            folder: "git_repository",
+            definition: definition(GitRepository::crd())?,
+        },
+    ];
+    let (mut text, mut faults) = (HEADER.to_owned(), Vec::new());
+    for kind in &kinds {
+        let tests = tests(kind.folder)?;
+        let rows = rows(kind);
+        // writing to a String cannot fail
+        let _ = write!(
+            text,
+            "\n## {}\n\n| field | works | proven by |\n|---|---|---|\n",
+            kind.name
+        );
+        let mut proven = BTreeSet::new();
+        for row in &rows {
+            let proofs: Vec<&str> = tests
+                .iter()
+                .filter(|test| proves(test, row, &rows))
+                .map(String::as_str)
+                .collect();
+            proven.extend(proofs.iter().map(|test| (*test).to_owned()));
+            match line(kind, row, &proofs) {
+                Ok(line) => drop(writeln!(text, "{line}")),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        let stray = tests.iter().filter(|test| !proven.contains(*test));
+        faults
+            .extend(stray.map(|test| format!("the test {test} of {} is named after no field", kind.folder)));
+    }
+    match faults.is_empty() {
+        true => Ok(text),
+        false => Err(Error::Source(faults.join("\n"))),
+    }
+}
+
+/// A row of the page, or what keeps it from it.
+fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
+    let covers = |part: &str| {
+        let rest = row.written.strip_prefix(part);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
+    };
+    let missing = MISSING
+        .iter()
+        .find(|(of, part, _)| *of == kind.name && covers(part));
+    let written = &row.written;
+    match (missing, proofs) {
+        (None, []) => Err(format!(
+            "{} {written} has neither a test ({}...) nor a reason",
+            kind.name, row.called
+        )),
+        (Some(_), [test, ..]) => Err(format!(
+            "{} {written} has the test {test} and needs no reason",
+            kind.name
+        )),
+        (Some((_, _, why)), []) => Ok(format!("| `{written}` | no | {why} |")),
+        (None, proofs) => {
+            let proofs: Vec<String> = proofs.iter().map(|test| format!("`{test}`")).collect();
+            Ok(format!("| `{written}` | yes | {} |", proofs.join(", ")))
+        }
+    }
+}
+
+/// Whether a test is named after a row, and after no row that says more.
+fn proves(test: &str, row: &Row, rows: &[Row]) -> bool {
+    let named = |row: &Row| {
+        let rest = test.strip_prefix(row.called.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
+    let closer = |other: &Row| other.called.len() > row.called.len() && named(other);
+    named(row) && !rows.iter().any(closer)
+}
+
+/// The names of a folder's tests, sorted.
+fn tests(folder: &str) -> Result<BTreeSet<String>, Error> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(TESTS).join(folder);
+    let mut names = BTreeSet::new();
+    for path in sources(&folder)? {
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        let (mut marked, mut table) = (false, false);
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("async fn ").filter(|_| marked) {
+                names.extend(rest.split('(').next().map(str::to_owned));
+            }
+            // a table of tests: each begins a line with its name
+            let named = line.strip_prefix("    ").and_then(|line| line.split_once(": "));
+            if let Some((name, _)) = named.filter(|_| table)
+                && name
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+            {
+                names.insert(name.to_owned());
+            }
+            marked = line.starts_with("#[tokio::test") || marked && line.starts_with("#[");
+            table = line == "fields! {" || table && line != "}";
+        }
+    }
+    Ok(names)
+}
+
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let read = |source| Error::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(read)? {
+        paths.push(entry.map_err(read)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// All rows of a kind: its fields, in the definition's order, then what is no field.
+fn rows(kind: &Kind) -> Vec<Row> {
+    let schema = &kind.definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let mut rows = Vec::new();
+    for part in ["spec", "status"] {
+        fields(&schema["properties"][part], part, &mut rows);
+    }
+    let marks = MARKS.iter().filter(|(of, ..)| *of == kind.name);
+    rows.extend(marks.map(|(_, written, called)| Row {
+        written: (*written).to_owned(),
+        called: (*called).to_owned(),
+    }));
+    rows
+}
+
+fn fields(schema: &Value, path: &str, rows: &mut Vec<Row>) {
+    let item = match schema["type"].as_str() {
+        Some("array") => &schema["items"],
+        _ => schema,
+    };
+    if let Some(properties) = item["properties"].as_object().filter(|_| !WHOLE.contains(&path)) {
+        for (name, schema) in properties {
+            fields(schema, &format!("{path}.{name}"), rows);
+        }
+        return;
+    }
+    let values = item["enum"].as_array().into_iter().flatten();
+    let values: Vec<&str> = values
+        .filter_map(Value::as_str)
+        .filter(|value| !value.is_empty())
+        .collect();
+    if values.is_empty() {
+        rows.push(Row {
+            written: path.to_owned(),
+            called: words(path),
+        });
+    }
+    rows.extend(values.into_iter().map(|value| Row {
+        written: format!("{path}: {value}"),
+        called: format!("{}_{}", words(path), words(value)),
+    }));
+}
+
+/// `spec.dependsOn.readyExpr` as `spec_depends_on_ready_expr`.
+fn words(path: &str) -> String {
+    let mut words = String::new();
+    let mut inside = false;
+    for letter in path.chars() {
+        if letter.is_ascii_alphanumeric() {
+            if letter.is_ascii_uppercase() && inside {
+                words.push('_');
+            }
+            words.push(letter.to_ascii_lowercase());
+            inside = !letter.is_ascii_uppercase();
+        } else {
+            words.push('_');
+            inside = false;
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_words() {
+        for (path, expected) in [
+            ("spec.dependsOn.readyExpr", "spec_depends_on_ready_expr"),
+            ("spec.kubeConfig.secretRef.key", "spec_kube_config_secret_ref_key"),
+            ("TagAndHEAD", "tag_and_head"),
+            ("HEAD", "head"),
+        ] {
+            assert_eq!(words(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_closest_row_is_proven() {
+        let row = |called: &str| Row {
+            written: called.to_owned(),
+            called: called.to_owned(),
+        };
+        let rows = [row("spec_wait"), row("spec_wait_long"), row("spec_waiter")];
+        for (test, expected) in [
+            ("spec_wait", Some(0)),
+            ("spec_wait_for_it", Some(0)),
+            ("spec_wait_long_for_it", Some(1)),
+            ("spec_waiter", Some(2)),
+            ("spec_weight", None),
+        ] {
+            let found = rows.iter().position(|row| proves(test, row, &rows));
+            assert_eq!(found, expected, "{test}");
+        }
+    }
+}
