@@ -19,6 +19,7 @@ mod objects;
 mod reconcile;
 mod suspend;
 mod table;
+mod transit;
 mod tree;
 mod up;
 mod version;

@@ -25,6 +25,7 @@ use crate::git_repository;
 use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
 use crate::kustomization::reach::{Place, Reach};
+use crate::kustomization::transit::{TransitSettings, Transits};
 use crate::kustomization::{self, Context, Tally};
 use crate::policy::Policy;
 use crate::runtime::backoff::Jitter;
@@ -115,6 +116,7 @@ pub struct Builder {
     policy: Policy,
     shards: Shards,
     controllers: Controllers,
+    transit: TransitSettings,
 }
 
 /// Which controllers run. What the others do is seen in the cluster, as with those of other shards.
@@ -235,6 +237,13 @@ impl Builder {
     #[must_use]
     pub fn controllers(mut self, controllers: Controllers) -> Self {
         self.controllers = controllers;
+        self
+    }
+
+    /// Where the transit engines are that decryption may ask.
+    #[must_use]
+    pub fn transit(mut self, settings: TransitSettings) -> Self {
+        self.transit = settings;
         self
     }
 
@@ -362,6 +371,7 @@ impl Builder {
                 hub,
             },
             policy: self.policy,
+            transits: Transits::new(self.transit),
             client: self.client,
             kustomizations,
             repositories,
@@ -484,6 +494,7 @@ impl Engine {
             policy: Policy::default(),
             shards: Shards::default(),
             controllers: Controllers::default(),
+            transit: TransitSettings::default(),
         }
     }
 

@@ -14,5 +14,6 @@ pub mod shards;
 
 pub use engine::{Engine, OwnLoop, Stats};
 pub use key::Key;
+pub use kustomization::transit::TransitSettings;
 pub use policy::Policy;
 pub use shards::Shards;

@@ -58,5 +58,7 @@ pub use object::ObjectError;
 pub use openpgp::SecretKeyError;
 pub use secrecy::{ExposeSecret, SecretSlice, SecretString};
 pub use shamir::ShamirError;
-pub use transit::{Transit, TransitError, TransitKey, TransitRequest};
+pub use transit::{
+    ANSWER_BYTES_MAX as TRANSIT_ANSWER_BYTES_MAX, Transit, TransitError, TransitKey, TransitRequest,
+};
 pub use walk::{WalkError, WalkFault};

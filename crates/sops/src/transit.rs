@@ -4,13 +4,17 @@
 //! addresses may be asked at all. An address comes from a file in a repository, so who carries
 //! out a request must hold it against what is allowed before it sends a token there.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 /// The longest answer that is read.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+pub const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// So much of what a server says goes into an error.
+const MESSAGE_CHARS_MAX: usize = 200;
 
 /// A key of a transit engine, and what is sealed for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +43,12 @@ pub trait Transit {
 }
 
 /// Why a transit engine did not open a data key.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum TransitError {
     /// The address is not one that may be asked.
-    #[error("{0} is not an address that may be asked")]
+    #[error(
+        "{0} is not an address that its token may be sent to (sops.vault-address in the Secret of the keys)"
+    )]
     NotAllowed(String),
     /// There is no answer.
     #[error("{address} does not answer")]
@@ -51,7 +57,7 @@ pub enum TransitError {
         address: String,
         /// Why.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// It said no.
     #[error("it answers {status}: {message}")]
@@ -70,7 +76,7 @@ pub enum TransitError {
 }
 
 /// What a transit engine is asked: `POST` this body to this URL, with the token in `X-Vault-Token`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TransitRequest {
     /// The whole URL.
     pub url: String,
@@ -96,6 +102,13 @@ impl TransitKey<'_> {
     }
 }
 
+/// A server's words, as they may stand in a status.
+fn said(words: &str) -> String {
+    let plain = words.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let plain: String = plain.take(MESSAGE_CHARS_MAX).collect();
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[derive(Deserialize)]
 struct Answer {
     data: Option<Data>,
@@ -118,7 +131,7 @@ impl TransitRequest {
         if status != 200 {
             let errors = read.map(|answer| answer.errors).unwrap_or_default();
             let message = match errors.first() {
-                Some(first) => first.trim().to_owned(),
+                Some(first) => said(first),
                 None => "no reason given".to_owned(),
             };
             return Err(TransitError::Refused { status, message });

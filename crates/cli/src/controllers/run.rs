@@ -17,6 +17,7 @@ use super::flags::{Args, Controller};
 use super::gates;
 use super::value::Listen;
 use crate::connection::ConnectError;
+use crate::transit::CertificatesError;
 
 /// How long those who read an artifact may take when the process ends.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,6 +60,9 @@ pub(crate) enum ControllersError {
     /// An address could not be taken.
     #[error("could not listen for {0}")]
     Listen(&'static str, #[source] std::io::Error),
+    /// Where keys are asked for cannot be read.
+    #[error(transparent)]
+    Transit(#[from] CertificatesError),
     /// Nothing runs.
     #[error("could not start the controllers")]
     Engine(#[from] StartError),
@@ -87,6 +91,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         .concurrency(args.concurrent.into())
         .policy(args.lockdown.policy())
         .shards(shards)
+        .transit(crate::transit::settings()?)
         .controllers(Controllers {
             sources: args.controllers.contains(&Controller::Source),
             kustomizations: args.controllers.contains(&Controller::Kustomize),

@@ -9,6 +9,7 @@ use super::repository::{Repository, RepositoryError};
 use super::requests::Requests;
 use super::screen::Screen;
 use super::view::Picture;
+use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -48,6 +49,9 @@ pub(crate) enum UpError {
     /// `.equate/` could not be taken.
     #[error(transparent)]
     Claim(#[from] ClaimError),
+    /// Where keys are asked for cannot be read.
+    #[error(transparent)]
+    Transit(#[from] CertificatesError),
     /// REPO means nothing.
     #[error(transparent)]
     Repository(#[from] RepositoryError),
@@ -201,6 +205,7 @@ impl Session {
             })
             .default_namespace("default")
             .poll(args.poll.get())
+            .transit(crate::transit::settings()?)
             .start()
             .await?;
         let engine = Arc::new(Running { engine, requests });

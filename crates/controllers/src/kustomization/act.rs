@@ -481,7 +481,7 @@ impl Run<'_> {
         }
         if let Some(record) = &mut self.memory.record {
             record.desired = None;
-            record.masks = None;
+            record.masks.clear();
             record.failure = None;
             record.checking = Instant::now();
             record.phase = Phase::Checking {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use equate_apply::cluster::{Cluster, NamespaceError};
 use equate_apply::desired::Desired;
 use equate_apply::owner::Owner;
-use equate_kustomize::{Built, Inputs, Loaders, Resource};
+use equate_kustomize::{Built, Fault, Inputs, Loaders, Resource, Secrets};
+use equate_sops::TransitRequest;
 use equate_source::{Entry, Tree};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -18,12 +19,14 @@ use super::Run;
 use super::count;
 use super::decide::{Cause, Phase, deadline};
 use super::declared::Declared;
+use super::decryption::{Answers, KeyRing, Opening, is_sealed};
 use super::memory::Record;
 use super::observe::{Artifact, leans_on};
 use super::others::wants;
 use super::reasons::Failure;
+use super::transit::{QUESTIONS_MAX, Transits};
 use super::tree::Content;
-use super::values::{self, Values, ValuesError};
+use super::values::{self, Masks, Values, ValuesError};
 use super::wants::Objects;
 use super::write::{Stop, chain};
 use crate::engine::OwnLoop;
@@ -39,6 +42,8 @@ pub(crate) struct Rendered {
     pub(super) inputs: Inputs,
     /// Whether all variables were known.
     pub(super) resolved: bool,
+    /// What was decrypted, and must not be shown.
+    pub(super) opened: Arc<Masks>,
     digest: String,
     /// The files that declare this very loop, and how many objects each; the root's alone.
     own_files: Option<BTreeMap<String, usize>>,
@@ -51,6 +56,8 @@ pub(super) struct Rendering<'a> {
     pub(super) blocking: &'a Arc<Semaphore>,
     pub(super) root: Option<&'a OwnLoop>,
     pub(super) default_namespace: Option<&'a str>,
+    /// Opens data keys that somebody else keeps.
+    pub(super) transits: &'a Transits,
 }
 
 impl Run<'_> {
@@ -95,7 +102,7 @@ impl Run<'_> {
             tree: artifact.tree.id(),
             inputs: None,
             values: values.as_ref().ok().map(|values| values.stamp().clone()),
-            masks: values.ok(),
+            masks: Vec::new(),
             artifact: artifact.digest.clone(),
             wants,
             applied: false,
@@ -117,8 +124,12 @@ impl Run<'_> {
             },
             checking: now,
         };
+        record
+            .masks
+            .extend(values.ok().map(|values| Arc::clone(values.masks())));
         match rendered {
             Ok(rendered) => {
+                record.masks.push(rendered.opened);
                 record.inputs = Some(rendered.inputs);
                 record.digest = rendered.digest;
                 if let Some(before) = before.filter(|before| before.digest == record.digest) {
@@ -154,6 +165,7 @@ impl Run<'_> {
             blocking: &cx.blocking,
             root: cx.root.as_ref(),
             default_namespace: cx.default_namespace.as_deref(),
+            transits: &cx.transits,
         };
         rendering
             .render(ks, values.map(Arc::as_ref), &artifact.tree)
@@ -165,10 +177,11 @@ impl Run<'_> {
         if let Some(read) = &self.values {
             return read.clone();
         }
-        if !ks.substitute_from.is_empty() {
+        if ks.is_fed() {
             self.cx.labelled.begin();
         }
-        let read = values::read(&self.cx.client, &ks.key.namespace, &ks.substitute_from).await;
+        let (namespace, decryption) = (&ks.key.namespace, ks.decryption.as_ref());
+        let read = values::read(&self.cx.client, namespace, &ks.substitute_from, decryption).await;
         self.values.insert(read.map(Arc::new)).clone()
     }
 
@@ -176,7 +189,7 @@ impl Run<'_> {
     pub(super) async fn look_up(&mut self, reasons: Reasons) {
         let Some(record) = &self.memory.record else { return };
         let ks = Declared::from(&*self.object);
-        if ks.substitute_from.is_empty() || ks.deleting || ks.suspend || ks.unsupported.is_some() {
+        if !ks.is_fed() || ks.deleting || ks.suspend || ks.unsupported.is_some() {
             return;
         }
         let told = record.values.as_ref();
@@ -265,6 +278,12 @@ impl Rendering<'_> {
         values: Option<&Values>,
         tree: &Tree,
     ) -> Result<Rendered, Failure> {
+        if ks.decryption.is_some() && values.is_none() {
+            // a name may have a suffix that is made of what is encrypted
+            return Err(Failure::Values(
+                "the keys that decrypt it are not known".to_owned(),
+            ));
+        }
         let path = normal(&ks.build.path);
         if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
             return Err(Failure::PathAbsent(ks.build.path.clone()));
@@ -281,21 +300,8 @@ impl Rendering<'_> {
             (None, substitution) => *substitution = None,
             (Some(_), None) => {}
         }
-        let stop = equate_kustomize::Stop::default();
-        let asked = stop.clone();
-        let build = move || {
-            let loaders = Loaders {
-                stop: Some(&asked),
-                ..Loaders::default()
-            };
-            let built = equate_kustomize::build_with(&content, &spec, loaders)?;
-            let digest = digest(&built.objects);
-            Ok((built, digest))
-        };
-        let (built, digest) = self
-            .build_within(ks.timeout, stop, build)
-            .await?
-            .map_err(|error: equate_kustomize::BuildError| Failure::Build(chain(&error)))?;
+        let keys = values.and_then(Values::keys);
+        let (built, digest, opened) = self.build_opened(ks.timeout, content, spec, keys).await?;
         let Built {
             objects,
             inputs,
@@ -303,10 +309,58 @@ impl Rendering<'_> {
             warnings: _,
         } = built;
         let rendered = self.prepare(ks, objects, inputs, digest).await?;
+        let mut sealed = rendered
+            .desired
+            .iter()
+            .filter(|desired| is_sealed(&desired.object));
+        if let Some(sealed) = sealed.next() {
+            return Err(Failure::Apply(format!(
+                "{} is SOPS encrypted, configuring decryption is required for this secret to be reconciled",
+                sealed.id
+            )));
+        }
         Ok(Rendered {
             resolved: values.is_some(),
+            opened: Arc::new(opened),
             ..rendered
         })
+    }
+
+    /// Builds, again with what transit engines answered if they had to be asked; what was decrypted is in
+    /// no error.
+    async fn build_opened(
+        &self,
+        timeout: Duration,
+        content: Content,
+        spec: equate_kustomize::Spec,
+        keys: Option<&KeyRing>,
+    ) -> Result<(Built, String, Masks), Failure> {
+        let (content, spec, keys) = (Arc::new(content), Arc::new(spec), keys.cloned().map(Arc::new));
+        let (until, mut answers) = (Instant::now() + timeout, Arc::new(Answers::new()));
+        loop {
+            let stop = equate_kustomize::Stop::default();
+            let build = {
+                let (content, spec, keys) = (Arc::clone(&content), Arc::clone(&spec), keys.clone());
+                let (answers, stop) = (Arc::clone(&answers), stop.clone());
+                let transits = self.transits.clone();
+                move || once(&content, &spec, keys.as_deref(), &transits, &answers, &stop)
+            };
+            let (built, opened, questions) = self.build_within(timeout, stop, build).await?;
+            let Some(ring) = keys.as_ref().filter(|_| !questions.is_empty()) else {
+                let (built, digest) = built?;
+                return Ok((built, digest, opened));
+            };
+            if answers.len() + questions.len() > QUESTIONS_MAX {
+                return Err(Failure::Values(format!(
+                    "error decrypting sources: more than {QUESTIONS_MAX} data keys are sealed by transit engines, \
+                     which is as many as are asked for"
+                )));
+            }
+            // each round has new questions, so there is a last one
+            let asking = self.transits.ask(ring, questions, Arc::make_mut(&mut answers));
+            let asked = tokio::time::timeout_at(until, asking).await;
+            asked.map_err(|_elapsed| Failure::BuildTimeout(timeout))?;
+        }
     }
 
     /// Gives objects that were built the namespace and the labels of what applies them.
@@ -338,6 +392,7 @@ impl Rendering<'_> {
             objects,
             inputs,
             resolved: true,
+            opened: Arc::default(),
             digest,
             own_files,
         })
@@ -376,6 +431,57 @@ impl Rendering<'_> {
             }
             Err(error @ NamespaceError::Resolve(_)) => Err(Failure::Unreachable(chain(&error))),
         }
+    }
+}
+
+/// One build: what it made or why not, what it opened, and what it would have asked.
+type Once = (Result<(Built, String), Failure>, Masks, Vec<TransitRequest>);
+
+fn once(
+    content: &Content,
+    spec: &equate_kustomize::Spec,
+    keys: Option<&KeyRing>,
+    transits: &Transits,
+    answers: &Answers,
+    stop: &equate_kustomize::Stop,
+) -> Once {
+    let allowed = |address: &str| keys.is_some_and(|keys| transits.allows(keys, address));
+    let opening = keys.map(|keys| Opening::new(keys, &allowed, answers, stop));
+    let loaders = Loaders {
+        stop: Some(stop),
+        secrets: opening.as_ref().map(|opening| opening as &dyn Secrets),
+        ..Loaders::default()
+    };
+    let built = equate_kustomize::build_with(content, spec, loaders);
+    let (opened, questions) = opening.map(Opening::ends).unwrap_or_default();
+    let silent = answers.values().any(Result::is_err);
+    let built = match built {
+        Ok(built) => {
+            let digest = digest(&built.objects);
+            Ok((built, digest))
+        }
+        Err(error) => Err(unbuilt(&error, silent).reworded(|why| opened.mask(why))),
+    };
+    (built, opened, questions)
+}
+
+/// Why a build failed. `silent`: a transit engine did not answer, and may later.
+fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
+    let why = match error.fault.sealed() {
+        None => return Failure::Build(chain(error)),
+        Some(Fault::DecryptObject { id, source }) => {
+            format!(
+                "decryption failed for '{id}': {}: {}",
+                error.place,
+                chain(&**source)
+            )
+        }
+        Some(_) => format!("error decrypting sources: {}", chain(error)),
+    };
+    if silent {
+        Failure::Values(why)
+    } else {
+        Failure::Sealed(why)
     }
 }
 

@@ -193,7 +193,7 @@ impl Run<'_> {
         };
         if failure.retry() != Retry::Backoff {
             record.desired = None;
-            record.masks = None;
+            record.masks.clear();
         }
         let same = record.failure.as_ref() == Some(&failure);
         record.failure = Some(failure.clone());

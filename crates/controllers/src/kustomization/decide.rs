@@ -206,6 +206,14 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     if let Some(why) = &ks.misread {
         return Decision::Stall(Stall::Annotation(why.clone()));
     }
+    let decryption = ks.decryption.as_ref();
+    if decryption.is_some_and(|decryption| decryption.service_account_name.is_some()) {
+        return Decision::Stall(Stall::Gated {
+            field: "spec.decryption.serviceAccountName",
+            purpose: "decryption authentication",
+            gate: "ObjectLevelWorkloadIdentity",
+        });
+    }
     if let Some(why) = &seen.invalid {
         return Decision::Stall(Stall::Expression(why.clone()));
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use equate_api::kustomize::{
-    DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
+    Decryption, DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
 };
 use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
 use equate_apply::id::{ObjectId, ParseIdError};
@@ -63,6 +63,8 @@ pub struct Declared {
     pub health_checks: Vec<HealthCheck>,
     /// The ConfigMaps and Secrets that variables come from.
     pub substitute_from: Vec<SubstituteReference>,
+    /// How what is encrypted is opened.
+    pub decryption: Option<Decryption>,
     /// What to build.
     pub build: kustomize::Spec,
     /// Why an annotation of its own means nothing.
@@ -82,6 +84,13 @@ pub struct HealthCheck {
     pub id: ObjectId,
     /// The version of its API.
     pub version: String,
+}
+
+impl Declared {
+    /// Whether it takes anything from ConfigMaps or Secrets.
+    pub(super) fn is_fed(&self) -> bool {
+        !self.substitute_from.is_empty() || self.decryption.is_some()
+    }
 }
 
 impl From<&Kustomization> for Declared {
@@ -136,6 +145,7 @@ impl From<&Kustomization> for Declared {
                 let post = spec.post_build.as_ref();
                 post.map(|post| post.substitute_from.clone()).unwrap_or_default()
             },
+            decryption: spec.decryption.clone(),
             build: build_spec(object, &key),
             unsupported: unsupported(object),
             inventory,
@@ -160,7 +170,6 @@ fn unsupported(object: &Kustomization) -> Option<&'static str> {
     [
         (spec.kube_config.is_some(), "spec.kubeConfig"),
         (spec.service_account_name.is_some(), "spec.serviceAccountName"),
-        (spec.decryption.is_some(), "spec.decryption"),
         (!spec.health_check_exprs.is_empty(), "spec.healthCheckExprs"),
         (!spec.ignore.is_empty(), "spec.ignore"),
     ]

@@ -28,7 +28,7 @@ impl Run<'_> {
         };
         record.phase = Phase::Halted;
         record.desired = None;
-        record.masks = None;
+        record.masks.clear();
         let stall = match guard {
             Guard::EmptyRender(empty) => Stall::EmptyRender {
                 key: self.key.clone(),

@@ -24,7 +24,7 @@ use super::declared::Declared;
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
 use super::tree::Content;
-use super::values::{Stamp, Values};
+use super::values::{Masks, Stamp, Values};
 use super::wants::Wants;
 
 /// Between runs.
@@ -111,8 +111,8 @@ pub(crate) struct Record {
     pub inputs: Option<Inputs>,
     /// The variables it was built with; none where they could not be read, or it has none.
     pub values: Option<Stamp>,
-    /// The same, as long as what they were put into is applied.
-    pub masks: Option<Arc<Values>>,
+    /// What of them, and of what was decrypted, must not be shown, as long as it is applied.
+    pub masks: Vec<Arc<Masks>>,
     /// The digest of the artifact.
     pub artifact: String,
     /// What it says is wanted; none if that could not be found out yet.

@@ -8,7 +8,7 @@
 //! | | told by |
 //! |---|---|
 //! | its own spec, annotations, deletion | its mirror |
-//! | a ConfigMap or Secret that it takes values from, if that has the label for it | `labelled`, by `index` |
+//! | a ConfigMap or Secret that it takes values or keys from, if that has the label for it | `labelled`, by `index` |
 //! | a new artifact of its source | the sources' mirror, by `index` |
 //! | a dependency that became ready, or reached the revision | its mirror, by `index` |
 //! | another Kustomization that was built, where it matters what that one wants | its run, by `index` |
@@ -31,7 +31,8 @@
 //! | `others` | what the others want, and what that forbids |
 //! | `foreign` | what those of other shards say of that |
 //! | `kept` | what stays though it is not declared any more, because others would go with it |
-//! | `values` | what `postBuild.substituteFrom` holds, without telling anybody |
+//! | `values` | what ConfigMaps and Secrets hold for it, without telling anybody |
+//! | `decryption`, `transit` | the keys among that, and what is opened with them |
 //! | `build` | what a revision wants applied |
 //! | `act` | applying it: stages, pruning |
 //! | `halt` | that it would delete so much that somebody has to say that it is meant |
@@ -48,6 +49,7 @@ mod conclude;
 pub mod corrections;
 pub mod decide;
 pub mod declared;
+pub mod decryption;
 mod finalize;
 mod foreign;
 mod halt;
@@ -62,6 +64,7 @@ pub mod reasons;
 pub mod report;
 #[cfg(test)]
 mod tests;
+pub mod transit;
 pub mod tree;
 pub mod values;
 pub mod wants;
@@ -86,6 +89,7 @@ use self::memory::Memory;
 use self::reach::Reach;
 use self::reasons::{Stall, Wait};
 use self::report::Report;
+use self::transit::Transits;
 use self::values::{Values, ValuesError};
 use self::write::Stop;
 use crate::Key;
@@ -116,6 +120,8 @@ pub(crate) struct Context {
     /// What those who write Kustomizations are allowed.
     #[expect(dead_code, reason = "its fields come into force one after the other")]
     pub(crate) policy: Policy,
+    /// Opens data keys that somebody else keeps.
+    pub(crate) transits: Transits,
     pub(crate) storage: Storage,
     pub(crate) recorder: Recorder,
     pub(crate) queue: Queue<Key>,

@@ -30,6 +30,7 @@ use super::index::{self, Index, Need, Source};
 use super::kept;
 use super::others::{claimants, takers, wants};
 use super::reasons::{Failure, Stall};
+use super::transit::Transits;
 use super::values;
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
@@ -268,11 +269,13 @@ impl Fleet {
                         blocking: &Arc::new(Semaphore::new(1)),
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
+                        transits: &Transits::default(),
                     };
                     let read = values::read(
                         cluster.client(),
                         &declared.key.namespace,
                         &declared.substitute_from,
+                        declared.decryption.as_ref(),
                     );
                     Outlook::Built(match read.await {
                         Ok(values) => rendering.render(&declared, Some(&values), tree).await,
@@ -364,6 +367,7 @@ impl Fleet {
             blocking: &Arc::new(Semaphore::new(1)),
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
+            transits: &Transits::default(),
         };
         let digest = digest(&objects);
         let declared = Declared::from(&object);

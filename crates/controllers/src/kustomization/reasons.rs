@@ -125,6 +125,15 @@ fn plural(kind: SourceKind) -> &'static str {
 pub enum Stall {
     /// A field whose meaning Equate does not have yet.
     Unsupported(&'static str),
+    /// What a field is for needs a feature gate of Flux's that is closed.
+    Gated {
+        /// The field.
+        field: &'static str,
+        /// What it is for.
+        purpose: &'static str,
+        /// The gate.
+        gate: &'static str,
+    },
     /// An expression in its spec cannot be read, and why.
     Expression(String),
     /// It depends on itself; the way there and back.
@@ -158,6 +167,7 @@ impl Stall {
     pub fn reason(&self) -> Reason {
         match self {
             Stall::Unsupported(_) => Reason::Unsupported,
+            Stall::Gated { .. } => Reason::FeatureGateDisabled,
             Stall::Expression(_) => Reason::InvalidCelExpression,
             Stall::Cycle(_) => Reason::DependencyNotReady,
             Stall::EmptyRender { .. } => Reason::EmptyRender,
@@ -173,6 +183,10 @@ impl fmt::Display for Stall {
             Stall::Unsupported(field) => write!(
                 f,
                 "{field} is not supported yet: nothing is applied or deleted until the field is removed"
+            ),
+            Stall::Gated { field, purpose, gate } => write!(
+                f,
+                "to use {field} for {purpose} please enable the {gate} feature gate in the controller"
             ),
             Stall::Expression(why) | Stall::Annotation(why) => write!(
                 f,
@@ -257,6 +271,8 @@ pub enum Failure {
     PathAbsent(String),
     /// The manifests cannot be built.
     Build(String),
+    /// Something that is encrypted does not open.
+    Sealed(String),
     /// The variables for it cannot be read.
     Values(String),
     /// They are not built in this time.
@@ -282,7 +298,9 @@ impl Failure {
     pub fn reason(&self) -> Reason {
         match self {
             Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
-            Failure::Build(_) | Failure::Values(_) | Failure::BuildTimeout(_) => Reason::BuildFailed,
+            Failure::Build(_) | Failure::Sealed(_) | Failure::Values(_) | Failure::BuildTimeout(_) => {
+                Reason::BuildFailed
+            }
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
             Failure::Prune(_) => Reason::PruneFailed,
             Failure::Health(..) => Reason::HealthCheckFailed,
@@ -295,6 +313,8 @@ impl Failure {
     pub fn reworded(self, word: impl Fn(&str) -> String) -> Self {
         match self {
             Failure::Build(why) => Failure::Build(word(&why)),
+            Failure::Sealed(why) => Failure::Sealed(word(&why)),
+            Failure::Values(why) => Failure::Values(word(&why)),
             Failure::Apply(why) => Failure::Apply(word(&why)),
             Failure::Unreachable(why) => Failure::Unreachable(word(&why)),
             Failure::Prune(why) => Failure::Prune(word(&why)),
@@ -302,7 +322,6 @@ impl Failure {
             Failure::Health(waited, why) => Failure::Health(waited, word(&why)),
             // nothing in them comes from an object
             Failure::PathAbsent(_)
-            | Failure::Values(_)
             | Failure::BuildTimeout(_)
             | Failure::Artifact(_)
             | Failure::Contested(_) => self,
@@ -313,7 +332,7 @@ impl Failure {
     pub fn retry(&self) -> Retry {
         match self {
             // pure functions of inputs that have not changed
-            Failure::PathAbsent(_) | Failure::Build(_) => Retry::Never,
+            Failure::PathAbsent(_) | Failure::Build(_) | Failure::Sealed(_) => Retry::Never,
             Failure::Unreachable(_) => Retry::Backoff,
             // a machine that is less busy may be done in time
             Failure::BuildTimeout(_)
@@ -341,7 +360,8 @@ impl fmt::Display for Failure {
                 "kustomize build failed: it did not end within {} (spec.timeout) and was stopped",
                 super::report::go(*timeout)
             ),
-            Failure::Values(why)
+            Failure::Sealed(why)
+            | Failure::Values(why)
             | Failure::Artifact(why)
             | Failure::Apply(why)
             | Failure::Unreachable(why)

@@ -208,10 +208,12 @@ impl<'a> Report<'a> {
         let (at, timeout) = (&revision.revision, self.ks.timeout);
         let doing = match failure {
             Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
-            Failure::Build(_) | Failure::Values(_) | Failure::BuildTimeout(_) => format!(
-                "Building manifests for revision {at} with a timeout of {}",
-                go(timeout)
-            ),
+            Failure::Build(_) | Failure::Sealed(_) | Failure::Values(_) | Failure::BuildTimeout(_) => {
+                format!(
+                    "Building manifests for revision {at} with a timeout of {}",
+                    go(timeout)
+                )
+            }
             Failure::Health(..) => checking(at, timeout),
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) | Failure::Contested(_) => {
                 format!(

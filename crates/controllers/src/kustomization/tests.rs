@@ -101,9 +101,13 @@ fn what_stands_in_the_way_is_said_first() {
     check(none(), json!({ "suspend": true }), seen(now), Decision::Rest);
     check(
         none(),
-        json!({ "decryption": { "provider": "sops" } }),
+        json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } }),
         seen(now),
-        Decision::Stall(Stall::Unsupported("spec.decryption")),
+        Decision::Stall(Stall::Gated {
+            field: "spec.decryption.serviceAccountName",
+            purpose: "decryption authentication",
+            gate: "ObjectLevelWorkloadIdentity",
+        }),
     );
     let way = vec![key("apps"), key("b"), key("apps")];
     let round = Seen {
@@ -177,7 +181,7 @@ fn deletion_follows_the_policy() {
     // what it holds is here, whatever it cannot build
     check(
         ours,
-        json!({ "decryption": { "provider": "sops" } }),
+        json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } }),
         finalize(Finalize::Delete),
     );
 }
@@ -440,10 +444,7 @@ fn every_field_without_meaning_is_named() {
         json!({ "serviceAccountName": "x" }),
         Some("spec.serviceAccountName"),
     );
-    check(
-        json!({ "decryption": { "provider": "sops" } }),
-        Some("spec.decryption"),
-    );
+    check(json!({ "decryption": { "provider": "sops" } }), None);
     check(
         json!({ "healthCheckExprs": [{ "apiVersion": "a/v1", "kind": "A", "current": "true" }] }),
         Some("spec.healthCheckExprs"),

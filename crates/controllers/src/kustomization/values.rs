@@ -1,4 +1,5 @@
-//! The variables that ConfigMaps and Secrets hold for a Kustomization: `spec.postBuild.substituteFrom`.
+//! What ConfigMaps and Secrets hold for a Kustomization: the variables of
+//! `spec.postBuild.substituteFrom`, the keys of `spec.decryption`.
 //!
 //! They are read once for a run, one request for each reference, never written down, and
 //! forgotten when what they were put into is applied; a digest is kept, so that a run can tell whether they are others by
@@ -8,11 +9,13 @@
 //! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values
 //! of Secrets that are no text.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::{Kustomization, SubstituteReference, ValuesKind};
+use equate_api::kustomize::{Decryption, Kustomization, SubstituteReference, ValuesKind};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::Api;
 use kube::core::NamespaceResourceScope;
@@ -20,6 +23,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
+use super::decryption::{self, KeyRing, KeysError};
 use super::reasons::Failure;
 use crate::Key;
 
@@ -28,7 +32,7 @@ pub const REFERENCES_MAX: usize = 64;
 /// So many bytes all names and values may have together.
 pub const BYTES_MAX: usize = 8 << 20;
 /// How long one answer is waited for.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// What stands for a value of a Secret.
 const MASK: &str = "*****";
 
@@ -82,13 +86,22 @@ pub enum ValuesError {
     /// There is too much in them.
     #[error("spec.postBuild.substituteFrom holds more than {BYTES_MAX} bytes, which is as much as is read")]
     TooLarge,
+    /// There are no keys.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
 }
 
 impl From<ValuesError> for Failure {
     fn from(error: ValuesError) -> Self {
-        let why = format!("post build failed: {error}");
+        let why = match &error {
+            ValuesError::Keys(error) => error.to_string(),
+            error => format!("post build failed: {error}"),
+        };
         match error {
-            ValuesError::Unreachable { .. } => Failure::Unreachable(why),
+            ValuesError::Unreachable { .. } | ValuesError::Keys(KeysError::Unreachable { .. }) => {
+                Failure::Unreachable(why)
+            }
+            ValuesError::Keys(_) => Failure::Values(why),
             ValuesError::Absent { .. }
             | ValuesError::Refused { .. }
             | ValuesError::NotText { .. }
@@ -119,11 +132,12 @@ impl Stamp {
     }
 }
 
-/// Variables and their values. What is shown of it are the names.
+/// Variables and their values, and keys. What is shown of it are the names.
 pub struct Values {
     variables: BTreeMap<String, String>,
-    /// The values of Secrets, the longest first.
-    secrets: Vec<String>,
+    /// None where nothing is to be decrypted.
+    keys: Option<KeyRing>,
+    secrets: Arc<Masks>,
     stamp: Stamp,
 }
 
@@ -146,15 +160,49 @@ impl Values {
         all
     }
 
-    /// A text without the values of Secrets, also as they are quoted.
+    /// The keys, if anything is to be decrypted.
+    pub(super) fn keys(&self) -> Option<&KeyRing> {
+        self.keys.as_ref()
+    }
+
+    /// What must not be shown of it.
+    pub(super) fn masks(&self) -> &Arc<Masks> {
+        &self.secrets
+    }
+}
+
+/// Texts that must not be shown. `Debug` says how many there are.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Masks(BTreeSet<Longest>);
+
+/// In order of their length, the longest first: one may be part of another.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Longest(Reverse<usize>, String);
+
+impl fmt::Debug for Masks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} texts", self.0.len())
+    }
+}
+
+impl Masks {
+    /// Takes in one more.
+    pub(super) fn add(&mut self, text: String) {
+        if !text.is_empty() {
+            self.0.insert(Longest(Reverse(text.len()), text));
+        }
+    }
+
+    /// A text without them, also as they are quoted.
     pub fn mask(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for secret in &self.secrets {
-            text = text.replace(secret.as_str(), MASK);
-            let quoted = format!("{secret:?}");
-            let quoted = &quoted[1..quoted.len() - 1];
-            if quoted != secret {
-                text = text.replace(quoted, MASK);
+        for Longest(_, secret) in &self.0 {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), MASK);
+            }
+            if secret.contains(|c: char| c == '"' || c == '\\' || c.is_control()) {
+                let quoted = format!("{secret:?}");
+                text = text.replace(&quoted[1..quoted.len() - 1], MASK);
             }
         }
         text
@@ -166,10 +214,13 @@ pub fn holders(object: &Kustomization) -> impl Iterator<Item = Holder> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let post = object.spec.post_build.iter();
     let references = post.flat_map(|post| &post.substitute_from);
-    references.map(move |reference| (reference.kind, Key::new(namespace, &*reference.name)))
+    let references = references.map(|reference| (reference.kind, &*reference.name));
+    let keys = object.spec.decryption.as_ref().and_then(decryption::holder);
+    let all = references.chain(keys.map(|name| (ValuesKind::Secret, name)));
+    all.map(move |(kind, name)| (kind, Key::new(namespace, name)))
 }
 
-/// Reads all variables of these references in a namespace; of one name the last counts.
+/// Reads all variables of these references in a namespace, of one name the last counts; and keys.
 ///
 /// # Errors
 /// When one cannot be read that is not optional.
@@ -177,11 +228,12 @@ pub async fn read(
     client: &Client,
     namespace: &str,
     references: &[SubstituteReference],
+    decryption: Option<&Decryption>,
 ) -> Result<Values, ValuesError> {
     if references.len() > REFERENCES_MAX {
         return Err(ValuesError::TooMany(references.len()));
     }
-    let (mut variables, mut secrets) = (BTreeMap::new(), Vec::new());
+    let (mut variables, mut secrets) = (BTreeMap::new(), Masks::default());
     let (mut versions, mut bytes) = (Vec::new(), 0);
     for reference in references {
         let found = match reference.kind {
@@ -215,17 +267,39 @@ pub async fn read(
         }
         versions.push((holder, found.version));
         if reference.kind == ValuesKind::Secret {
-            secrets.extend(found.values.values().filter(|value| !value.is_empty()).cloned());
+            found.values.values().for_each(|value| secrets.add(value.clone()));
         }
         variables.extend(found.values);
     }
-    secrets.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-    secrets.dedup();
-    let digest = digest(&variables);
+    let mut hash = Sha256::new();
+    hash.update(digest(
+        variables.iter().map(|(name, value)| (name, value.as_bytes())),
+    ));
+    let keys = match decryption {
+        None => None,
+        Some(decryption) => {
+            let mut ring = KeyRing::default();
+            if let Some(name) = decryption::holder(decryption) {
+                let found = decryption::read(client, namespace, name).await?;
+                let entries = found.entries.iter();
+                hash.update(digest(entries.map(|(name, value)| (name, &**value))));
+                versions.push(((ValuesKind::Secret, Key::new(namespace, name)), found.version));
+                ring = found.ring;
+            }
+            if let Some((token, _)) = ring.token() {
+                secrets.add(token.to_owned());
+            }
+            Some(ring)
+        }
+    };
     Ok(Values {
         variables,
-        secrets,
-        stamp: Stamp { digest, versions },
+        keys,
+        secrets: Arc::new(secrets),
+        stamp: Stamp {
+            digest: hash.finalize().into(),
+            versions,
+        },
     })
 }
 
@@ -267,9 +341,9 @@ fn version(meta: &kube::core::ObjectMeta) -> Option<u64> {
     meta.resource_version.as_ref()?.parse().ok()
 }
 
-fn digest(variables: &BTreeMap<String, String>) -> [u8; 32] {
+fn digest<'t>(entries: impl Iterator<Item = (&'t String, &'t [u8])>) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for part in variables.iter().flat_map(|(name, value)| [name, value]) {
+    for part in entries.flat_map(|(name, value)| [name.as_bytes(), value]) {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
@@ -328,20 +402,23 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let variables: BTreeMap<_, _> = variables.collect();
+        let mut masks = Masks::default();
+        secrets.iter().for_each(|&secret| masks.add(secret.to_owned()));
         Values {
             stamp: Stamp {
-                digest: digest(&variables),
+                digest: digest(variables.iter().map(|(name, value)| (name, value.as_bytes()))),
                 versions: Vec::new(),
             },
             variables,
-            secrets: secrets.iter().map(|&secret| secret.to_owned()).collect(),
+            keys: None,
+            secrets: Arc::new(masks),
         }
     }
 
     #[test]
     fn secrets_are_masked_as_they_are_and_as_they_are_quoted() {
         let check = |secrets: &[&str], text: &str, expected: &str| {
-            assert_eq!(values(&[], secrets).mask(text), expected);
+            assert_eq!(values(&[], secrets).masks().mask(text), expected);
         };
         check(&[], "all of it", "all of it");
         check(

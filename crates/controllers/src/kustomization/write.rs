@@ -183,14 +183,10 @@ impl Run<'_> {
 
     /// A text that may quote what was built, without values of Secrets.
     pub(super) fn masked(&self, text: &str) -> String {
-        let read = self.values.iter().flatten();
-        let kept = self
-            .memory
-            .record
-            .iter()
-            .filter_map(|record| record.masks.as_ref());
+        let read = self.values.iter().flatten().map(|values| values.masks());
+        let kept = self.memory.record.iter().flat_map(|record| &record.masks);
         read.chain(kept)
-            .fold(text.to_owned(), |text, values| values.mask(&text))
+            .fold(text.to_owned(), |text, masks| masks.mask(&text))
     }
 
     /// Tells of something that happened; of the revision if one is being carried out.

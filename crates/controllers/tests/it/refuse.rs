@@ -100,11 +100,11 @@ async fn a_path_that_is_not_there_deletes_nothing() {
 #[tokio::test]
 async fn fields_without_meaning_stall_and_are_named() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
-    let spec = json!({ "decryption": { "provider": "sops" } });
+    let spec = json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } });
     session.kustomize("apps", "apps", spec).await;
-    let message = session.fails("apps", "Unsupported").await;
+    let message = session.fails("apps", "FeatureGateDisabled").await;
     assert!(
-        message.starts_with("spec.decryption is not supported yet"),
+        message.starts_with("to use spec.decryption.serviceAccountName for"),
         "{message}"
     );
     session.value("default", "a", None).await;

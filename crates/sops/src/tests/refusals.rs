@@ -235,7 +235,7 @@ struct Refusing;
 impl Transit for Refusing {
     fn open(&self, key: &TransitKey<'_>) -> Result<zeroize::Zeroizing<Vec<u8>>, TransitError> {
         let request = key.request()?;
-        request.read(403, br#"{"errors":["permission denied"]}"#)
+        request.read(403, br#"{"errors":["permission\n\u001b denied"]}"#)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod apply;
 mod build;
+mod decrypt;
 mod depend;
 mod health;
 mod object;
