@@ -425,8 +425,9 @@ async fn embedded() -> EmbeddedCluster {
 
 /// The administrator of the real cluster that there is for these tests.
 async fn real() -> Client {
-    let path = std::env::var("EQUATE_TEST_KUBECONFIG")
-        .expect("EQUATE_TEST_KUBECONFIG names the real cluster: use `cargo xtask test-peers`");
+    let Ok(path) = std::env::var("EQUATE_TEST_KUBECONFIG") else {
+        panic!("EQUATE_TEST_KUBECONFIG is to name the real cluster: use `cargo xtask test-peers`");
+    };
     let kubeconfig = Kubeconfig::read_from(path).unwrap();
     // the process's one provider; a second installation is the same provider
     let _ = rustls::crypto::ring::default_provider().install_default();
