@@ -4,8 +4,10 @@
 //! Nothing here asserts a time; the table goes to `docs/performance.md` by hand,
 //! with the machine it was taken on.
 
+mod cluster;
 mod fleet;
 mod kustomize;
+mod process;
 mod session;
 mod steps;
 
@@ -25,6 +27,8 @@ pub(crate) struct Args {
 enum What {
     /// From git to cluster: start, commit to applied, drift to corrected, many Kustomizations.
     Loop(LoopArgs),
+    /// Many Kustomizations on a real kube-apiserver, beside a bare loop of the same writes.
+    Cluster(ClusterArgs),
     /// Kustomize builds to text: this engine and the real one, on the same trees.
     Kustomize(KustomizeArgs),
 }
@@ -34,6 +38,22 @@ struct KustomizeArgs {
     /// How often the real engine builds each tree; the fastest build counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+}
+
+#[derive(Debug, clap::Args)]
+struct ClusterArgs {
+    /// How many Kustomizations of four objects the repository has.
+    #[arg(long, default_value_t = 1000)]
+    kustomizations: usize,
+    /// How long steady state is watched, in seconds.
+    #[arg(long, default_value_t = 60)]
+    steady: u64,
+    /// The binary, relative to where this is run; without it the release binary is built.
+    #[arg(long, value_name = "FILE")]
+    equate: Option<PathBuf>,
+    /// Passed on to `equate controllers`.
+    #[arg(last = true)]
+    flags: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,14 +73,10 @@ struct LoopArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let binary = |given: &Option<PathBuf>| given.as_deref().map_or_else(build, found);
     match &args.what {
-        What::Loop(args) => {
-            let binary = match &args.equate {
-                Some(binary) => found(binary)?,
-                None => build()?,
-            };
-            steps::run(&binary, args)
-        }
+        What::Cluster(args) => cluster::run(&binary(&args.equate)?, args),
+        What::Loop(args) => steps::run(&binary(&args.equate)?, args),
         What::Kustomize(args) => kustomize::run(args),
     }
 }

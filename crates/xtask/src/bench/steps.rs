@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+pub(super) const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
 pub(super) fn run(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -92,8 +92,8 @@ async fn large_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn 
     println!(
         "{count} Kustomizations of 4 objects, start to all Ready: {:.2} s, {:.1} s of CPU, peak memory {:.0} MiB",
         session.started.elapsed().as_secs_f64(),
-        session.cpu().unwrap_or(f64::NAN),
-        session.peak_memory().unwrap_or(f64::NAN),
+        session.process.cpu().unwrap_or(f64::NAN),
+        session.process.peak_memory().unwrap_or(f64::NAN),
     );
     one_of_many(&fleet, &session, &client, count).await?;
     steady(&session, args).await?;
@@ -170,7 +170,7 @@ async fn all_prune_one(
         grown("equate_objects_applied_total"),
         grown("equate_status_patches_total"),
         grown("equate_hearings_total"),
-        session.peak_memory().unwrap_or(f64::NAN),
+        session.process.peak_memory().unwrap_or(f64::NAN),
     );
     Ok(())
 }
@@ -217,7 +217,7 @@ async fn gone(client: &Client, count: usize) -> Result<(), Box<dyn Error>> {
 }
 
 /// What was counted between two readings.
-fn grown(before: &Counters, after: &Counters, name: &str) -> f64 {
+pub(super) fn grown(before: &Counters, after: &Counters, name: &str) -> f64 {
     after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0)
 }
 
@@ -238,13 +238,13 @@ fn requests(before: &Counters, after: &Counters) -> String {
 
 async fn steady(session: &Session, args: &LoopArgs) -> Result<(), Box<dyn Error>> {
     let before = session.counters().await?;
-    let cpu = session.cpu().unwrap_or(f64::NAN);
+    let cpu = session.process.cpu().unwrap_or(f64::NAN);
     tokio::time::sleep(Duration::from_secs(args.steady)).await;
     let after = session.counters().await?;
     println!(
         "in {} s of steady state: {:.2} s of CPU; requests of the loop to the API:{}",
         args.steady,
-        session.cpu().unwrap_or(f64::NAN) - cpu,
+        session.process.cpu().unwrap_or(f64::NAN) - cpu,
         requests(&before, &after)
     );
     Ok(())
@@ -286,7 +286,7 @@ async fn wait_for_value(maps: &Api<DynamicObject>, name: &str, value: &str) -> R
 }
 
 /// Until so many are Ready, all at a revision if one is given.
-async fn wait_for_ready(
+pub(super) async fn wait_for_ready(
     kustomizations: &Api<DynamicObject>,
     count: usize,
     revision: Option<&str>,

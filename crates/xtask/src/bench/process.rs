@@ -1,0 +1,57 @@
+//! A process under the clock: what it used so far, and its end.
+
+use super::launch;
+use std::error::Error;
+use std::process::{Child, Command, ExitStatus};
+
+/// A running child; told to end when dropped, and waited for.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+}
+
+impl Process {
+    pub(super) fn start(command: &mut Command) -> Result<Self, Box<dyn Error>> {
+        let child = launch(command, Command::spawn)?;
+        Ok(Self { child })
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, Box<dyn Error>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Peak resident memory so far, in MiB (Linux: `VmHWM`).
+    pub(super) fn peak_memory(&self) -> Option<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kib / 1024.0)
+    }
+
+    /// CPU time so far, in seconds (Linux: fields 14 and 15 of `stat`, in ticks of 10 ms).
+    pub(super) fn cpu(&self) -> Option<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        let after_name = stat.rsplit_once(')')?.1;
+        let mut fields = after_name.split_whitespace().skip(11);
+        let user: f64 = fields.next()?.parse().ok()?;
+        let system: f64 = fields.next()?.parse().ok()?;
+        Some((user + system) / 100.0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // by the number we started: SIGTERM lets it remove what it wrote
+        let pid = self.child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status();
+        if !told.is_ok_and(|status| status.success())
+            && let Err(error) = self.child.kill()
+        {
+            eprintln!("could not end process {pid}: {error}");
+        }
+        if let Err(error) = self.child.wait() {
+            eprintln!("could not wait for process {pid}: {error}");
+        }
+    }
+}
