@@ -15,12 +15,13 @@ use equate_apply::cluster::Cluster;
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
 use equate_git::Mirrors;
-use equate_source::Storage;
+use equate_source::{CacheError, Storage};
 use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::{self, Artifacts};
 use crate::git_repository;
 use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
@@ -28,6 +29,7 @@ use crate::kustomization::reach::{Place, Reach};
 use crate::kustomization::transit::{TransitSettings, Transits};
 use crate::kustomization::{self, Context, Tally};
 use crate::policy::Policy;
+use crate::published::{News, Sources, news};
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Limits as EventLimits, Recorder};
 use crate::runtime::feed::Pace;
@@ -111,6 +113,7 @@ pub struct Builder {
     default_namespace: Option<String>,
     concurrency: usize,
     poll: Option<Duration>,
+    http_retries: u32,
     pace: Pace,
     jitter: Jitter,
     policy: Policy,
@@ -160,6 +163,12 @@ pub enum StartError {
     /// Nobody said where artifacts are kept.
     #[error("an engine needs a store for artifacts")]
     Storage,
+    /// There is no place for artifacts that others published.
+    #[error("artifacts of others cannot be kept")]
+    Cache(#[from] CacheError),
+    /// They cannot be fetched.
+    #[error("no http client can be made")]
+    Http(#[from] reqwest::Error),
 }
 
 impl Builder {
@@ -202,6 +211,13 @@ impl Builder {
     #[must_use]
     pub fn poll(mut self, every: Duration) -> Self {
         self.poll = Some(every);
+        self
+    }
+
+    /// How often the download of an artifact is tried again, Flux's `--http-retry`.
+    #[must_use]
+    pub fn http_retries(mut self, retries: u32) -> Self {
+        self.http_retries = retries;
         self
     }
 
@@ -274,9 +290,16 @@ impl Builder {
         let blocking = Arc::new(Semaphore::new(processors));
         let recorder = Recorder::start(self.client.clone(), EventLimits::default());
 
+        let heard: Arc<dyn Fn(News) + Send + Sync> = {
+            let (index, queue, changes) = (Arc::clone(&index), queue.clone(), changes.clone());
+            Arc::new(move |news| {
+                changes.send_modify(|count| *count += 1);
+                wake_readers(&index, &queue, news);
+            })
+        };
         let repositories = {
-            let (index, queue, sources) = (Arc::clone(&index), queue.clone(), source_queue.clone());
-            let changes = changes.clone();
+            let (heard, sources, changes) = (Arc::clone(&heard), source_queue.clone(), changes.clone());
+            let (index, queue) = (Arc::clone(&index), queue.clone());
             let includers = git_repository::Includers::default();
             let shards = source_shards.clone();
             Mirror::start(
@@ -294,7 +317,9 @@ impl Builder {
                     {
                         sources.wake(change.key.clone(), reason);
                     }
-                    wake_readers(&index, &queue, &change);
+                    if let Some(news) = news(&change) {
+                        heard(news);
+                    }
                     if was != is {
                         note_owner(&index, &queue, change.key, is);
                     }
@@ -351,10 +376,21 @@ impl Builder {
                 }
             })
         };
+        let fetching = artifacts::Settings {
+            cache: storage.cache()?,
+            retries: self.http_retries,
+            jitter: self.jitter.clone(),
+            processors: Arc::clone(&blocking),
+        };
+        let artifacts = {
+            let queue = queue.clone();
+            Artifacts::new(fetching, move |reader| queue.wake(reader, Reason::Source))?
+        };
+        let published = Sources::new(repositories.clone(), &self.client, &self.pace, heard);
         let sources = Arc::new(git_repository::Context {
             looked,
             client: self.client.clone(),
-            repositories: repositories.clone(),
+            repositories,
             git: mirrors,
             storage: storage.clone(),
             recorder: recorder.clone(),
@@ -362,7 +398,7 @@ impl Builder {
             watches: git_repository::Watches::default(),
             jitter: self.jitter.clone(),
             poll: self.poll,
-            shards: source_shards,
+            shards: source_shards.clone(),
         });
         let context = Arc::new(Context {
             here: Reach {
@@ -374,7 +410,9 @@ impl Builder {
             transits: Transits::new(self.transit),
             client: self.client,
             kustomizations,
-            repositories,
+            sources: published,
+            source_shards,
+            artifacts,
             labelled,
             storage,
             recorder,
@@ -394,6 +432,7 @@ impl Builder {
         }
         if self.controllers.kustomizations {
             tasks.spawn(run_kustomizations(Arc::clone(&context), stop.clone()));
+            tasks.spawn(sweep_artifacts(Arc::clone(&context), stop.clone()));
         }
         Ok(Engine {
             context,
@@ -420,7 +459,7 @@ async fn run_sources(context: Arc<git_repository::Context>, stop: CancellationTo
 async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken) {
     let listed = async {
         context.kustomizations.ready().await;
-        context.repositories.ready().await;
+        context.sources.repositories.ready().await;
     };
     tokio::select! {
         () = stop.cancelled() => return,
@@ -431,27 +470,31 @@ async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken) {
     queue.run(stop, handler).await;
 }
 
-/// Wakes those that read a source when what it makes available is another.
-fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, change: &Change<GitRepository>) {
-    let artifact = |object: &Option<Arc<GitRepository>>| {
-        let status = object.as_ref()?.status.as_ref()?;
-        status
-            .artifact
-            .as_ref()
-            .map(|artifact| (artifact.revision.clone(), artifact.digest.clone()))
-    };
-    let same = change.before.is_some() == change.after.is_some()
-        && artifact(&change.before) == artifact(&change.after);
-    if same {
-        return;
+/// Removes what nobody reads, once.
+async fn sweep_artifacts(context: Arc<Context>, stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = context.artifacts.clone().sweep() => {}
     }
+}
+
+/// Wakes those that read a source of which there is something new.
+fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, news: News) {
     let readers = {
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
-        index.supplied();
-        if change.after.is_none() {
-            index.lost(&(SourceKind::GitRepository, change.key.clone()));
+        match news {
+            News::Artifact { source, gone } => {
+                index.supplied();
+                if gone {
+                    index.lost(&source);
+                }
+                index.readers(source.0, &source.1)
+            }
+            News::Kind(kind) => {
+                index.supplied();
+                index.readers_of(kind)
+            }
         }
-        index.readers(SourceKind::GitRepository, &change.key)
     };
     for key in readers {
         queue.wake(key, Reason::Source);
@@ -489,6 +532,7 @@ impl Engine {
             default_namespace: None,
             concurrency: 8,
             poll: None,
+            http_retries: artifacts::RETRIES,
             pace: Pace::default(),
             jitter: Jitter::random(),
             policy: Policy::default(),

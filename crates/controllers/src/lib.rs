@@ -3,11 +3,13 @@
 //! A controller is four verbs over plain values (`observe`, `decide`, `act`, `report`);
 //! everything that waits, watches or retries is in [`runtime`].
 
+mod artifacts;
 pub mod engine;
 pub mod expression;
 pub mod git_repository;
 mod key;
 pub mod kustomization;
+mod published;
 pub mod policy;
 pub mod runtime;
 pub mod shards;

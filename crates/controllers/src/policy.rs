@@ -25,4 +25,7 @@ pub struct Policy {
     pub insecure_kubeconfig_exec: bool,
     /// `--insecure-kubeconfig-tls`: whether a kubeconfig may have any certificate trusted.
     pub insecure_kubeconfig_tls: bool,
+    /// `--feature-gates=ExternalArtifact=true`: whether a source may be an ExternalArtifact. Whoever
+    /// may write the status of one says which address is asked for what is applied.
+    pub external_artifacts: bool,
 }

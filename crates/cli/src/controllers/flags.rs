@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// How many Kustomizations are reconciled at once.
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
+    /// How often the download of an artifact is tried again.
+    #[arg(long, value_name = "COUNT", default_value_t = 9)]
+    pub(crate) http_retry: u32,
     /// Switches of behaviour, such as `StrictPostBuildSubstitutions=true`.
     #[arg(
         long,
@@ -136,6 +139,8 @@ impl Lockdown {
             default_kubeconfig_service_account: named(&self.default_kubeconfig_service_account),
             insecure_kubeconfig_exec: self.insecure_kubeconfig_exec,
             insecure_kubeconfig_tls: self.insecure_kubeconfig_tls,
+            // said by a feature gate
+            external_artifacts: false,
         }
     }
 }

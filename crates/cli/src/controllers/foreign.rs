@@ -23,7 +23,7 @@ const fn flag(name: &'static str, why: &'static str) -> Flag {
 }
 
 /// Taken, with a word about why it means nothing.
-const IDLE: [Flag; 13] = [
+const IDLE: [Flag; 12] = [
     flag(
         "kube-api-qps",
         "requests are few, and the API server's own fairness bounds them",
@@ -33,10 +33,6 @@ const IDLE: [Flag; 13] = [
         "requests are few, and the API server's own fairness bounds them",
     ),
     flag("concurrent-ssa", "objects of a stage are applied together"),
-    flag(
-        "http-retry",
-        "what fails is tried again by the queue, with backoff",
-    ),
     flag(
         "token-cache-max-size",
         "tokens are kept per credential, until they expire",

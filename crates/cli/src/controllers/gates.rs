@@ -14,7 +14,20 @@ enum Meaning {
     Fixed(bool, &'static str),
     /// Always this, which is better; the other value is taken with a word.
     Always(bool, &'static str),
+    /// Either value is carried out.
+    Choice,
 }
+
+/// What the gates ask for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gates {
+    /// Sentences about what means nothing.
+    pub(crate) warnings: Vec<String>,
+    /// `ExternalArtifact`: whether a source may be one.
+    pub(crate) external_artifacts: bool,
+}
+
+const EXTERNAL_ARTIFACT: &str = "ExternalArtifact";
 
 const GATES: [(&str, Meaning); 12] = [
     (
@@ -62,19 +75,17 @@ const GATES: [(&str, Meaning); 12] = [
         "AdditiveCELDependencyCheck",
         Meaning::Fixed(false, "a readyExpr stands in place of the built-in check"),
     ),
-    (
-        "ExternalArtifact",
-        Meaning::Always(true, "ExternalArtifacts are read"),
-    ),
+    (EXTERNAL_ARTIFACT, Meaning::Choice),
     (
         "ObjectLevelWorkloadIdentity",
         Meaning::Fixed(false, "identities of cloud providers are not supported"),
     ),
 ];
 
-/// Reads `Name=true,Other=false`; sentences about what means nothing.
-pub(crate) fn read(text: &str) -> Result<Vec<String>, String> {
-    let mut warnings = Vec::new();
+/// Reads `Name=true,Other=false`.
+pub(crate) fn read(text: &str) -> Result<Gates, String> {
+    let mut gates = Gates::default();
+    let warnings = &mut gates.warnings;
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, value) = part
             .split_once('=')
@@ -91,6 +102,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<String>, String> {
             Meaning::Internal(why) => {
                 warnings.push(format!("feature gate {name} means nothing here: {why}"));
             }
+            Meaning::Choice => gates.external_artifacts = name == EXTERNAL_ARTIFACT && value,
             Meaning::Fixed(is, why) | Meaning::Always(is, why) if is == value => {
                 tracing::debug!(name, why, "a feature gate is as it always is here");
             }
@@ -102,7 +114,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<String>, String> {
             }
         }
     }
-    Ok(warnings)
+    Ok(gates)
 }
 
 fn names() -> String {
@@ -117,7 +129,7 @@ mod tests {
     #[test]
     fn gates_are_carried_out_or_refused() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
-            let read = read(text);
+            let read = read(text).map(|gates| gates.warnings);
             match (&read, expected) {
                 (Ok(warnings), Ok(expected)) => {
                     let begin = |(warning, start): (&String, &&str)| warning.starts_with(start);
@@ -147,6 +159,13 @@ mod tests {
             "Unheard=true",
             Err("there is no feature gate \"Unheard\"; there are CacheSecrets"),
         );
+        for (text, expected) in [
+            ("", false),
+            ("ExternalArtifact=true", true),
+            ("ExternalArtifact=false", false),
+        ] {
+            assert_eq!(read(text).unwrap().external_artifacts, expected, "{text}");
+        }
         check("GroupChangeLog", Err("expected GroupChangeLog=true"));
         check("GroupChangeLog=yes", Err("expected true or false"));
     }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use equate_controllers::Engine;
 use equate_controllers::engine::{Controllers, StartError};
 use equate_controllers::shards::SelectorError;
+use equate_controllers::{Engine, Policy};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Storage, StorageError};
 use kube::config::InClusterError;
@@ -76,8 +76,8 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     if let Some(refused) = args.foreign.refusal() {
         return Err(ControllersError::Refused(refused));
     }
-    let warnings = gates::read(&args.feature_gates).map_err(ControllersError::Gate)?;
-    for warning in args.foreign.warnings().chain(warnings) {
+    let gates = gates::read(&args.feature_gates).map_err(ControllersError::Gate)?;
+    for warning in args.foreign.warnings().chain(gates.warnings) {
         tracing::info!("{warning}");
     }
     let shards = args.scope.shards()?;
@@ -89,7 +89,11 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         .mirrors(mirrors(&args))
         .storage(storage)
         .concurrency(args.concurrent.into())
-        .policy(args.lockdown.policy())
+        .http_retries(args.http_retry)
+        .policy(Policy {
+            external_artifacts: gates.external_artifacts,
+            ..args.lockdown.policy()
+        })
         .shards(shards)
         .transit(crate::transit::settings()?)
         .controllers(Controllers {

@@ -1,7 +1,7 @@
 //! Custom resources and observed objects in, the view's picture out. Pure.
 
 use super::view::{Group, Picture, Row, State};
-use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
 use equate_api::source::GitRepository;
 use equate_apply::health::Status;
@@ -167,25 +167,14 @@ fn kustomization_row(kustomization: &Kustomization, now: Timestamp) -> Row {
     let revision = status
         .and_then(|status| status.last_applied_revision.as_deref())
         .map(short_revision);
-    let source = &kustomization.spec.source_ref;
-    let (state, message) = match source.kind {
-        SourceKind::GitRepository => standing(
-            &kustomization.metadata,
-            kustomization.spec.suspend,
-            status
-                .map(|status| status.conditions.as_slice())
-                .unwrap_or_default(),
-            status.and_then(|status| status.observed_generation),
-        ),
-        SourceKind::Bucket | SourceKind::ExternalArtifact | SourceKind::OciRepository => (
-            State::Failed,
-            format!(
-                "no controller for its source {}/{}",
-                source.kind.as_str(),
-                source.name
-            ),
-        ),
-    };
+    let (state, message) = standing(
+        &kustomization.metadata,
+        kustomization.spec.suspend,
+        status
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default(),
+        status.and_then(|status| status.observed_generation),
+    );
     Row {
         state,
         name: name(&kustomization.metadata),

@@ -38,14 +38,34 @@ pub struct Seen {
 /// A source, as far as a Kustomization needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceSeen {
-    /// Sources of this kind have no controller yet.
+    /// It may not be read here, and why.
+    Denied(String),
+    /// The API server does not serve its kind.
     Unserved,
+    /// It is not known yet whether it exists; why not, if something is in the way.
+    Unlisted(Option<String>),
     /// It does not exist.
     Absent,
     /// It has made nothing available yet.
     NoArtifact,
     /// Its status names an artifact whose content is not in the store (any more, or yet).
     NotStored,
+    /// Its artifact is being fetched.
+    Fetching {
+        /// Its revision.
+        revision: String,
+        /// Why the last attempt failed, if one did.
+        trouble: Option<String>,
+    },
+    /// Its artifact could not be fetched.
+    Unfetched {
+        /// Its revision.
+        revision: String,
+        /// Whether the source does not have it any more.
+        gone: bool,
+        /// What happened, and what to do.
+        why: String,
+    },
     /// There is an artifact.
     Stored {
         /// Its revision.
@@ -223,10 +243,27 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     let source =
         |missing: fn(SourceKind, Key) -> Wait| Decision::Wait(missing(ks.source_kind, ks.source.clone()));
     let revision = match &seen.source {
+        SourceSeen::Denied(why) => return Decision::Stall(Stall::AccessDenied(why.clone())),
         SourceSeen::Unserved => return source(Wait::SourceUnserved),
         SourceSeen::Absent => return source(Wait::SourceAbsent),
         SourceSeen::NoArtifact => return source(Wait::NoArtifact),
         SourceSeen::NotStored => return source(Wait::NotStored),
+        SourceSeen::Unlisted(why) => {
+            return Decision::Wait(Wait::SourceUnlisted(ks.source.clone(), why.clone()));
+        }
+        SourceSeen::Fetching { revision, trouble } => {
+            return Decision::Wait(Wait::Fetching {
+                revision: revision.clone(),
+                trouble: trouble.clone(),
+            });
+        }
+        SourceSeen::Unfetched { revision, gone, why } => {
+            return Decision::Wait(Wait::Unfetched {
+                revision: revision.clone(),
+                gone: *gone,
+                why: why.clone(),
+            });
+        }
         SourceSeen::Stored { revision } => revision,
     };
     let decision = proceed(ks, seen, revision);

@@ -480,6 +480,12 @@ impl Index {
         self.ours(self.readers.get(&(kind, key.clone())))
     }
 
+    /// Who of ours reads any source of a kind.
+    pub fn readers_of(&self, kind: SourceKind) -> Vec<Key> {
+        let readers = self.readers.iter().filter(|((of, _), _)| *of == kind);
+        readers.flat_map(|(_, keys)| self.ours(Some(keys))).collect()
+    }
+
     /// Who of ours takes values from a ConfigMap or Secret.
     pub fn fed_by(&self, holder: &Holder) -> Vec<Key> {
         self.ours(self.fed.get(holder))

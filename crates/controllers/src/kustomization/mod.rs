@@ -25,6 +25,7 @@
 //! | `index` | who has to run when a Kustomization or a source changes |
 //! | `preview` | what a run would do, without doing it |
 //! | `observe` | what there is to see |
+//! | `supply` | the artifact of the source, wherever it is |
 //! | `decide` | what to do, from what was seen |
 //! | `reasons` | why it is not ready, and when it is worth another try |
 //! | `wants` | what a Kustomization wants, as the others see it |
@@ -62,6 +63,7 @@ pub mod preview;
 pub mod reach;
 pub mod reasons;
 pub mod report;
+mod supply;
 #[cfg(test)]
 mod tests;
 pub mod transit;
@@ -76,8 +78,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use equate_api::kustomize::Kustomization;
-use equate_api::source::GitRepository;
-use equate_source::{Storage, Tree};
+use equate_source::Storage;
 use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -92,15 +93,18 @@ use self::report::Report;
 use self::transit::Transits;
 use self::values::{Values, ValuesError};
 use self::write::Stop;
-use crate::Key;
+pub(crate) use self::write::chain;
+use crate::artifacts::{Artifacts, GONE_PAUSE};
 use crate::engine::OwnLoop;
 use crate::policy::Policy;
+use crate::published::Sources;
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::Recorder;
 use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::Mirror;
 use crate::runtime::queue::{Outcome, Queue};
 use crate::runtime::wake::{Reason, Reasons};
+use crate::{Key, Shards};
 
 /// The metadata of an artifact that names the revision it was made from.
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
@@ -113,12 +117,15 @@ const JITTER: f64 = 0.05;
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) kustomizations: Mirror<Kustomization>,
-    pub(crate) repositories: Mirror<GitRepository>,
+    pub(crate) sources: Sources,
+    /// Which sources this process reconciles itself.
+    pub(crate) source_shards: Shards,
+    /// Artifacts that this process did not publish.
+    pub(crate) artifacts: Artifacts,
     pub(crate) labelled: Labelled,
     /// This cluster, with this process's own rights.
     pub(crate) here: Reach,
     /// What those who write Kustomizations are allowed.
-    #[expect(dead_code, reason = "its fields come into force one after the other")]
     pub(crate) policy: Policy,
     /// Opens data keys that somebody else keeps.
     pub(crate) transits: Transits,
@@ -173,14 +180,6 @@ impl Context {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tree of an artifact. One that was stored by an earlier process is read from its archive.
-    async fn tree(&self, digest: &str) -> Option<Tree> {
-        let (storage, digest) = (self.storage.clone(), digest.to_owned());
-        let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
-        // the task does not panic by itself; when it does, the artifact is as good as absent
-        reading.await.ok().flatten()
-    }
-
     fn wake(&self, wakes: Vec<(Key, Reason)>) {
         for (key, reason) in wakes {
             self.queue.wake(key, reason);
@@ -189,6 +188,7 @@ impl Context {
 
     fn forget(&self, key: &Key) {
         self.here.hub.forget(key);
+        self.artifacts.release(key);
         self.memories().remove(key);
         self.queue.forget(key);
         let wakes = self.index().forget(key);
@@ -225,7 +225,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
             return Outcome::done();
         }
         Err(Stop::Failed(error)) => {
-            tracing::warn!(%key, %reasons, error = %write::chain(&error), "a Kustomization could not be written");
+            tracing::warn!(%key, %reasons, error = %chain(&error), "a Kustomization could not be written");
             Outcome::failed_within(run.object.spec.retry_interval())
         }
     };
@@ -349,11 +349,20 @@ impl Run<'_> {
     async fn wait(&mut self, ks: &Declared, wait: &Wait) -> Result<Outcome, Stop> {
         let since = *self.memory.waiting.get_or_insert(self.began);
         let told = since + GRACE;
-        if wait.passing() && self.is_ready() && self.began < told {
+        let silent = wait.passing() && (self.is_ready() || matches!(wait, Wait::Fetching { .. }));
+        if silent && self.began < told {
             return Ok(Outcome::after(told - self.began, Reason::Deadline));
         }
+        if let Wait::Unfetched { revision, .. } = wait {
+            self.tell_of_wait(wait, revision);
+        }
         self.speak(ks, |report| report.waiting(wait)).await?;
-        Ok(Outcome::after(wait.look_again(), Reason::Interval))
+        let again = match wait {
+            Wait::Unfetched { gone: false, .. } => ks.retry_interval,
+            Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),
+            wait => wait.look_again(),
+        };
+        Ok(Outcome::after(again, Reason::Interval))
     }
 
     /// When to look again if nothing happens.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, condition, is_true};
 use equate_apply::health::Health;
 use equate_apply::id::ObjectId;
@@ -14,7 +14,7 @@ use kube::Resource as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
+use super::decide::{DependencySeen, Last, Seen, Verdict, cycle, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held, Leaning, Memory, Record};
 use super::reach::Reach;
@@ -22,7 +22,7 @@ use super::report::Revision;
 use super::tree::Content;
 use super::values::{Values, ValuesError};
 use super::wants::Wants;
-use super::{Context, ORIGIN_REVISION};
+use super::{Context, supply};
 use crate::Key;
 use crate::expression::Expression;
 use crate::runtime::hub::Hub;
@@ -45,7 +45,7 @@ pub(super) async fn observe(
     values: Option<&Result<Arc<Values>, ValuesError>>,
 ) -> (Seen, Option<Artifact>) {
     let now = Instant::now();
-    let (source, artifact) = source(cx, ks).await;
+    let (source, artifact) = supply::source(cx, ks, object).await;
     let last = match (&memory.record, &artifact) {
         (Some(record), Some(artifact)) => Some(Last {
             inputs_hold: inputs_hold(record, artifact, values),
@@ -74,45 +74,6 @@ pub(super) async fn observe(
         last,
     };
     (seen, artifact)
-}
-
-async fn source(cx: &Context, ks: &Declared) -> (SourceSeen, Option<Artifact>) {
-    match ks.source_kind {
-        SourceKind::GitRepository => {}
-        SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => {
-            return (SourceSeen::Unserved, None);
-        }
-    }
-    let Some(repository) = cx.repositories.get(&ks.source) else {
-        return (SourceSeen::Absent, None);
-    };
-    let artifact = repository
-        .status
-        .as_ref()
-        .and_then(|status| status.artifact.as_ref());
-    let Some(artifact) = artifact else {
-        return (SourceSeen::NoArtifact, None);
-    };
-    match cx.tree(&artifact.digest).await {
-        None => (SourceSeen::NotStored, None),
-        Some(tree) => {
-            let revision = artifact.revision.clone();
-            let seen = SourceSeen::Stored {
-                revision: revision.clone(),
-            };
-            let origin = artifact.metadata.get(ORIGIN_REVISION).cloned();
-            let revision = Revision { revision, origin };
-            let digest = artifact.digest.clone();
-            (
-                seen,
-                Some(Artifact {
-                    revision,
-                    digest,
-                    tree,
-                }),
-            )
-        }
-    }
 }
 
 /// What says that dependencies are ready, in their order; the first that cannot be read, and why.

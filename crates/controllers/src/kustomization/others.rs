@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, Reason as Why, condition};
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
@@ -227,14 +227,8 @@ pub(super) fn wants(outcome: &Result<Rendered, Failure>) -> Option<Wants> {
 impl Context {
     /// The digest and the revision of the artifact that a Kustomization would be built from.
     fn supply(&self, object: &Kustomization) -> Option<(String, String)> {
-        let (kind, key) = index::source(object);
-        match kind {
-            SourceKind::GitRepository => {}
-            SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => return None,
-        }
-        let repository = self.repositories.get(&key)?;
-        let artifact = repository.status.as_ref()?.artifact.as_ref()?;
-        Some((artifact.digest.clone(), artifact.revision.clone()))
+        let artifact = self.sources.artifact(&index::source(object))?;
+        Some((artifact.digest, artifact.revision))
     }
 
     /// The digest of that artifact.
@@ -254,8 +248,9 @@ impl Context {
         let artifact = self.artifact(object);
         artifact.is_some_and(|artifact| {
             let stand = index.standing(key);
+            let source = index::source(object);
             // what an earlier process fetched is not what the source has now
-            !index.has_looked(&index::source(object))
+            (self.serves(&source) && !index.has_looked(&source))
                 || !stand.is_some_and(|stand| stand.is_of(object, &artifact))
         })
     }
@@ -287,11 +282,7 @@ impl Context {
     /// What the others say; asked once for all who ask while nothing changes.
     fn hearing(&self, index: &mut Index, ks: &Declared) -> Arc<Hearing> {
         let source = (ks.source_kind, ks.source.clone());
-        let repository = self.repositories.get(&ks.source);
-        let artifact = repository.and_then(|repository| {
-            let artifact = repository.status.as_ref()?.artifact.as_ref()?;
-            Some(artifact.digest.clone())
-        });
+        let artifact = self.sources.artifact(&source).map(|artifact| artifact.digest);
         let kept = index.kept(&source, ks.timeout, artifact.as_deref());
         let now = Instant::now();
         if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
@@ -543,10 +534,12 @@ impl Run<'_> {
 
     fn declare_without(&self, seen: &Seen) {
         match (&seen.source, self.cx.artifact(&self.object)) {
-            (SourceSeen::NotStored, Some(artifact)) => {
+            (SourceSeen::NotStored | SourceSeen::Unfetched { .. }, Some(artifact)) => {
                 let ks = Declared::from(&*self.object);
                 self.stand(&ks, &artifact, Wants::Unknown(NOT_STORED), false);
             }
+            // it is built as soon as it is here: who waits for that goes on waiting
+            (SourceSeen::Fetching { .. }, Some(_)) => {}
             _ => {
                 let wakes = self.cx.index().heard(&self.key);
                 self.cx.wake(wakes);

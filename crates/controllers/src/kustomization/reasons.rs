@@ -16,14 +16,32 @@ use crate::Key;
 /// Something is missing that wakes the Kustomization when it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
-    /// Sources of this kind have no controller here.
+    /// The API server does not serve its source's kind.
     SourceUnserved(SourceKind, Key),
+    /// It is not known yet whether the source exists; why not, if something is in the way.
+    SourceUnlisted(Key, Option<String>),
     /// The source does not exist.
     SourceAbsent(SourceKind, Key),
     /// The source has no artifact.
     NoArtifact(SourceKind, Key),
     /// The source's artifact is not in the store.
     NotStored(SourceKind, Key),
+    /// The source's artifact is on its way.
+    Fetching {
+        /// Its revision.
+        revision: String,
+        /// Why the last attempt failed, if one did.
+        trouble: Option<String>,
+    },
+    /// The source's artifact could not be fetched.
+    Unfetched {
+        /// Its revision.
+        revision: String,
+        /// Whether the source does not have it any more.
+        gone: bool,
+        /// What happened, and what to do.
+        why: String,
+    },
     /// A dependency does not exist.
     DependencyAbsent(Key),
     /// A dependency is not ready.
@@ -42,8 +60,12 @@ impl Wait {
         match self {
             Wait::SourceUnserved(..)
             | Wait::SourceAbsent(..)
+            | Wait::SourceUnlisted(..)
             | Wait::NoArtifact(..)
-            | Wait::NotStored(..) => Reason::ArtifactFailed,
+            | Wait::NotStored(..)
+            | Wait::Fetching { trouble: Some(_), .. }
+            | Wait::Unfetched { .. } => Reason::ArtifactFailed,
+            Wait::Fetching { trouble: None, .. } => Reason::Progressing,
             Wait::DependencyAbsent(_)
             | Wait::DependencyNotReady(_)
             | Wait::DependencyBehind(_)
@@ -66,6 +88,8 @@ impl Wait {
         matches!(
             self,
             Wait::NotStored(..)
+                | Wait::SourceUnlisted(..)
+                | Wait::Fetching { .. }
                 | Wait::DependencyNotReady(_)
                 | Wait::DependencyBehind(_)
                 | Wait::DependencyUnmet(_)
@@ -78,8 +102,13 @@ impl fmt::Display for Wait {
         match self {
             Wait::SourceUnserved(kind, key) => write!(
                 f,
-                "source {kind}/{key} is not served: Equate has no controller for {kind} yet; \
-                 this Kustomization waits and applies nothing"
+                "unable to get source '{key}': no matches for kind \"{kind}\" in version \
+                 \"source.toolkit.fluxcd.io/v1\"; install its CustomResourceDefinition"
+            ),
+            Wait::SourceUnlisted(key, why) => write!(
+                f,
+                "unable to get source '{key}': {}",
+                why.as_deref().unwrap_or("sources of its kind are not listed yet")
             ),
             Wait::SourceAbsent(kind, key) => {
                 write!(
@@ -89,7 +118,19 @@ impl fmt::Display for Wait {
                     key.name
                 )
             }
-            Wait::NoArtifact(kind, key) => write!(f, "Source artifact not found, waiting for {kind}/{key}"),
+            Wait::NoArtifact(kind @ SourceKind::GitRepository, key) => {
+                write!(f, "Source artifact not found, waiting for {kind}/{key}")
+            }
+            Wait::NoArtifact(kind, key) => write!(
+                f,
+                "Source artifact not found, waiting for {kind}/{key}, which Equate reads and does not \
+                 reconcile: see that its controller runs"
+            ),
+            Wait::Fetching { revision, trouble } => {
+                write!(f, "Fetching manifests for revision {revision}")?;
+                trouble.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
+            Wait::Unfetched { why, .. } => f.write_str(why),
             Wait::NotStored(kind, key) => {
                 write!(
                     f,
@@ -136,6 +177,8 @@ pub enum Stall {
     },
     /// An expression in its spec cannot be read, and why.
     Expression(String),
+    /// It may not read its source, and why.
+    AccessDenied(String),
     /// It depends on itself; the way there and back.
     Cycle(Vec<Key>),
     /// The revision declares nothing, and everything held would be deleted.
@@ -168,6 +211,7 @@ impl Stall {
         match self {
             Stall::Unsupported(_) => Reason::Unsupported,
             Stall::Gated { .. } => Reason::FeatureGateDisabled,
+            Stall::AccessDenied(_) => Reason::AccessDenied,
             Stall::Expression(_) => Reason::InvalidCelExpression,
             Stall::Cycle(_) => Reason::DependencyNotReady,
             Stall::EmptyRender { .. } => Reason::EmptyRender,
@@ -192,6 +236,7 @@ impl fmt::Display for Stall {
                 f,
                 "Reconciliation failed terminally due to configuration error: {why}"
             ),
+            Stall::AccessDenied(why) => f.write_str(why),
             Stall::Cycle(way) => {
                 f.write_str("dependency cycle: ")?;
                 for (place, key) in way.iter().enumerate() {

@@ -251,6 +251,14 @@ impl<'a> Report<'a> {
     /// Something is missing.
     #[must_use]
     pub fn waiting(mut self, wait: &Wait) -> Self {
+        if let Wait::Fetching {
+            revision,
+            trouble: None,
+        } = wait
+        {
+            self.progressing(&fetching(revision, self.ks.timeout));
+            return self;
+        }
         self.clear(ConditionType::Stalled);
         if let Some(doing) = condition(&self.status.conditions, ConditionType::Reconciling) {
             let doing = doing.message.clone();

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{
-    ConditionType, FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER, Reason, is_true, merge_patch,
+    ConditionType, FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER, Reason, condition, is_true,
+    merge_patch,
 };
 use equate_apply::inventory::Inventory;
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::declared::Declared;
-use super::reasons::Contest;
+use super::reasons::{Contest, Wait};
 use super::report::{Aspects, Report};
 use super::{Run, count};
 use crate::runtime::events::{Event, Severity};
@@ -45,7 +46,7 @@ pub(super) enum WriteError {
 }
 
 /// An error and what caused it, in one line; sources that only repeat are left out.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -187,6 +188,19 @@ impl Run<'_> {
         let kept = self.memory.record.iter().flat_map(|record| &record.masks);
         read.chain(kept)
             .fold(text.to_owned(), |text, masks| masks.mask(&text))
+    }
+
+    /// Tells of what is waited for, unless the status says it already.
+    pub(super) fn tell_of_wait(&self, wait: &Wait, revision: &str) {
+        let message = wait.to_string();
+        let status = self.object.status.as_ref();
+        let ready = status.and_then(|status| condition(&status.conditions, ConditionType::Ready));
+        if ready.is_some_and(|ready| ready.message == message) {
+            return;
+        }
+        let (of, reason) = (KUSTOMIZE_MANAGER, wait.reason().as_str());
+        let event = Event::about(&*self.object, of, Severity::Warning, reason, message);
+        self.cx.recorder.publish(event.with("revision", revision));
     }
 
     /// Tells of something that happened; of the revision if one is being carried out.

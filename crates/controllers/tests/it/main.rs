@@ -10,6 +10,8 @@
 )]
 
 mod apply;
+mod artifact_server;
+mod artifacts;
 mod containers;
 mod contest;
 mod correct;

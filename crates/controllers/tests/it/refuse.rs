@@ -110,18 +110,6 @@ async fn fields_without_meaning_stall_and_are_named() {
     session.value("default", "a", None).await;
     session
         .kustomize(
-            "bucket",
-            "apps",
-            json!({ "sourceRef": { "kind": "Bucket", "name": "b" } }),
-        )
-        .await;
-    let message = session.fails("bucket", "ArtifactFailed").await;
-    assert!(
-        message.contains("Equate has no controller for Bucket yet"),
-        "{message}"
-    );
-    session
-        .kustomize(
             "lost",
             "apps",
             json!({ "sourceRef": { "kind": "GitRepository", "name": "lost" } }),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
-use equate_controllers::{Engine, OwnLoop, Shards, Stats};
+use equate_controllers::{Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -67,6 +67,8 @@ pub(crate) struct Options {
     pub(crate) selector: Option<String>,
     /// Repositories that stand in for other URLs.
     pub(crate) others: Vec<(String, PathBuf)>,
+    pub(crate) policy: Policy,
+    pub(crate) http_retries: Option<u32>,
 }
 
 impl Session {
@@ -190,11 +192,15 @@ impl Session {
         let storage = Storage::open(storage, "http://127.0.0.1:9", Retention::default()).unwrap();
         let mut builder = Engine::builder(self.faults.wrap(&self.client))
             .mirrors(mirrors)
-            .storage(storage);
+            .storage(storage)
+            .policy(options.policy);
         let own = format!("{SESSION}={}", self.home);
         let selectors = self.cluster.is_none().then_some(own).into_iter();
         let selectors: Vec<String> = selectors.chain(options.selector).collect();
         builder = builder.shards(Shards::default().labels(&selectors.join(",")).unwrap());
+        if let Some(retries) = options.http_retries {
+            builder = builder.http_retries(retries);
+        }
         if let Some(root) = options.root {
             builder = builder.root(root);
         }

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::archive::ArchiveError;
+use crate::cache::{Cache, CacheError};
 use crate::limits::Limits;
 use crate::tree::{ContentId, Tree};
 
@@ -289,6 +290,15 @@ impl Storage {
     /// Where an artifact with this path is served: the address may be another one than in an older status.
     pub fn url(&self, path: &str) -> String {
         format!("{}/{}", self.shared.base_url, path.trim_start_matches('/'))
+    }
+
+    /// Where archives that others published are kept, below this store's own root and out of what it serves.
+    ///
+    /// # Errors
+    /// The directory cannot be made or read.
+    pub fn cache(&self) -> Result<Cache, CacheError> {
+        // no name of a place begins with a dot
+        Cache::open(self.shared.root.join(".fetched"))
     }
 
     /// The tree of the place's newest artifact, if this process knows it: what a newer one can share with.

@@ -1,0 +1,133 @@
+//! A server of artifacts as other controllers have one, and sources that name what it serves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use equate_source::{Ignore, Limits, Tree};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, CustomResourceExt, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinHandle;
+
+use crate::session::HOME;
+
+/// It serves archives by name, at a port of its own.
+pub(crate) struct ArtifactServer {
+    address: String,
+    site: Arc<Site>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Site {
+    archives: Mutex<BTreeMap<String, Vec<u8>>>,
+    asked: Mutex<BTreeMap<String, usize>>,
+}
+
+impl ArtifactServer {
+    pub(crate) async fn start() -> ArtifactServer {
+        let site = Arc::new(Site::default());
+        let router = Router::new()
+            .route("/{name}", get(serve))
+            .with_state(Arc::clone(&site));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        ArtifactServer { address, site, task }
+    }
+
+    /// Serves these files under a name; `status.artifact` of a source that has published them.
+    pub(crate) fn publish(&self, name: &str, revision: &str, files: &[(&str, &str)]) -> Value {
+        let bytes = archive(files);
+        let hex: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        self.site.archives.lock().unwrap().insert(name.to_owned(), bytes);
+        json!({
+            "digest": format!("sha256:{hex}"),
+            "lastUpdateTime": "2026-01-01T00:00:00Z",
+            "path": name,
+            "revision": revision,
+            "url": format!("{}/{name}", self.address),
+        })
+    }
+
+    /// What it served is collected.
+    pub(crate) fn collect(&self, name: &str) {
+        self.site.archives.lock().unwrap().remove(name);
+    }
+
+    /// How often a name was asked for.
+    pub(crate) fn asked(&self, name: &str) -> usize {
+        self.site
+            .asked
+            .lock()
+            .unwrap()
+            .get(name)
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for ArtifactServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(State(site): State<Arc<Site>>, Path(name): Path<String>) -> Result<Vec<u8>, StatusCode> {
+    *site.asked.lock().unwrap().entry(name.clone()).or_default() += 1;
+    let found = site.archives.lock().unwrap().get(&name).cloned();
+    found.ok_or(StatusCode::NOT_FOUND)
+}
+
+fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let tree = Tree::from_directory(folder.path(), &Ignore::new(None), &Limits::default()).unwrap();
+    let mut bytes = Vec::new();
+    tree.write_archive(&mut bytes, &Limits::default()).unwrap();
+    bytes
+}
+
+/// Defines a kind of sources.
+pub(crate) async fn define<K: CustomResourceExt>(client: &Client) {
+    Api::all(client.clone())
+        .create(&PostParams::default(), &K::crd())
+        .await
+        .unwrap();
+}
+
+/// Sets what a source has published, as its controller does.
+pub(crate) async fn published<K>(client: &Client, name: &str, artifact: &Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), HOME);
+    let params = PatchParams {
+        field_manager: Some("gotk-source-controller".to_owned()),
+        ..PatchParams::default()
+    };
+    let mut artifact = artifact.clone();
+    // what an earlier one said of itself goes with it
+    artifact["metadata"] = artifact["metadata"].take();
+    let status = json!({ "status": { "artifact": artifact } });
+    api.patch_status(name, &params, &Patch::Merge(status))
+        .await
+        .unwrap();
+}
