@@ -401,11 +401,8 @@ impl Builder {
             shards: source_shards.clone(),
         });
         let context = Arc::new(Context {
-            here: Reach {
-                place: Place::Here,
-                cluster: Cluster::new(self.client.clone()),
-                hub,
-            },
+            nowhere: Reach::nowhere(self.pace.clone()),
+            here: Reach::full(Place::Here, Cluster::new(self.client.clone()), hub),
             policy: self.policy,
             transits: Transits::new(self.transit),
             client: self.client,

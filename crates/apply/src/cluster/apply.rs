@@ -149,13 +149,13 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     async fn ask(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
-        let client = &self.cluster.client;
-        persist(self.execution.patience, || self.endpoint.ask(client, ask)).await
+        let caller = &self.cluster.caller;
+        persist(self.execution.patience, || self.endpoint.ask(caller, ask)).await
     }
 
     async fn get(&self) -> Result<Option<Object>, ApplyError> {
-        let client = &self.cluster.client;
-        persist(self.execution.patience, || self.endpoint.get(client)).await
+        let caller = &self.cluster.caller;
+        persist(self.execution.patience, || self.endpoint.get(caller)).await
     }
 
     /// Decides again with the object at hand: when it was planned, nobody had seen it.
@@ -254,12 +254,12 @@ impl Writing<'_> {
     }
 
     async fn take_over(&self, mut live: Object) -> Result<(), ApplyError> {
-        let client = &self.cluster.client;
+        let caller = &self.cluster.caller;
         for _ in 0..TAKEOVER_ATTEMPTS {
             let Some(patch) = takeover::patch(&live) else {
                 return Ok(());
             };
-            match self.endpoint.ask(client, Ask::JsonPatch(&patch)).await {
+            match self.endpoint.ask(caller, Ask::JsonPatch(&patch)).await {
                 Ok(_) => return Ok(()),
                 Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
                     Some(newer) => live = newer,
@@ -280,7 +280,7 @@ impl Writing<'_> {
     }
 
     async fn ask_once(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
-        self.endpoint.ask(&self.cluster.client, ask).await
+        self.endpoint.ask(&self.cluster.caller, ask).await
     }
 
     /// Deletes and creates anew. One that has to be waited for is not: whoever called hears of its

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`apply`](self) | stages: objects of one rank at a time, several at once |
 //! | `request` | one request, and what its answer means |
+//! | `caller` | with whose rights requests are made |
 //! | `discovery` | which kinds the cluster serves |
 //! | `preview` | the plan as the API server would carry it out, without doing so |
 //!
@@ -13,6 +14,7 @@
 
 mod applied;
 mod apply;
+mod caller;
 mod discovery;
 mod error;
 mod namespaces;
@@ -21,6 +23,7 @@ mod prune;
 mod request;
 
 pub use applied::{Action, Applied, Done, Outcome};
+pub use caller::NoSuchName;
 pub use discovery::Kind;
 pub use error::{ApplyError, Failure, FieldCause, ResolveError, Retry};
 pub use namespaces::NamespaceError;
@@ -28,11 +31,12 @@ pub use preview::Preview;
 
 use crate::id::ObjectId;
 use crate::plan::Options;
+use caller::Caller;
 use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
 use futures::stream::{self, StreamExt as _};
 use kube::Client;
-use request::Endpoint;
+use request::{Ask, Endpoint};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +46,7 @@ use tokio::time::Instant;
 /// A cluster that objects are applied to. Cheap to clone; clones share what is known of its kinds.
 #[derive(Clone)]
 pub struct Cluster {
-    client: Client,
+    caller: Caller,
     kinds: Arc<Cache>,
 }
 
@@ -84,14 +88,27 @@ impl Cluster {
     /// A cluster by its client. Nothing is asked until something is needed.
     pub fn new(client: Client) -> Self {
         Self {
-            client,
+            caller: Caller::new(client),
             kinds: Arc::default(),
         }
     }
 
-    /// The client.
+    /// The same cluster with the rights of another, whom the client's own identity has to be allowed
+    /// to impersonate. Which kinds are served is asked and kept for all of them together, with the
+    /// client's own rights.
+    ///
+    /// # Errors
+    /// When no header can hold the name.
+    pub fn acting_as(&self, user: &str) -> Result<Self, NoSuchName> {
+        Ok(Self {
+            caller: self.caller.acting_as(user)?,
+            kinds: Arc::clone(&self.kinds),
+        })
+    }
+
+    /// The client, which acts as nobody else.
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.caller.client
     }
 
     /// A kind as it is served.
@@ -99,7 +116,7 @@ impl Cluster {
     /// # Errors
     /// When the cluster does not serve it, or does not say.
     pub async fn resolve(&self, gvk: &GroupVersionKind) -> Result<Kind, ResolveError> {
-        self.kinds.resolve(&self.client, gvk).await
+        self.kinds.resolve(self.client(), gvk).await
     }
 
     /// A kind in the version an inventory names, or in another if that one is not served any more.
@@ -107,13 +124,47 @@ impl Cluster {
     /// # Errors
     /// When the cluster serves it in no version, or does not say.
     pub async fn resolve_any_version(&self, gvk: &GroupVersionKind) -> Result<Kind, ResolveError> {
-        self.kinds.resolve_any_version(&self.client, gvk).await
+        self.kinds.resolve_any_version(self.client(), gvk).await
     }
 
     /// Says that kinds of a group are about to come (a CustomResourceDefinition was written or
     /// established): whoever misses one in the next seconds waits for it, for two seconds at most.
     pub async fn expect_change(&self, group: &str) {
         self.kinds.expect_change(group).await;
+    }
+
+    /// Whether an object may be written, as the API server says: an empty patch of it as a dry run is
+    /// not forbidden. One that is not there may.
+    ///
+    /// # Errors
+    /// When the API server does not say.
+    pub async fn may_write(
+        &self,
+        id: &ObjectId,
+        version: &str,
+        timeout: Duration,
+    ) -> Result<bool, ApplyError> {
+        let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
+        let kind = match self.resolve_any_version(&gvk).await {
+            Ok(kind) => kind,
+            Err(ResolveError::NoSuchKind { .. }) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        };
+        match (Endpoint { id, kind, timeout })
+            .ask(&self.caller, Ask::Touch)
+            .await
+        {
+            Err(ApplyError::Forbidden { .. }) => Ok(false),
+            Err(
+                error @ (ApplyError::Unreachable(_)
+                | ApplyError::Timeout { .. }
+                | ApplyError::Unauthorized { .. }
+                | ApplyError::TooManyRequests { .. }
+                | ApplyError::Server { .. }),
+            ) => Err(error),
+            // whatever else is wrong with it, it is not a right that is missing
+            Ok(_) | Err(_) => Ok(true),
+        }
     }
 
     /// One object as it is, in the version an inventory names; `None` if it or its kind is not there.
@@ -128,7 +179,7 @@ impl Cluster {
     ) -> Result<Option<Object>, ApplyError> {
         let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
         match self.resolve_any_version(&gvk).await {
-            Ok(kind) => Endpoint { id, kind, timeout }.get(&self.client).await,
+            Ok(kind) => Endpoint { id, kind, timeout }.get(&self.caller).await,
             Err(ResolveError::NoSuchKind { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }

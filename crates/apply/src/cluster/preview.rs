@@ -100,7 +100,7 @@ impl Cluster {
     async fn try_step(&self, desired: &Desired, execution: &Execution<'_>) -> Result<Step, ApplyError> {
         let endpoint = self.endpoint(desired, execution.timeout).await?;
         let id = desired.id.clone();
-        let live = endpoint.get(&self.client).await?;
+        let live = endpoint.get(&self.caller).await?;
         let (presence, from) = match &live {
             None => (Presence::Absent, None),
             Some(live) => {
@@ -116,7 +116,7 @@ impl Cluster {
                 let object = &desired.object;
                 endpoint
                     .ask(
-                        &self.client,
+                        &self.caller,
                         Ask::Apply {
                             object,
                             dry_run: true,
@@ -129,7 +129,7 @@ impl Cluster {
         let object = &desired.object;
         let tried = endpoint
             .ask(
-                &self.client,
+                &self.caller,
                 Ask::Apply {
                     object,
                     dry_run: true,
@@ -138,7 +138,7 @@ impl Cluster {
             .await;
         let answer = match tried {
             Err(ApplyError::Invalid { message, fields }) => {
-                let creatable = endpoint.ask(&self.client, Ask::CreateDryRun(object)).await;
+                let creatable = endpoint.ask(&self.caller, Ask::CreateDryRun(object)).await;
                 let creatable = matches!(creatable, Err(ApplyError::Conflict { .. }));
                 return match (creatable, execution.force || desired.policy.force) {
                     (true, true) => Ok(Step::Recreate { id, why: message }),

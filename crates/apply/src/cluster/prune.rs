@@ -99,7 +99,7 @@ impl Cluster {
                 version: Some(&version),
             };
             let deletion = persist(execution.patience, || async move {
-                match endpoint.ask(&self.client, ask).await {
+                match endpoint.ask(&self.caller, ask).await {
                     Ok(_) => Ok(Deletion::Accepted),
                     Err(ApplyError::Refused { code: 404, .. } | ApplyError::NoSuchKind { .. }) => {
                         Ok(Deletion::Gone)
@@ -132,7 +132,7 @@ impl Cluster {
         endpoint: &Endpoint<'_>,
         execution: &Execution<'_>,
     ) -> Result<Result<Observed, Done>, ApplyError> {
-        let live = persist(execution.patience, || endpoint.get(&self.client)).await?;
+        let live = persist(execution.patience, || endpoint.get(&self.caller)).await?;
         let Some(live) = live else {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };

@@ -3,6 +3,7 @@
 //! Requests are built here rather than through `kube::Api`, because two things it hides decide what
 //! happens next: whether an apply created the object (201), and the `Retry-After` header.
 
+use super::caller::Caller;
 use super::discovery::Kind;
 use super::error::{ApplyError, FieldCause};
 use crate::id::ObjectId;
@@ -10,7 +11,6 @@ use crate::owner::FIELD_MANAGER;
 use equate_manifest::object::{GroupVersionKind, Object};
 use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use kube::Client;
 use kube::client::Body;
 use kube::core::{DynamicObject, Resource as _, Status};
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(super) enum Ask<'a> {
     /// Creates nothing: says whether the object could be created.
     CreateDryRun(&'a Object),
     JsonPatch(&'a [Value]),
+    /// Changes nothing: says whether the object could be changed.
+    Touch,
     /// In the background, if it still has this uid, and this resource version.
     Delete {
         uid: &'a str,
@@ -66,18 +68,18 @@ pub(super) struct Endpoint<'a> {
 
 impl Endpoint<'_> {
     /// The object as it is; `None` if it is not there, which it also is not when its kind is not served.
-    pub(super) async fn get(&self, client: &Client) -> Result<Option<Object>, ApplyError> {
-        match self.ask(client, Ask::Get).await {
+    pub(super) async fn get(&self, caller: &Caller) -> Result<Option<Object>, ApplyError> {
+        match self.ask(caller, Ask::Get).await {
             Ok(answer) => Ok(Some(answer.object)),
             Err(ApplyError::NoSuchKind { .. } | ApplyError::Refused { code: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn ask(&self, client: &Client, ask: Ask<'_>) -> Result<Answer, ApplyError> {
+    pub(super) async fn ask(&self, caller: &Caller, ask: Ask<'_>) -> Result<Answer, ApplyError> {
         let request = self.request(ask)?;
         let exchange = async {
-            let response = client.send(request).await.map_err(ApplyError::Unreachable)?;
+            let response = caller.send(request).await.map_err(ApplyError::Unreachable)?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
             let bytes = body.map_err(unreadable)?.to_bytes();
@@ -125,6 +127,12 @@ impl Endpoint<'_> {
                 format!("{item}?fieldManager={FIELD_MANAGER}"),
                 "application/json-patch+json",
                 serde_json::to_vec(patch),
+            ),
+            Ask::Touch => (
+                Method::PATCH,
+                format!("{item}?fieldManager={FIELD_MANAGER}&dryRun=All"),
+                "application/merge-patch+json",
+                Ok(b"{}".to_vec()),
             ),
             Ask::Delete { uid, version } => (
                 Method::DELETE,

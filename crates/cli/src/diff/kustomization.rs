@@ -51,7 +51,7 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
         };
         built.push((name, directory.display().to_string(), outcome));
     }
-    let gone = runtime.block_on(fleet.settle(&cluster));
+    let gone = runtime.block_on(fleet.settle());
     if args.recursive {
         let gone = gone.iter().filter_map(|going| fleet.get(&going.key));
         built.extend(gone.map(|one| {
@@ -61,7 +61,7 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
     }
     let compared = built.into_iter().map(|(name, path, outcome)| Compared {
         outcome: match outcome {
-            Ok(one) => runtime.block_on(fleet.preview(&cluster, &one)),
+            Ok(one) => runtime.block_on(fleet.preview(&one)),
             Err(error) => Err(error),
         },
         name,

@@ -224,7 +224,7 @@ async fn compare(chosen: &Chosen<'_>, connection: &Connection) -> Result<Vec<Com
     .await;
     let mut compared = Vec::new();
     for kustomization in fleet.kustomizations().filter(|one| chosen.wants(one)) {
-        compared.push(one(&cluster, &fleet, kustomization).await);
+        compared.push(one(&fleet, kustomization).await);
     }
     if compared.is_empty() {
         return Err(DiffError::None {
@@ -271,14 +271,14 @@ fn settings(kustomization: &Kustomization, up: bool) -> Settings {
     }
 }
 
-async fn one(cluster: &Cluster, fleet: &Fleet, kustomization: &Kustomization) -> Compared {
+async fn one(fleet: &Fleet, kustomization: &Kustomization) -> Compared {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let (name, namespace) = (
         text(&kustomization.metadata.name),
         text(&kustomization.metadata.namespace),
     );
     Compared {
-        outcome: fleet.preview(cluster, kustomization).await,
+        outcome: fleet.preview(kustomization).await,
         name: format!("Kustomization/{namespace}/{name}"),
         path: text(&kustomization.spec.path),
     }

@@ -194,6 +194,14 @@ impl Run<'_> {
         let (checks, objects) = self.checks(ks, desired).await?;
         if let Some(record) = &mut self.memory.record {
             record.checks = checks;
+            record.asked = match self.reach.hub.is_narrow() {
+                true => {
+                    let each = objects.iter();
+                    each.map(|(kind, id)| (id.clone(), kind.version.clone()))
+                        .collect()
+                }
+                false => Vec::new(),
+            };
         }
         let interest = Interest {
             kinds: kinds.into_values().collect(),
@@ -491,6 +499,8 @@ impl Run<'_> {
         let now = Instant::now();
         self.memory.applies.retain(|id| inventory.contains(id));
         self.memory.corrections.retain(now, |id| inventory.contains(id));
+        self.reach.hub.retain(|id| inventory.contains(id));
+        self.inquire().await;
         self.conclude(ks, inventory).await
     }
 

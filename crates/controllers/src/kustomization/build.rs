@@ -112,6 +112,7 @@ impl Run<'_> {
             began: self.began,
             desired: None,
             objects: Vec::new(),
+            asked: Vec::new(),
             checks: Vec::new(),
             leans_on: leans_on(self.cx, ks),
             contests: Vec::new(),

@@ -27,6 +27,8 @@ pub struct Seen {
     pub dependencies: Vec<(Key, DependencySeen)>,
     /// The way from this Kustomization back to itself through `dependsOn`, if there is one.
     pub cycle: Option<Vec<Key>>,
+    /// What the policy does not let it have.
+    pub denied: Option<Stall>,
     /// Why an expression in its spec cannot be read.
     pub invalid: Option<String>,
     /// The token of the last request that was answered, as the status says.
@@ -234,6 +236,9 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
             gate: "ObjectLevelWorkloadIdentity",
         });
     }
+    if let Some(denied) = &seen.denied {
+        return Decision::Stall(denied.clone());
+    }
     if let Some(why) = &seen.invalid {
         return Decision::Stall(Stall::Expression(why.clone()));
     }
@@ -315,7 +320,7 @@ pub(super) fn deletion(ks: &Declared) -> Decision {
     }
     match ks.unsupported {
         // what it holds may be in another cluster, or another's to delete: here nothing is guessed
-        Some(field @ ("spec.kubeConfig" | "spec.serviceAccountName")) if finalize != Finalize::Release => {
+        Some(field @ "spec.kubeConfig") if finalize != Finalize::Release => {
             Decision::Stall(Stall::Unsupported(field))
         }
         _ => Decision::Finalize(finalize),

@@ -53,6 +53,8 @@ pub struct Declared {
     pub force: bool,
     /// Whether everything applied has to be healthy.
     pub wait: bool,
+    /// The ServiceAccount that it names to act as.
+    pub service_account: Option<String>,
     /// What becomes of the objects when it is deleted.
     pub deletion: DeletionPolicy,
     /// The Kustomizations that have to be ready first.
@@ -129,6 +131,7 @@ impl From<&Kustomization> for Declared {
             prune: spec.prune,
             force: spec.force,
             wait: spec.wait,
+            service_account: spec.service_account_name.clone().filter(|name| !name.is_empty()),
             deletion: spec.deletion_policy.unwrap_or_default(),
             depends_on: spec
                 .depends_on
@@ -169,7 +172,6 @@ fn unsupported(object: &Kustomization) -> Option<&'static str> {
     let spec = &object.spec;
     [
         (spec.kube_config.is_some(), "spec.kubeConfig"),
-        (spec.service_account_name.is_some(), "spec.serviceAccountName"),
         (!spec.health_check_exprs.is_empty(), "spec.healthCheckExprs"),
         (!spec.ignore.is_empty(), "spec.ignore"),
     ]

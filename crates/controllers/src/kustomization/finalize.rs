@@ -38,7 +38,12 @@ enum Sight {
 impl Run<'_> {
     /// Deletes the objects as the policy says, then lets the Kustomization go.
     pub(super) async fn finalize(&mut self, ks: &Declared, finalize: Finalize) -> Result<Outcome, Stop> {
-        if finalize != Finalize::Release {
+        if finalize != Finalize::Release && !self.account_exists().await {
+            // as in Flux: nobody may delete them, and nobody waits for ever
+            let objects: Vec<String> = ks.inventory.ids().map(ToString::to_string).collect();
+            let message = format!("unable to prune objects: \n{}", objects.join("\n"));
+            self.tell(Severity::Warning, Why::PruneFailed, message);
+        } else if finalize != Finalize::Release {
             let waits = finalize == Finalize::DeleteAndWait;
             if let Some(outcome) = self.delete(ks, waits).await? {
                 return Ok(outcome);

@@ -21,6 +21,7 @@ use super::build::Rendered;
 use super::corrections::Corrections;
 use super::decide::Phase;
 use super::declared::Declared;
+use super::reach::Reach;
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
 use super::tree::Content;
@@ -32,6 +33,8 @@ use super::wants::Wants;
 pub(crate) struct Memory {
     /// The last revision that was carried out, or is being.
     pub record: Option<Record>,
+    /// How its objects are reached.
+    pub reach: Option<Reach>,
     /// Our applies, by object.
     pub applies: plan::Memory,
     /// Corrections of drift.
@@ -131,6 +134,8 @@ pub(crate) struct Record {
     pub desired: Option<Arc<Vec<Desired>>>,
     /// What was applied, object by object.
     pub objects: Vec<Held>,
+    /// Those of the next that nobody tells it of, each with its version: they are asked for.
+    pub asked: Vec<(ObjectId, String)>,
     /// The objects that are waited for by name.
     pub checks: Vec<ObjectId>,
     /// What it depended on when this was tried last.

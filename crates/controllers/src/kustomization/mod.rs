@@ -125,6 +125,8 @@ pub(crate) struct Context {
     pub(crate) labelled: Labelled,
     /// This cluster, with this process's own rights.
     pub(crate) here: Reach,
+    /// No cluster: for one whose way is not known.
+    pub(crate) nowhere: Reach,
     /// What those who write Kustomizations are allowed.
     pub(crate) policy: Policy,
     /// Opens data keys that somebody else keeps.
@@ -211,7 +213,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     let mut run = Run {
         cx: &cx,
         key: key.clone(),
-        reach: cx.here.clone(),
+        reach: cx.nowhere.clone(),
         object,
         memory,
         values: None,
@@ -233,6 +235,24 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     outcome
 }
 
+/// Whether it is a reason to ask for what nobody tells of.
+fn inquires(reason: Reason) -> bool {
+    match reason {
+        Reason::Requested
+        | Reason::Appeared
+        | Reason::Changed
+        | Reason::Interval
+        | Reason::Deadline
+        | Reason::Retry => true,
+        Reason::Source
+        | Reason::Input
+        | Reason::Deleted
+        | Reason::Dependency
+        | Reason::Object
+        | Reason::Push => false,
+    }
+}
+
 /// One run.
 struct Run<'a> {
     cx: &'a Context,
@@ -249,6 +269,10 @@ struct Run<'a> {
 impl Run<'_> {
     async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
         self.pay().await?;
+        self.reach_out();
+        if reasons.iter().any(inquires) {
+            self.inquire().await;
+        }
         self.look_up(reasons).await;
         loop {
             let ks = Declared::from(&*self.object);
@@ -388,6 +412,11 @@ impl Run<'_> {
             && correction < due.0
         {
             due = (correction, Reason::Deadline);
+        }
+        if let Some(look) = self.inquires(record)
+            && now + look < due.0
+        {
+            due = (now + look, Reason::Deadline);
         }
         // those who are waited for have their time, whatever else happens
         if let Some(until) = self.cx.index().waits_until(&self.key)

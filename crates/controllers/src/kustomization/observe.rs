@@ -14,10 +14,11 @@ use kube::Resource as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::decide::{DependencySeen, Last, Seen, Verdict, cycle, verdict};
+use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held, Leaning, Memory, Record};
-use super::reach::Reach;
+use super::reach::{Reach, is_name};
+use super::reasons::Stall;
 use super::report::Revision;
 use super::tree::Content;
 use super::values::{Values, ValuesError};
@@ -25,7 +26,7 @@ use super::wants::Wants;
 use super::{Context, supply};
 use crate::Key;
 use crate::expression::Expression;
-use crate::runtime::hub::Hub;
+use crate::runtime::hub::sight::Sight;
 
 /// An artifact that can be read.
 #[derive(Debug, Clone)]
@@ -45,7 +46,12 @@ pub(super) async fn observe(
     values: Option<&Result<Arc<Values>, ValuesError>>,
 ) -> (Seen, Option<Artifact>) {
     let now = Instant::now();
-    let (source, artifact) = supply::source(cx, ks, object).await;
+    let denied = denied(cx, ks);
+    let (source, artifact) = match denied {
+        // nor is it told whether there is one
+        Some(Stall::CrossNamespace(..)) => (SourceSeen::Absent, None),
+        _ => supply::source(cx, ks, object).await,
+    };
     let last = match (&memory.record, &artifact) {
         (Some(record), Some(artifact)) => Some(Last {
             inputs_hold: inputs_hold(record, artifact, values),
@@ -61,6 +67,7 @@ pub(super) async fn observe(
     let seen = Seen {
         now,
         source,
+        denied,
         invalid,
         dependencies: dependencies(cx, ks, object, &expressions, artifact.as_ref()),
         cycle: {
@@ -74,6 +81,15 @@ pub(super) async fn observe(
         last,
     };
     (seen, artifact)
+}
+
+/// What the policy does not let it have.
+fn denied(cx: &Context, ks: &Declared) -> Option<Stall> {
+    if cx.policy.no_cross_namespace_refs && ks.source.namespace != ks.key.namespace {
+        return Some(Stall::CrossNamespace(ks.source_kind, ks.source.clone()));
+    }
+    let account = ks.account(&cx.policy)?;
+    (!is_name(account)).then(|| Stall::Account(account.to_owned()))
 }
 
 /// What says that dependencies are ready, in their order; the first that cannot be read, and why.
@@ -220,9 +236,10 @@ fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Re
 }
 
 /// The objects that are not as they were applied.
-pub(super) fn drifted<'a>(hub: &Hub, record: &'a Record) -> Vec<&'a ObjectId> {
+pub(super) fn drifted<'a>(hub: &Sight, record: &'a Record) -> Vec<&'a ObjectId> {
     let differs = |held: &Held| match (held.expects, hub.get(&held.id)) {
-        (Expects::Nothing, _) | (_, Presence::Unknown) => false,
+        (Expects::Nothing, _) => false,
+        (_, Presence::Unknown) => hub.lost(&held.id),
         (_, Presence::Absent) => !held.leaves,
         (Expects::Presence, Presence::Present(_)) => false,
         // one that goes is waited for: it is gone soon, or stays for its finalizers
@@ -235,13 +252,13 @@ pub(super) fn drifted<'a>(hub: &Hub, record: &'a Record) -> Vec<&'a ObjectId> {
 }
 
 /// How healthy is what has to be.
-pub(super) fn health(hub: &Hub, ks: &Declared, record: &Record) -> Verdict {
+pub(super) fn health(hub: &Sight, ks: &Declared, record: &Record) -> Verdict {
     let state = |id: &ObjectId| match hub.get(id) {
         Presence::Present(observed) => observed.health.clone(),
         Presence::Absent => Health::not_found(),
         Presence::Unknown => Health {
             status: equate_apply::health::Status::Unknown,
-            message: "not seen yet".to_owned(),
+            message: hub.why(id).unwrap_or_else(|| "not seen yet".to_owned()),
         },
     };
     // to wait for oneself is to wait for ever

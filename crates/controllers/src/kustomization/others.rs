@@ -46,7 +46,7 @@ use super::kept;
 use super::memory::Prepared;
 use super::observe::Artifact;
 use super::reach::Reach;
-use super::reasons::{self, Failure};
+use super::reasons::{self, Failure, Stall};
 use super::wants::{Stand, Wants, Watched};
 use super::write::Stop;
 use super::{Context, Run, count};
@@ -504,6 +504,13 @@ impl Run<'_> {
             | Decision::LetGo
             | Decision::Carry
             | Decision::Settled => {}
+        }
+        if let Decision::Stall(Stall::CrossNamespace(..)) = decision {
+            // it reads nothing that it may not read, so it wants nothing
+            if let Some(artifact) = self.cx.artifact(&self.object) {
+                self.stand(ks, &artifact, Wants::nothing(), true);
+            }
+            return;
         }
         let Some(artifact) = artifact else {
             return self.declare_without(seen);

@@ -29,6 +29,7 @@ use super::declared::Declared;
 use super::index::{self, Index, Need, Source};
 use super::kept;
 use super::others::{claimants, takers, wants};
+use super::reach::{is_name, user};
 use super::reasons::{Failure, Stall};
 use super::transit::Transits;
 use super::values;
@@ -136,6 +137,8 @@ impl Queue {
 #[derive(Debug)]
 struct Member {
     object: Arc<Kustomization>,
+    /// With the rights that it would apply with.
+    cluster: Cluster,
     outlook: Outlook,
 }
 
@@ -227,7 +230,7 @@ impl Fleet {
         loop {
             let mut fleet = Fleet::default();
             fleet.look_at(cluster, &all, &tree_of, &settings).await;
-            let gone = fleet.settle(cluster).await;
+            let gone = fleet.settle().await;
             if !gone.iter().any(|going| going.declares) {
                 return fleet;
             }
@@ -260,6 +263,7 @@ impl Fleet {
             }
             looked += 1;
             let declared = Declared::from(&*object);
+            let acting = acting(cluster, &declared);
             let outlook = match tree_of(&object) {
                 Some(_) if declared.deleting => Outlook::Goes,
                 Some(tree) => {
@@ -285,7 +289,7 @@ impl Fleet {
                 None => Outlook::Unread,
             };
             let key = declared.key.clone();
-            self.take_in(object, outlook);
+            self.take_in(object, outlook, acting);
             if declared.unsupported.is_none() && !declared.suspend {
                 let found = self.declared_by(&key, &queue);
                 found.into_iter().for_each(|object| queue.push(object));
@@ -295,7 +299,7 @@ impl Fleet {
 
     /// Finds the Kustomizations that would be pruned: they want nothing any more, and those that they
     /// hold may be pruned in turn. Asks the cluster about those only.
-    pub async fn settle(&mut self, cluster: &Cluster) -> Vec<Going> {
+    pub async fn settle(&mut self) -> Vec<Going> {
         let mut all = Vec::new();
         if self.exceeded.is_some() {
             return all;
@@ -304,8 +308,10 @@ impl Fleet {
             let mut found = BTreeSet::new();
             for member in self.members.values().filter(|member| self.may_drop(member)) {
                 // what cannot be looked at is said where it is asked for
-                let prospect = self.prospect(cluster, &member.object).await;
-                let Ok(Some(prospect)) = prospect else { continue };
+                let prospect = self.prospect(&member.object).await;
+                let Ok(Some((prospect, _))) = prospect else {
+                    continue;
+                };
                 let plan = prospect.plan();
                 let pruned = plan.prune.iter().filter(|_| plan.guard.is_none());
                 found.extend(pruned.filter_map(|step| match step {
@@ -323,7 +329,8 @@ impl Fleet {
                 let rendered = member.outlook.rendered();
                 let declares = rendered.is_some_and(|rendered| rendered.desired.iter().any(is_kustomization));
                 let object = Arc::new(going(&member.object));
-                self.take_in(object, Outlook::Goes);
+                let cluster = member.cluster.clone();
+                self.take_in(object, Outlook::Goes, cluster);
                 all.push(Going { key, declares });
             }
         }
@@ -373,7 +380,8 @@ impl Fleet {
         let declared = Declared::from(&object);
         let outcome = rendering.prepare(&declared, objects, Inputs::default(), digest);
         let outcome = outcome.await;
-        self.take_in(Arc::new(object), Outlook::Built(outcome));
+        let acting = acting(cluster, &declared);
+        self.take_in(Arc::new(object), Outlook::Built(outcome), acting);
     }
 
     /// The Kustomizations that could be built from a tree, or could not though there is one, and
@@ -422,7 +430,7 @@ impl Fleet {
         Some(Arc::new(object))
     }
 
-    fn take_in(&mut self, object: Arc<Kustomization>, outlook: Outlook) {
+    fn take_in(&mut self, object: Arc<Kustomization>, outlook: Outlook, cluster: Cluster) {
         let key = Key::of(&object.metadata);
         let change = Change {
             key: key.clone(),
@@ -457,7 +465,12 @@ impl Fleet {
             };
             let _wakes = self.index.stand(&key, stand);
         }
-        self.members.insert(key, Member { object, outlook });
+        let member = Member {
+            object,
+            cluster,
+            outlook,
+        };
+        self.members.insert(key, member);
     }
 
     /// Another Kustomization of the same source of which nobody knows what it would want.
@@ -471,15 +484,11 @@ impl Fleet {
     ///
     /// # Errors
     /// When it cannot be built, or not all were looked at that are declared. That objects would be refused is part of the answer.
-    pub async fn preview(
-        &self,
-        cluster: &Cluster,
-        kustomization: &Kustomization,
-    ) -> Result<Preview, PreviewError> {
+    pub async fn preview(&self, kustomization: &Kustomization) -> Result<Preview, PreviewError> {
         if let Some(limit) = self.exceeded {
             return Err(PreviewError::TooMany { limit });
         }
-        let Some(prospect) = self.prospect(cluster, kustomization).await? else {
+        let Some((prospect, cluster)) = self.prospect(kustomization).await? else {
             return Ok(Preview::default());
         };
         let options = prospect.options();
@@ -495,9 +504,8 @@ impl Fleet {
     /// What the plan of one depends on; none where nothing is done.
     async fn prospect(
         &self,
-        cluster: &Cluster,
         kustomization: &Kustomization,
-    ) -> Result<Option<Prospect<'_>>, PreviewError> {
+    ) -> Result<Option<(Prospect<'_>, &Cluster)>, PreviewError> {
         let key = Key::of(&kustomization.metadata);
         let Some(member) = self.members.get(&key) else {
             return Err(PreviewError::Unread);
@@ -527,6 +535,9 @@ impl Fleet {
         if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
             return Err(PreviewError::Annotation(why));
         }
+        if let Some(name) = declared.service_account.take().filter(|name| !is_name(name)) {
+            return Err(PreviewError::Build(Stall::Account(name).to_string()));
+        }
         if let Some(error) = declared.unreadable.take() {
             return Err(PreviewError::Inventory(error));
         }
@@ -536,13 +547,13 @@ impl Fleet {
             Outlook::Built(Ok(_)) | Outlook::Goes => {}
         }
         let gone = undeclared(desired, &declared.inventory);
-        let live = looked_at(cluster, &gone).await?;
+        let live = looked_at(&member.cluster, &gone).await?;
         let ids = desired.iter().map(|desired| &desired.id);
         let claims = claimants(&self.index, &declared.key, ids);
         let contenders = takers(&self.index, &declared.key, gone.ids());
         let presence = |id: &ObjectId| live.get(id).clone();
         let needed = kept::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
-        Ok(Some(Prospect {
+        let prospect = Prospect {
             desired,
             owner: Owner::new(&declared.key.namespace, &declared.key.name),
             awaited: self.awaited(&declared),
@@ -551,7 +562,18 @@ impl Fleet {
             claims,
             contenders,
             needed,
-        }))
+        };
+        Ok(Some((prospect, &member.cluster)))
+    }
+}
+
+/// A cluster as a Kustomization would reach it. One of no such name is refused by the API server.
+fn acting(cluster: &Cluster, declared: &Declared) -> Cluster {
+    let account = declared.service_account.as_deref();
+    let acting = account.map(|account| cluster.acting_as(&user(&declared.key.namespace, account)));
+    match acting {
+        Some(Ok(acting)) => acting,
+        Some(Err(_)) | None => cluster.clone(),
     }
 }
 

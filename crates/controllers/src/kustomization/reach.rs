@@ -1,12 +1,44 @@
 //! Where a Kustomization applies, and as whom.
 //!
 //! Everything that is done about managed objects goes through a run's [`Reach`]: requests through
-//! its cluster, whose client has the identity to act with; what is seen through its hub. What is
-//! ours (Kustomizations, sources, events) goes through this process's own client, always.
+//! its cluster, which has the identity to act with; what is seen through its hub. What is ours
+//! (Kustomizations, sources, events) goes through this process's own client, always.
+//!
+//! One that names a ServiceAccount, or for which the [`Policy`] does, acts as
+//! `system:serviceaccount:<its namespace>:<name>`; of another namespace it cannot name one. What it
+//! may then write, read and delete the API server decides at each request. All identities share the
+//! connections of a place, what is known of its kinds, and its watches; that these see more than an
+//! identity may is what [`Sight`] is for (decision 0010).
 
-use equate_apply::cluster::Cluster;
+use std::sync::Arc;
+use std::time::Duration;
 
+use equate_apply::cluster::{Cluster, NoSuchName};
+use equate_apply::observed::Observed;
+use equate_apply::owner::Owner;
+use equate_apply::plan::Presence;
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Client;
+use kube::api::Api;
+use kube::client::Body;
+
+use super::Run;
+use super::decide::Phase;
+use super::declared::Declared;
+use super::memory::Record;
+use super::write::chain;
+use crate::policy::Policy;
+use crate::runtime::feed::Pace;
 use crate::runtime::hub::Hub;
+use crate::runtime::hub::sight::{Sight, Told};
+
+/// How long an answer about one object may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// So many objects of others are asked for at once.
+const TOGETHER: usize = 8;
+/// How often objects are asked for that are waited for and nobody tells of.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Which cluster objects are in. Objects of different places have nothing to do with each other,
 /// also if they have the same names.
@@ -14,6 +46,8 @@ use crate::runtime::hub::Hub;
 pub enum Place {
     /// The one this process serves.
     Here,
+    /// None that could be found.
+    Nowhere,
 }
 
 /// A place, and the ways to it.
@@ -23,6 +57,170 @@ pub(crate) struct Reach {
     pub(crate) place: Place,
     /// For requests; with the identity of the one on whose behalf they are made.
     pub(crate) cluster: Cluster,
-    /// What is seen of managed objects; watches with the rights of whoever opens the place.
-    pub(crate) hub: Hub,
+    /// What may be seen of managed objects; watched with the rights of whoever opens the place.
+    pub(crate) hub: Sight,
+    /// Whom it acts as, if not as who opens the place.
+    pub(crate) account: Option<String>,
+}
+
+impl Reach {
+    /// A place with all the rights of who opens it.
+    pub(crate) fn full(place: Place, cluster: Cluster, hub: Hub) -> Self {
+        Self {
+            place,
+            cluster,
+            hub: Sight::full(hub),
+            account: None,
+        }
+    }
+
+    /// No place: every request fails, nothing is seen.
+    pub(crate) fn nowhere(pace: Pace) -> Self {
+        let refuse = |_: http::Request<Body>| async {
+            let refusal = std::io::Error::other("it is not known which cluster this is for");
+            Err::<http::Response<Body>, _>(refusal)
+        };
+        let client = Client::new(tower::service_fn(refuse), "default");
+        let hub = Hub::new(client.clone(), pace, |_| {});
+        Self::full(Place::Nowhere, Cluster::new(client), hub)
+    }
+
+    /// The same place for a Kustomization that acts as an account there.
+    fn acting_as(&self, account: &str, owner: Owner) -> Result<Self, NoSuchName> {
+        let cluster = self.cluster.acting_as(&user(&owner.namespace, account))?;
+        Ok(Self {
+            place: self.place.clone(),
+            cluster,
+            hub: self.hub.narrowed(owner),
+            account: Some(account.to_owned()),
+        })
+    }
+
+    /// Whether it is the same as another for a Kustomization that did not change its name.
+    fn is(&self, place: &Place, account: Option<&str>) -> bool {
+        self.place == *place && self.account.as_deref() == account
+    }
+}
+
+/// The name of a ServiceAccount as a user.
+pub(super) fn user(namespace: &str, account: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{account}")
+}
+
+impl Declared {
+    /// The ServiceAccount it acts as.
+    pub(super) fn account<'a>(&'a self, policy: &'a Policy) -> Option<&'a str> {
+        let named = self.service_account.as_deref();
+        let account = named.or(policy.default_service_account.as_deref());
+        account.filter(|name| !name.is_empty())
+    }
+}
+
+/// Whether a ServiceAccount can have this name (RFC 1123, as Kubernetes has it).
+pub(super) fn is_name(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    let all = bytes
+        .iter()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(byte));
+    all && bytes.len() <= 253 && edge(bytes.first()) && edge(bytes.last())
+}
+
+impl Run<'_> {
+    /// Finds the way to its objects: as before, if it is the same.
+    pub(super) fn reach_out(&mut self) {
+        let ks = Declared::from(&*self.object);
+        let account = ks.account(&self.cx.policy);
+        let full = &self.cx.here;
+        let before = self.memory.reach.as_ref();
+        if let Some(before) = before.filter(|before| before.is(&full.place, account)) {
+            self.reach = before.clone();
+            return;
+        }
+        let reach = match account {
+            None => full.clone(),
+            // one that is no name stalls, and reaches nothing
+            Some(account) if !is_name(account) => return,
+            Some(account) => {
+                let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+                let Ok(reach) = full.acting_as(account, owner) else {
+                    return;
+                };
+                reach
+            }
+        };
+        self.memory.reach = Some(reach.clone());
+        self.reach = reach;
+    }
+
+    /// Whether the account that it acts as is there; also where nobody can say.
+    pub(super) async fn account_exists(&self) -> bool {
+        let Some(account) = &self.reach.account else {
+            return true;
+        };
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(self.reach.cluster.client().clone(), &self.key.namespace);
+        let found = tokio::time::timeout(ANSWER, accounts.get_metadata_opt(account)).await;
+        !matches!(found, Ok(Ok(None)))
+    }
+
+    /// Asks for what has to be healthy and is not its own, with the rights that it has; who is told
+    /// of everything asks for nothing.
+    pub(super) async fn inquire(&self) {
+        if !self.reach.hub.is_narrow() {
+            return;
+        }
+        let record = self.memory.record.as_ref();
+        let asked = record.map_or(&[][..], |record| &record.asked);
+        let asking = asked.iter().map(|(id, version)| async move {
+            let told = match self.reach.cluster.get(id, version, ANSWER).await {
+                Ok(Some(object)) => Told::Is(Presence::Present(Arc::new(Observed::of(&object)))),
+                Ok(None) => Told::Is(Presence::Absent),
+                Err(error) => Told::Refused(chain(&error)),
+            };
+            (id.clone(), told)
+        });
+        let asking: Vec<_> = asking.collect();
+        let answers = stream::iter(asking).buffer_unordered(TOGETHER);
+        self.reach.hub.told(answers.collect().await);
+    }
+
+    /// When to ask again, while it waits for what nobody tells of.
+    pub(super) fn inquires(&self, record: &Record) -> Option<Duration> {
+        let waits = matches!(
+            record.phase,
+            Phase::Checking { .. } | Phase::Ready { until: Some(_) }
+        );
+        (waits && !record.asked.is_empty()).then_some(LOOK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_account_is_called_is_not_acted_as() {
+        let check = |name: &str, expected: bool| assert_eq!(is_name(name), expected, "{name:?}");
+        check("deployer", true);
+        check("team-a.deployer-2", true);
+        for name in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            "a:b",
+            "a b",
+            "a\r\nimpersonate-group: system:masters",
+            "ä",
+        ] {
+            check(name, false);
+        }
+        check(&"a".repeat(253), true);
+        check(&"a".repeat(254), false);
+        assert_eq!(
+            user("team-a", "deployer"),
+            "system:serviceaccount:team-a:deployer"
+        );
+    }
 }

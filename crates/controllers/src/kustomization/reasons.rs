@@ -203,6 +203,10 @@ pub enum Stall {
     Annotation(String),
     /// The inventory in the status cannot be read.
     Inventory(String),
+    /// What is referred to is of another namespace, and the policy keeps them apart.
+    CrossNamespace(SourceKind, Key),
+    /// It names a ServiceAccount that there cannot be.
+    Account(String),
 }
 
 impl Stall {
@@ -216,7 +220,8 @@ impl Stall {
             Stall::Cycle(_) => Reason::DependencyNotReady,
             Stall::EmptyRender { .. } => Reason::EmptyRender,
             Stall::PruneBudget { .. } => Reason::PruneBudgetExceeded,
-            Stall::Annotation(_) | Stall::Inventory(_) => Reason::ReconciliationFailed,
+            Stall::Annotation(_) | Stall::Inventory(_) | Stall::Account(_) => Reason::ReconciliationFailed,
+            Stall::CrossNamespace(..) => Reason::AccessDenied,
         }
     }
 }
@@ -258,6 +263,14 @@ impl fmt::Display for Stall {
                 f,
                 "revision {revision} is not applied and nothing was changed: {}",
                 over_budget(key, revision, exceeded)
+            ),
+            Stall::CrossNamespace(kind, key) => write!(
+                f,
+                "can't access '{kind}/{key}', cross-namespace references have been blocked"
+            ),
+            Stall::Account(name) => write!(
+                f,
+                "spec.serviceAccountName {name:?} is not a name that a ServiceAccount can have"
             ),
             Stall::Inventory(why) => write!(f, "status.inventory cannot be read: {why}"),
         }

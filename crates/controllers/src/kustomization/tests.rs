@@ -63,6 +63,7 @@ fn seen(now: Instant) -> Seen {
         },
         dependencies: Vec::new(),
         cycle: None,
+        denied: None,
         invalid: None,
         handled_at: None,
         last: None,

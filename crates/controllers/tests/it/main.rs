@@ -36,3 +36,4 @@ mod rest;
 mod session;
 mod steady;
 mod substitute_from;
+mod tenancy;

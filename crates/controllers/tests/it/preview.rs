@@ -30,7 +30,7 @@ async fn foreseen(session: &Session) -> Vec<String> {
     let mut lines = Vec::new();
     for kustomization in fleet.kustomizations() {
         let name = kustomization.metadata.name.clone().unwrap();
-        match fleet.preview(&cluster, kustomization).await {
+        match fleet.preview(kustomization).await {
             Ok(preview) => {
                 assert!(preview.failures.is_empty(), "{name}: {:?}", preview.failures);
                 let steps = preview.plan.steps().map(ToString::to_string);

@@ -336,7 +336,14 @@ impl Session {
         eventually(&what, DEADLINE, look).await;
     }
 
-    /// Waits until a Kustomization's status passes; the status then.
+    /// Where a Kustomization is, and its name: `name`, or `namespace/name`.
+    fn named<'n>(&self, name: &'n str) -> (Api<Kustomization>, &'n str) {
+        let (namespace, name) = name.split_once('/').unwrap_or((&self.home, name));
+        (Api::namespaced(self.client.clone(), namespace), name)
+    }
+
+    /// Waits until a Kustomization's status passes; the status then. One that is not at home is
+    /// called `namespace/name`.
     pub(crate) async fn until(
         &self,
         name: &str,
@@ -345,8 +352,8 @@ impl Session {
     ) -> KustomizationStatus {
         let what = format!("Kustomization {name}: {what}");
         let look = async || {
-            let object = self
-                .kustomizations()
+            let (kustomizations, name) = self.named(name);
+            let object = kustomizations
                 .get(name)
                 .await
                 .map_err(|error| error.to_string())?;
@@ -382,7 +389,8 @@ impl Session {
 
     /// The events of a Kustomization so far: type, reason, message.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.home);
+        let (namespace, name) = name.split_once('/').unwrap_or((&self.home, name));
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let list = events.list(&ListParams::default()).await.unwrap();
         let about = list.items.into_iter().filter(|event| {
             event.involved_object.name.as_deref() == Some(name)

@@ -15,6 +15,7 @@
 //! waits for it. What a write of ours was answered goes in by
 //! [`Hub::note`], and neither an older event nor an older list takes it back.
 
+pub mod sight;
 mod state;
 #[cfg(test)]
 mod tests;

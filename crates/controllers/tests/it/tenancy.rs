@@ -1,0 +1,303 @@
+//! Who shares a cluster with others: a tenant's Kustomization writes, reads and deletes with the rights
+//! of its ServiceAccount and no others, is told of nothing that it may not ask for, and holds up
+//! nobody. One test for each way out that was tried.
+
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::ConditionType;
+use equate_controllers::Policy;
+use equate_testkit::eventually::eventually;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::session::{
+    DEADLINE, HOME, Options, Session, deployment, document, inventory, kustomization, said,
+};
+
+async fn create<K>(client: &Client, namespace: &str, object: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Serialize
+        + std::fmt::Debug,
+{
+    let object: K = serde_json::from_value(object).unwrap();
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    api.create(&PostParams::default(), &object).await.unwrap();
+}
+
+async fn namespace(client: &Client, name: &str) {
+    let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+}
+
+/// A namespace with the ServiceAccount `deployer`, which may do what it likes to ConfigMaps,
+/// Deployments, Roles and RoleBindings there.
+async fn tenant(session: &Session, name: &str) {
+    let client = &session.client;
+    namespace(client, name).await;
+    create::<ServiceAccount>(client, name, json!({ "metadata": { "name": "deployer" } })).await;
+    allow(session, name, name).await;
+}
+
+/// Lets a tenant do that in a namespace.
+async fn allow(session: &Session, tenant: &str, namespace: &str) {
+    let client = &session.client;
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
+        { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["*"] },
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["get", "create", "update", "patch", "delete"] },
+    ]);
+    create::<Role>(
+        client,
+        namespace,
+        json!({ "metadata": { "name": tenant }, "rules": rules }),
+    )
+    .await;
+    create::<RoleBinding>(
+        client,
+        namespace,
+        json!({
+            "metadata": { "name": tenant },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": tenant },
+            "subjects": [{ "kind": "ServiceAccount", "name": "deployer", "namespace": tenant }],
+        }),
+    )
+    .await;
+}
+
+/// A Kustomization of the tenant: of a directory of `fleet`, as `deployer` unless the spec says otherwise.
+async fn kustomize(session: &Session, tenant: &str, path: &str, spec: Value) {
+    let mut all = json!({
+        "serviceAccountName": "deployer",
+        "retryInterval": "2s",
+        "sourceRef": { "kind": "GitRepository", "name": "fleet", "namespace": HOME },
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        all[field] = value.clone();
+    }
+    if all["serviceAccountName"].is_null() {
+        all.as_object_mut().unwrap().remove("serviceAccountName");
+    }
+    let mut object = kustomization("app", path, all);
+    object.metadata.namespace = Some(tenant.to_owned());
+    let api: Api<Kustomization> = Api::namespaced(session.client.clone(), tenant);
+    api.create(&PostParams::default(), &object).await.unwrap();
+}
+
+fn map(namespace: &str, name: &str, value: &str) -> String {
+    document(&json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": name, "namespace": namespace },
+        "data": { "value": value },
+    }))
+}
+
+async fn absent(session: &Session, namespace: &str, name: &str) {
+    let found: Option<ConfigMap> = session.get(namespace, name).await;
+    assert_eq!(found, None, "{namespace}/{name}");
+}
+
+#[tokio::test]
+async fn spec_service_account_name_applies_corrects_and_prunes_with_its_rights() {
+    let files = [
+        ("app/a.yaml", map("team-a", "a", "one")),
+        ("app/b.yaml", map("team-a", "b", "one")),
+    ];
+    let session = Session::start(&[(files[0].0, &*files[0].1), (files[1].0, &*files[1].1)]).await;
+    tenant(&session, "team-a").await;
+    kustomize(&session, "team-a", "app", json!({ "wait": true })).await;
+    let revision = session.commit(&[]);
+    session.ready("team-a/app", &revision).await;
+    // the hub tells of what is its own
+    session
+        .merge::<ConfigMap>("team-a", "a", json!({ "data": { "value": "by hand" } }))
+        .await;
+    session.value("team-a", "a", Some("one")).await;
+    session.delete::<ConfigMap>("team-a", "a").await;
+    session.value("team-a", "a", Some("one")).await;
+    let revision = session.commit(&[("app/b.yaml", None)]);
+    let status = session.ready("team-a/app", &revision).await;
+    assert_eq!(inventory(&status), ["team-a_a__ConfigMap"]);
+    session.value("team-a", "b", None).await;
+    session.delete::<Kustomization>("team-a", "app").await;
+    session.value("team-a", "a", None).await;
+    session.end().await;
+}
+
+/// Whatever a tenant writes, only what its account may do is done; `expected` is in the message.
+async fn check_refused(files: &[(&str, &str)], spec: Value, target: (&str, &str), expected: &str) {
+    let session = Session::start(files).await;
+    tenant(&session, "team-a").await;
+    namespace(&session.client, "platform").await;
+    kustomize(&session, "team-a", "app", spec).await;
+    let message = session.fails("team-a/app", "ReconciliationFailed").await;
+    assert!(message.contains(expected), "{message}");
+    absent(&session, target.0, target.1).await;
+    session.end().await;
+}
+
+const FORBIDDEN: &str = "User \"system:serviceaccount:team-a:deployer\" cannot";
+
+#[tokio::test]
+async fn an_object_in_another_namespace_is_refused() {
+    let a = map("platform", "a", "one");
+    check_refused(&[("app/a.yaml", &a)], json!({}), ("platform", "a"), FORBIDDEN).await;
+}
+
+#[tokio::test]
+async fn target_namespace_lends_no_rights() {
+    let a = map("team-a", "a", "one");
+    let spec = json!({ "targetNamespace": "platform" });
+    check_refused(&[("app/a.yaml", &a)], spec, ("platform", "a"), FORBIDDEN).await;
+}
+
+#[tokio::test]
+async fn a_patch_that_changes_the_namespace_lends_no_rights() {
+    let a = map("team-a", "a", "one");
+    let patch = r#"[{ "op": "replace", "path": "/metadata/namespace", "value": "platform" }]"#;
+    let spec = json!({ "patches": [{ "patch": patch, "target": { "kind": "ConfigMap" } }] });
+    check_refused(&[("app/a.yaml", &a)], spec, ("platform", "a"), FORBIDDEN).await;
+}
+
+#[tokio::test]
+async fn rights_that_it_does_not_have_it_cannot_give_itself() {
+    let role = document(&json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": "more", "namespace": "team-a" },
+        "rules": [{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }],
+    }));
+    let expected = "attempting to grant RBAC permissions not currently held";
+    check_refused(&[("app/a.yaml", &role)], json!({}), ("team-a", "more"), expected).await;
+}
+
+#[tokio::test]
+async fn an_account_that_is_not_there_may_nothing() {
+    let a = map("team-a", "a", "one");
+    let spec = json!({ "serviceAccountName": "nobody" });
+    let expected = "User \"system:serviceaccount:team-a:nobody\" cannot";
+    check_refused(&[("app/a.yaml", &a)], spec, ("team-a", "a"), expected).await;
+}
+
+#[tokio::test]
+async fn an_account_of_another_namespace_cannot_be_named() {
+    let a = map("platform", "a", "one");
+    let spec = json!({ "serviceAccountName": "platform:admin" });
+    let expected = "spec.serviceAccountName \"platform:admin\" is not a name that a ServiceAccount can have";
+    check_refused(&[("app/a.yaml", &a)], spec, ("platform", "a"), expected).await;
+}
+
+#[tokio::test]
+async fn default_service_account_is_for_whom_that_names_none() {
+    let a = map("platform", "a", "one");
+    let policy = Policy {
+        default_service_account: Some("deployer".to_owned()),
+        ..Policy::default()
+    };
+    let options = Options {
+        policy,
+        ..Options::default()
+    };
+    let session = Session::with(&[("app/a.yaml", &*a)], options).await;
+    tenant(&session, "team-a").await;
+    namespace(&session.client, "platform").await;
+    kustomize(&session, "team-a", "app", json!({ "serviceAccountName": null })).await;
+    let message = session.fails("team-a/app", "ReconciliationFailed").await;
+    assert!(message.contains(FORBIDDEN), "{message}");
+    // rights that it is given are tried after `retryInterval`
+    allow(&session, "team-a", "platform").await;
+    session.value("platform", "a", Some("one")).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn no_cross_namespace_refs_refuses_sources_of_others() {
+    let a = map("team-a", "a", "one");
+    let policy = Policy {
+        no_cross_namespace_refs: true,
+        ..Policy::default()
+    };
+    let options = Options {
+        policy,
+        ..Options::default()
+    };
+    let b = map("default", "b", "one");
+    let session = Session::with(&[("app/a.yaml", &*a), ("platform/b.yaml", &*b)], options).await;
+    tenant(&session, "team-a").await;
+    kustomize(&session, "team-a", "app", json!({})).await;
+    let message = session.fails("team-a/app", "AccessDenied").await;
+    let expected =
+        "can't access 'GitRepository/flux-system/fleet', cross-namespace references have been blocked";
+    assert_eq!(message, expected);
+    let stalled = |status: &_| said(status, ConditionType::Stalled) == expected;
+    session.until("team-a/app", "stalled", stalled).await;
+    absent(&session, "team-a", "a").await;
+    // who reads its own namespace's is not held up by one that may not
+    session.kustomize("platform", "platform", json!({})).await;
+    session.value("default", "b", Some("one")).await;
+    session.commit(&[
+        ("platform/b.yaml", None),
+        ("platform/c.yaml", Some(&map("default", "c", "one"))),
+    ]);
+    session.value("default", "b", None).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_kustomization_whose_account_is_gone_leaves_its_objects() {
+    let a = map("team-a", "a", "one");
+    let session = Session::start(&[("app/a.yaml", &*a)]).await;
+    tenant(&session, "team-a").await;
+    kustomize(&session, "team-a", "app", json!({})).await;
+    session.value("team-a", "a", Some("one")).await;
+    session.delete::<ServiceAccount>("team-a", "deployer").await;
+    session.delete::<Kustomization>("team-a", "app").await;
+    session
+        .event("team-a/app", "unable to prune objects: \nConfigMap/team-a/a")
+        .await;
+    let gone = async || match session.get::<Kustomization>("team-a", "app").await {
+        None => Ok(()),
+        Some(found) => Err(format!("{:?}", found.metadata.finalizers)),
+    };
+    eventually("the Kustomization is gone", DEADLINE, gone).await;
+    session.value("team-a", "a", Some("one")).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
+    let a = map("team-a", "a", "one");
+    let web = deployment("web", "example.org/web:1", json!({}));
+    let session = Session::start(&[("app/a.yaml", &*a), ("platform/web.yaml", &*web)]).await;
+    session
+        .kustomize("platform", "platform", json!({ "wait": true }))
+        .await;
+    session.ready("platform", &session.commit(&[])).await;
+    tenant(&session, "team-a").await;
+    let checks =
+        json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default" }]);
+    let spec = json!({ "healthChecks": checks, "timeout": "2s", "retryInterval": "1s" });
+    kustomize(&session, "team-a", "app", spec).await;
+    let message = session.fails("team-a/app", "HealthCheckFailed").await;
+    assert!(
+        message.contains("Deployment/default/web status: 'Unknown'") && message.contains(FORBIDDEN),
+        "{message}"
+    );
+    // with the right to ask it is told
+    allow(&session, "team-a", "default").await;
+    let status = session.ready("team-a/app", &session.commit(&[])).await;
+    assert!(said(&status, ConditionType::Healthy).starts_with("Health check passed"));
+    session.end().await;
+}
