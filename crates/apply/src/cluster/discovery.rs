@@ -98,15 +98,25 @@ impl Cache {
         Ok(expected)
     }
 
-    /// The kind in whatever version the cluster serves, the one asked for first.
+    /// The kind in whatever version the cluster serves, the one asked for first; none is asked for where
+    /// it is empty.
     pub(super) async fn resolve_any_version(
         &self,
         client: &Client,
         gvk: &GroupVersionKind,
     ) -> Result<Kind, ResolveError> {
-        let missing = match self.resolve(client, gvk).await {
-            Err(missing @ ResolveError::NoSuchKind { .. }) => missing,
-            other => return other,
+        let missing = if gvk.version.is_empty() {
+            let mut asked = self.asking.lock().await;
+            if !asked.all {
+                self.read_all(client).await?;
+                asked.all = true;
+            }
+            ResolveError::NoSuchKind { gvk: gvk.clone() }
+        } else {
+            match self.resolve(client, gvk).await {
+                Err(missing @ ResolveError::NoSuchKind { .. }) => missing,
+                other => return other,
+            }
         };
         let known = self
             .known

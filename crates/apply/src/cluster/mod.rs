@@ -134,7 +134,7 @@ impl Cluster {
     }
 
     /// Whether an object may be written, as the API server says: an empty patch of it as a dry run is
-    /// not forbidden. One that is not there may.
+    /// not forbidden. One that is not there may. Where the version is empty, any does.
     ///
     /// # Errors
     /// When the API server does not say.

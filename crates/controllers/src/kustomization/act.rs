@@ -67,13 +67,16 @@ impl Run<'_> {
                     }
                 };
             }
+            let declared = desired.iter();
+            self.judge_itself(declared.map(|desired| (&desired.id, version(desired))))
+                .await;
             // whoever had an object last says first whether it lets go of it
             if let Some(awaited) = self.holders_are_unheard(ks, &desired) {
                 return self.hear(ks, &awaited).await;
             }
             let claims = self.claims(&desired);
             let contenders = self.contenders(&desired, &held);
-            let rest = self.rest_of(ks, &undeclared(&desired, &held));
+            let rest = self.rest_of(ks, &undeclared(&desired, &held)).await;
             let awaited = rest.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
             let revision = self.at().revision;
@@ -469,7 +472,7 @@ impl Run<'_> {
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
         // applying took its time: what the others want by now counts
-        let rest = self.rest_of(ks, &undeclared(desired, &before));
+        let rest = self.rest_of(ks, &undeclared(desired, &before)).await;
         if let Some(awaited) = rest.waits() {
             return self.hear(ks, &awaited).await;
         }

@@ -59,7 +59,7 @@ impl Run<'_> {
             .map(|(id, version)| (id.clone(), version.to_owned()))
             .collect();
         let empty = record.empty;
-        let rest = self.rest_of(ks, &gone);
+        let rest = self.rest_of(ks, &gone).await;
         if empty {
             // what was said stays true as long as anything would go
             return Ok(rest.deletes().then(Outcome::done));

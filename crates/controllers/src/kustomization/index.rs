@@ -20,8 +20,9 @@ use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
 use super::foreign;
-use super::others::Hearing;
+use super::hearing::Hearing;
 use super::reasons::Contest;
+use super::rights::Rights;
 use super::values::{self, Holder};
 use super::wants::{Stand, Wants, Watched};
 use crate::runtime::mirror::Change;
@@ -85,6 +86,8 @@ pub struct Index {
     unheard: HashMap<Key, (BuiltFrom, Instant)>,
     /// From what a Kustomization could not be built, for the API server could not be asked.
     unreached: HashMap<Key, BuiltFrom>,
+    /// Who may write what it wants.
+    pub(super) rights: Rights,
     /// The sources that this process has looked at.
     looked: HashSet<Source>,
 }
@@ -234,6 +237,7 @@ impl Index {
         self.watch(key, Watched::default());
         self.unheard.remove(key);
         self.unreached.remove(key);
+        self.rights.forget(key);
         let mut wakes = self.contest(key, &[]);
         wakes.extend(self.let_go(key));
         wakes
@@ -451,13 +455,17 @@ impl Index {
         };
         let stands = self.stands.iter().filter(|(key, _)| !deleting(key));
         let mut wanted = stands.filter_map(|(key, stand)| match &stand.wants {
-            Wants::Known(objects) => Some((key, objects.ids().iter().find(|id| container.contains(id))?)),
+            Wants::Known(objects) => {
+                let within = |id: &&ObjectId| container.contains(id) && self.rights.allow_within(key, id);
+                Some((key, objects.ids().iter().find(within)?))
+            }
             Wants::Unknown(_) => None,
         });
         let others = self.references.iter().filter(|(key, _)| *key != by);
         let mut held = others.filter_map(|(key, references)| {
             let counts = |id: &&ObjectId| need == Need::Now || self.claims(key, id);
-            let mut within = references.holds.iter().filter(|id| container.contains(id));
+            let allowed = |id: &&ObjectId| container.contains(id) && self.rights.allow_within(key, id);
+            let mut within = references.holds.iter().filter(allowed);
             Some((key, within.find(counts)?))
         });
         wanted.next().or_else(|| held.next())
@@ -470,9 +478,17 @@ impl Index {
                 .get(key)
                 .is_none_or(|references| references.deleting)
         };
+        let may = |key: &&Key| self.rights.allow(key, id);
         let mut wanting = self.wanting.get(id).into_iter().flatten();
-        let wanting = wanting.find(|key| *key != but && !deleting(key));
-        wanting.or_else(|| self.claimants(id, but).next())
+        let wanting = wanting.find(|key| *key != but && !deleting(key) && may(key));
+        wanting.or_else(|| self.claimants(id, but).find(may))
+    }
+
+    /// Who else wants an object or claims it, whether or not it may.
+    pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let wanting = self.wanting.get(id).into_iter().flatten();
+        let wanting = wanting.filter(move |key| *key != but);
+        wanting.chain(self.claimants(id, but))
     }
 
     /// Who of ours reads a source.
@@ -553,6 +569,7 @@ impl Index {
             self.version += 1;
             // what it is waited for with is another
             self.unheard.remove(key);
+            self.rights.forget(key);
         }
         let freed: Vec<ObjectId> = before.holds.difference(&now.holds).cloned().collect();
         unlink(&mut self.readers, before.source.iter(), key);

@@ -31,6 +31,8 @@
 //! | `wants` | what a Kustomization wants, as the others see it |
 //! | `others` | what the others want, and what that forbids |
 //! | `foreign` | what those of other shards say of that |
+//! | `hearing` | who of them has not said it |
+//! | `rights` | whether those others may write what they want |
 //! | `kept` | what stays though it is not declared any more, because others would go with it |
 //! | `values` | what ConfigMaps and Secrets hold for it, without telling anybody |
 //! | `decryption`, `transit` | the keys among that, and what is opened with them |
@@ -54,6 +56,7 @@ pub mod decryption;
 mod finalize;
 mod foreign;
 mod halt;
+mod hearing;
 pub mod index;
 mod kept;
 mod memory;
@@ -63,6 +66,7 @@ pub mod preview;
 pub mod reach;
 pub mod reasons;
 pub mod report;
+pub mod rights;
 mod supply;
 #[cfg(test)]
 mod tests;

@@ -41,6 +41,7 @@ use super::build::Rendered;
 use super::decide::{Decision, Finalize, Phase, Seen, SourceSeen, deadline};
 use super::declared::Declared;
 use super::foreign;
+use super::hearing::{Asking, Hearing};
 use super::index::{self, Index, Need};
 use super::kept;
 use super::memory::Prepared;
@@ -55,69 +56,11 @@ use crate::runtime::queue::Outcome;
 use crate::runtime::wake::Reason;
 
 /// More names than this do not help anybody.
-const NAMED: usize = 10;
+pub(super) const NAMED: usize = 10;
 const UNBUILT: &str = "cannot be built at this revision";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
-const LATE: &str = "has not been built in time";
 /// Waiting that is over sooner is not worth a status.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What has to be known before anything is deleted, and is not.
-#[derive(Debug, Default)]
-pub(super) struct Hearing {
-    /// These are going to be built from what is there now; since when that is waited for.
-    unheard: BTreeMap<Key, Instant>,
-    /// What these want stays unknown for now, and why.
-    barred: BTreeMap<Key, String>,
-    /// Those who declare what is not applied yet.
-    words: BTreeSet<Key>,
-    /// When the last of the unheard has had its time.
-    until: Option<Instant>,
-    /// Whether it depends on more than what the index is told of.
-    passing: bool,
-}
-
-impl Hearing {
-    /// One of those that have to speak before anything goes on: mostly the last, for they are woken
-    /// in order.
-    pub(super) fn waits_for(&self) -> Option<(&Key, Instant)> {
-        self.unheard.last_key_value().map(|(key, since)| (key, *since))
-    }
-
-    /// Some of those that have not spoken since, by name.
-    fn silent(&self, index: &Index) -> String {
-        let unheard = self.unheard.iter().rev();
-        let silent = unheard.filter(|(key, since)| index.is_silent(key, **since));
-        let mut names: Vec<String> = silent
-            .take(NAMED)
-            .map(|(key, _)| format!("Kustomization/{key}"))
-            .collect();
-        names.reverse();
-        names.join(", ")
-    }
-
-    /// Whose words may change it. As long as there are barred ones, some of them are among these.
-    fn listens_to(&self) -> BTreeSet<Key> {
-        let barred = self.barred.keys().take(NAMED);
-        let waits_for = self.waits_for().into_iter().map(|(key, _)| key);
-        self.words
-            .iter()
-            .chain(barred)
-            .chain(waits_for)
-            .cloned()
-            .collect()
-    }
-
-    fn bar(&mut self, key: Key, why: impl Into<String>) {
-        self.barred.insert(key, why.into());
-    }
-
-    /// One of those of whom it is not known what they want.
-    fn awaited(&self) -> Option<Owner> {
-        let key = self.barred.keys().next().or_else(|| self.unheard.keys().next());
-        key.map(|key| Owner::new(&key.namespace, &key.name))
-    }
-}
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What becomes of objects that are not declared any more.
 #[derive(Debug, Default)]
@@ -237,7 +180,7 @@ impl Context {
     }
 
     /// Whether a Kustomization could be built and has not been, as it and its source are now.
-    fn is_unheard(&self, index: &Index, key: &Key, object: &Kustomization) -> bool {
+    pub(super) fn is_unheard(&self, index: &Index, key: &Key, object: &Kustomization) -> bool {
         if object.metadata.deletion_timestamp.is_some() {
             return false;
         }
@@ -256,7 +199,7 @@ impl Context {
     }
 
     /// What an unheard Kustomization would be built from: it has its time for each anew.
-    fn unheard_from(&self, object: &Kustomization) -> (i64, String) {
+    pub(super) fn unheard_from(&self, object: &Kustomization) -> (i64, String) {
         let generation = object.metadata.generation.unwrap_or_default();
         (generation, self.artifact(object).unwrap_or_default())
     }
@@ -279,8 +222,24 @@ impl Context {
         }
     }
 
+    /// Whether one that has an object in its inventory may have applied it: one that impersonates has it
+    /// there before it is known whether it may.
+    fn may_hold(&self, key: &Key, id: &ObjectId) -> bool {
+        let Some(object) = self.kustomizations.get(key) else {
+            return false;
+        };
+        if Declared::from(&*object).account(&self.policy).is_none() {
+            return true;
+        }
+        match self.here.hub.get(id) {
+            Presence::Present(observed) => observed.owner == Some(Owner::new(&key.namespace, &key.name)),
+            Presence::Absent => false,
+            Presence::Unknown => true,
+        }
+    }
+
     /// What the others say; asked once for all who ask while nothing changes.
-    fn hearing(&self, index: &mut Index, ks: &Declared) -> Arc<Hearing> {
+    pub(super) fn hearing(&self, index: &mut Index, ks: &Declared) -> Arc<Hearing> {
         let source = (ks.source_kind, ks.source.clone());
         let artifact = self.sources.artifact(&source).map(|artifact| artifact.digest);
         let kept = index.kept(&source, ks.timeout, artifact.as_deref());
@@ -311,7 +270,8 @@ impl Context {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
-                rest.hearing = self.hearing(&mut index, ks);
+                let hearing = self.hearing(&mut index, ks);
+                rest.hearing = hearing.without_the_powerless(&index, gone);
                 rest.waiting = rest.hearing.silent(&index);
                 rest.takers = takers(&index, &ks.key, gone.ids());
                 let presence = |id: &ObjectId| reach.hub.get(id);
@@ -349,110 +309,6 @@ impl Context {
         let most = rest.plan.prune.iter().filter(may_go).count();
         rest.excessive = brake.is_some_and(|brake| brake.stops(most));
         rest
-    }
-}
-
-/// Asks all Kustomizations what they want, on behalf of one that deletes.
-struct Asking<'a> {
-    cx: &'a Context,
-    index: &'a mut Index,
-    ks: &'a Declared,
-    now: Instant,
-    hearing: Hearing,
-}
-
-impl<'a> Asking<'a> {
-    fn new(cx: &'a Context, index: &'a mut Index, ks: &'a Declared) -> Self {
-        Self {
-            cx,
-            index,
-            ks,
-            now: Instant::now(),
-            hearing: Hearing::default(),
-        }
-    }
-
-    fn all(mut self) -> Hearing {
-        for object in self.cx.kustomizations.all() {
-            if object.metadata.deletion_timestamp.is_none() {
-                self.one(&object);
-            }
-        }
-        self.hearing
-    }
-
-    fn one(&mut self, object: &Kustomization) {
-        let key = Key::of(&object.metadata);
-        let near = index::source(object) == (self.ks.source_kind, self.ks.source.clone());
-        if !near && self.index.is_foreign(&key) {
-            // no commit is both theirs and ours: what it has now is its answer
-            return;
-        }
-        if self.cx.is_unheard(self.index, &key, object) {
-            let from = self.cx.unheard_from(object);
-            // one that was tried is not waited for where no commit is both theirs and ours
-            if near || !self.index.is_unreached(&key, &from) {
-                self.expect(key, from, near);
-            }
-            return;
-        }
-        if object.spec.suspend || !near {
-            // it was asked, but its answer is not waited for
-            return;
-        }
-        let Some(stand) = self.index.standing(&key).cloned() else {
-            return;
-        };
-        match &stand.wants {
-            Wants::Unknown(why) => self.hearing.bar(key, *why),
-            Wants::Known(objects) => {
-                for (id, digest) in &objects.kustomizations {
-                    self.hear_of(&key, &stand, id, *digest);
-                }
-            }
-        }
-    }
-
-    /// Waits for one that is going to be built; each of its inputs gives it the same time.
-    fn expect(&mut self, key: Key, from: (i64, String), near: bool) {
-        let since = self.index.unheard_since(&key, from, self.now);
-        let until = deadline(since, self.ks.timeout);
-        if until > self.now {
-            self.hearing.unheard.insert(key, since);
-            self.hearing.until = self.hearing.until.max(Some(until));
-            return;
-        }
-        self.hearing.passing = true;
-        if near {
-            self.hearing.bar(key, LATE);
-        }
-    }
-
-    /// One that another declares may want something only once it is as it is declared.
-    fn hear_of(&mut self, by: &Key, stand: &Stand, id: &ObjectId, digest: Digest) {
-        let key = Key::new(&*id.namespace, &*id.name);
-        let known = self.cx.kustomizations.get(&key);
-        match self.cx.here.hub.get(id) {
-            Presence::Present(observed)
-                if stand.applied || observed.owned == digest || stand.formed(id, observed.owned) =>
-            {
-                let generation = known.and_then(|object| object.metadata.generation);
-                if generation.is_none_or(|generation| generation < observed.generation) {
-                    // applied, and the mirror is about to tell
-                    self.hearing.passing = true;
-                    self.expect(key, (observed.generation, String::new()), true);
-                }
-            }
-            _ if stand.applied && known.is_some() => {}
-            _ => {
-                self.hearing.passing = true;
-                self.hearing.words.insert(by.clone());
-                self.hearing.bar(
-                    key,
-                    format!("is not applied yet as Kustomization/{by} declares it"),
-                );
-            }
-        }
     }
 }
 
@@ -618,11 +474,16 @@ impl Run<'_> {
     pub(super) fn holders_are_unheard(&self, ks: &Declared, desired: &[Desired]) -> Option<Awaited> {
         let mut index = self.cx.index();
         let now = Instant::now();
-        let holders: BTreeSet<Key> = desired
-            .iter()
-            .flat_map(|desired| index.holders(&desired.id, &self.key))
-            .cloned()
-            .collect();
+        let mut holders: BTreeSet<Key> = BTreeSet::new();
+        for Desired { id, .. } in desired {
+            // whether there is something to wait for is nothing to one that may not write it
+            if index.rights.allow(&self.key, id) {
+                let theirs = index
+                    .holders(id, &self.key)
+                    .filter(|key| self.cx.may_hold(key, id));
+                holders.extend(theirs.cloned());
+            }
+        }
         let (mut all, mut until) = (BTreeSet::new(), None);
         for key in holders {
             let object = self.cx.kustomizations.get(&key);
@@ -704,7 +565,8 @@ impl Run<'_> {
     }
 
     /// What becomes of objects that are not declared any more; what may change that wakes it.
-    pub(super) fn rest_of(&self, ks: &Declared, gone: &Inventory) -> Rest {
+    pub(super) async fn rest_of(&self, ks: &Declared, gone: &Inventory) -> Rest {
+        self.judge(ks, gone).await;
         self.cx.rest(&self.reach, ks, gone, self.is_confirmed(ks))
     }
 
@@ -760,7 +622,7 @@ impl Run<'_> {
     pub(super) async fn let_go(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
         let held = self.held();
         let lingering = std::mem::take(&mut self.memory.lingering);
-        let rest = self.rest_of(ks, &lingering);
+        let rest = self.rest_of(ks, &lingering).await;
         let owner = Owner::new(&self.key.namespace, &self.key.name);
         let options = Options::new(&owner, "");
         let execution = equate_apply::cluster::Execution::new(&options);
@@ -783,7 +645,7 @@ impl Run<'_> {
         if finalize == Finalize::Release {
             return Ok(None);
         }
-        let rest = self.rest_of(ks, &ks.inventory);
+        let rest = self.rest_of(ks, &ks.inventory).await;
         if rest.awaiting().next().is_none() {
             return Ok(None);
         }

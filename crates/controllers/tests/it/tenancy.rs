@@ -2,13 +2,13 @@
 //! of its ServiceAccount and no others, is told of nothing that it may not ask for, and holds up
 //! nobody. One test for each way out that was tried.
 
-use equate_api::kustomize::Kustomization;
-use equate_api::meta::ConditionType;
+use equate_api::kustomize::{Kustomization, KustomizationStatus};
+use equate_api::meta::{ConditionType, condition};
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -299,5 +299,100 @@ async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
     allow(&session, "team-a", "default").await;
     let status = session.ready("team-a/app", &session.commit(&[])).await;
     assert!(said(&status, ConditionType::Healthy).starts_with("Health check passed"));
+    session.end().await;
+}
+
+/// A platform that drops what a tenant declares as well, who may not write it: it goes.
+async fn check_dropped(tenants: &str, dropped: (&str, &str)) {
+    let kept = map("default", "kept", "one");
+    let session = Session::start(&[
+        ("app/a.yaml", tenants),
+        ("platform/kept.yaml", &*kept),
+        ("platform/dropped.yaml", dropped.1),
+    ])
+    .await;
+    tenant(&session, "team-a").await;
+    session.kustomize("platform", "platform", json!({})).await;
+    let first = session.commit(&[]);
+    session.ready("platform", &first).await;
+    kustomize(&session, "team-a", "app", json!({})).await;
+    let refused = |status: &KustomizationStatus| {
+        ["ReconciliationFailed", "BuildFailed"]
+            .map(str::to_owned)
+            .contains(&reason(status))
+    };
+    session.until("team-a/app", "refused", refused).await;
+    let second = session.commit(&[("platform/dropped.yaml", None)]);
+    let status = session.ready("platform", &second).await;
+    assert_eq!(inventory(&status), ["default_kept__ConfigMap"]);
+    assert_eq!(said(&status, ConditionType::PruneHeld), "");
+    assert_eq!(said(&status, ConditionType::Contested), "");
+    let gone = async || {
+        let maps: Api<ConfigMap> = Api::all(session.client.clone());
+        let all = maps.list(&ListParams::default()).await.unwrap();
+        let names: Vec<String> = all
+            .items
+            .into_iter()
+            .filter_map(|map| map.metadata.name)
+            .collect();
+        match names.iter().any(|name| name == dropped.0) {
+            false => Ok(()),
+            true => Err(format!("{names:?}")),
+        }
+    };
+    eventually("what was dropped is gone", DEADLINE, gone).await;
+    session.end().await;
+}
+
+fn reason(status: &KustomizationStatus) -> String {
+    condition(&status.conditions, ConditionType::Ready)
+        .map(|ready| ready.reason.clone())
+        .unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_want_without_the_right_to_it_keeps_nothing() {
+    let shared = map("default", "shared", "one");
+    check_dropped(&map("default", "shared", "mine"), ("shared", &shared)).await;
+}
+
+#[tokio::test]
+async fn a_want_without_the_right_to_it_keeps_no_namespace() {
+    let old = document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "old" } }));
+    let both = format!("{old}\n---\n{}", map("old", "shared", "one"));
+    check_dropped(&map("old", "mine", "one"), ("shared", &both)).await;
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_built_keeps_nothing_that_it_may_not_write() {
+    let shared = map("default", "shared", "one");
+    check_dropped("kind: [", ("shared", &shared)).await;
+}
+
+#[tokio::test]
+async fn a_want_with_the_right_to_it_takes_over() {
+    let (shared, kept) = (map("default", "shared", "one"), map("default", "kept", "one"));
+    let session = Session::start(&[
+        ("app/a.yaml", &*map("team-a", "a", "one")),
+        ("platform/kept.yaml", &*kept),
+        ("platform/shared.yaml", &*shared),
+    ])
+    .await;
+    tenant(&session, "team-a").await;
+    allow(&session, "team-a", "default").await;
+    session.kustomize("platform", "platform", json!({})).await;
+    kustomize(&session, "team-a", "app", json!({})).await;
+    session.value("team-a", "a", Some("one")).await;
+    session.value("default", "shared", Some("one")).await;
+    let uid = async || {
+        let found: Option<ConfigMap> = session.get("default", "shared").await;
+        found.unwrap().metadata.uid
+    };
+    let before = uid().await;
+    let moved = map("default", "shared", "two");
+    let revision = session.commit(&[("platform/shared.yaml", None), ("app/shared.yaml", Some(&*moved))]);
+    session.value("default", "shared", Some("two")).await;
+    session.ready("team-a/app", &revision).await;
+    assert_eq!(uid().await, before);
     session.end().await;
 }

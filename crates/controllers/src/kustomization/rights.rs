@@ -1,0 +1,266 @@
+//! Whether one that impersonates may write what it wants: before another keeps anything for it.
+//!
+//! To declare an object costs nothing, so a want is no right. A tenant that declares what is the
+//! platform's would keep the platform from deleting it, and one in whose build nobody can look might
+//! want anything. So whoever is about to delete asks the API server with the other's identity
+//! whether that could write the object: what it could not is not kept for it, and it is not waited
+//! for. Asked is only about objects that are to be deleted and somebody else wants, or may want; an
+//! answer holds for [`HOLDS`]. Where nobody can say, the want counts.
+//!
+//! Of a Namespace or a CustomResourceDefinition it is asked once for each kind and namespace: a right
+//! to a single object by its name is not found there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_apply::container::Container;
+use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
+use equate_apply::plan::Presence;
+use futures::stream::{self, StreamExt as _};
+use tokio::time::Instant;
+
+use super::declared::Declared;
+use super::index::Need;
+use super::reach::{Place, user};
+use super::{Context, Run};
+use crate::Key;
+
+/// How long an answer holds.
+const HOLDS: Duration = Duration::from_secs(30);
+/// How long one answer is waited for.
+const ANSWER: Duration = Duration::from_secs(10);
+/// So many are asked for at once.
+const TOGETHER: usize = 8;
+/// Of so many it is asked in one run whether they need be waited for; the others are waited for
+/// meanwhile.
+const SUSPECTS: usize = 16;
+/// So many kinds and namespaces are asked about for one container in one run.
+const WITHIN: usize = 64;
+
+/// An answer, and when it was given.
+#[derive(Debug, Clone, Copy)]
+struct Judged {
+    allowed: bool,
+    at: Instant,
+}
+
+/// Group, kind and namespace.
+type Within = (Arc<str>, Arc<str>, Arc<str>);
+
+/// The answers.
+#[derive(Debug, Default)]
+pub struct Rights {
+    objects: HashMap<Key, HashMap<ObjectId, Judged>>,
+    within: HashMap<Key, HashMap<Within, Judged>>,
+}
+
+fn within(id: &ObjectId) -> Within {
+    (
+        Arc::clone(&id.group),
+        Arc::clone(&id.kind),
+        Arc::clone(&id.namespace),
+    )
+}
+
+impl Rights {
+    /// Whether a Kustomization may write an object, as far as is known.
+    pub fn allow(&self, key: &Key, id: &ObjectId) -> bool {
+        let judged = self.objects.get(key).and_then(|objects| objects.get(id));
+        judged.is_none_or(|judged| judged.allowed)
+    }
+
+    /// Whether it may write objects of this kind in this namespace, as far as is known.
+    pub fn allow_within(&self, key: &Key, id: &ObjectId) -> bool {
+        let judged = self.within.get(key).and_then(|all| all.get(&within(id)));
+        judged.is_none_or(|judged| judged.allowed)
+    }
+
+    /// Forgets the answers about a Kustomization: it is gone, or acts as another by now.
+    pub fn forget(&mut self, key: &Key) {
+        self.objects.remove(key);
+        self.within.remove(key);
+    }
+
+    fn is_known(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
+        let judged = self.objects.get(key).and_then(|objects| objects.get(id));
+        judged.is_some_and(|judged| now < judged.at + HOLDS)
+    }
+
+    fn is_known_within(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
+        let judged = self.within.get(key).and_then(|all| all.get(&within(id)));
+        judged.is_some_and(|judged| now < judged.at + HOLDS)
+    }
+
+    fn judge(&mut self, key: Key, id: ObjectId, judged: Judged) {
+        let objects = self.objects.entry(key).or_default();
+        // what nobody asks about any more
+        objects.retain(|_, old| judged.at < old.at + 2 * HOLDS);
+        objects.insert(id, judged);
+    }
+
+    fn judge_within(&mut self, key: Key, id: &ObjectId, judged: Judged) {
+        self.within.entry(key).or_default().insert(within(id), judged);
+    }
+}
+
+/// Something to ask the API server.
+struct Question {
+    key: Key,
+    user: String,
+    id: ObjectId,
+    version: String,
+}
+
+impl Context {
+    /// Whom a Kustomization acts as in this cluster, if it does.
+    fn user_of(&self, key: &Key) -> Option<String> {
+        let object = self.kustomizations.get(key)?;
+        if object.spec.kube_config.is_some() {
+            return None;
+        }
+        let ks = Declared::from(&*object);
+        Some(user(&key.namespace, ks.account(&self.policy)?))
+    }
+
+    async fn ask(&self, question: &Question) -> Option<bool> {
+        let Question {
+            user, id, version, ..
+        } = question;
+        match self.here.cluster.acting_as(user) {
+            Ok(cluster) => cluster.may_write(id, version, ANSWER).await.ok(),
+            // what is no name may nothing
+            Err(_) => Some(false),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Finds out who of those that want what is to be deleted may write it.
+    pub(super) async fn judge(&self, ks: &Declared, gone: &Inventory) {
+        if self.reach.place != Place::Here || gone.is_empty() || !(ks.prune || ks.deleting) {
+            return;
+        }
+        self.question(self.questions(ks, gone)).await;
+        for (id, _) in gone.iter() {
+            if let Some(container) = Container::of(id, &self.reach.hub.get(id)) {
+                self.judge_container(&container).await;
+            }
+        }
+    }
+
+    /// Finds out whether it may write itself what another holds that it declares.
+    pub(super) async fn judge_itself(&self, ids: impl Iterator<Item = (&ObjectId, &str)>) {
+        let Some(user) = self
+            .cx
+            .user_of(&self.key)
+            .filter(|_| self.reach.place == Place::Here)
+        else {
+            return;
+        };
+        let now = Instant::now();
+        let questions = {
+            let index = self.cx.index();
+            let held = ids.filter(|(id, _)| index.holders(id, &self.key).next().is_some());
+            let open = held.filter(|(id, _)| !index.rights.is_known(&self.key, id, now));
+            let question = |(id, version): (&ObjectId, &str)| Question {
+                key: self.key.clone(),
+                user: user.clone(),
+                id: id.clone(),
+                version: version.to_owned(),
+            };
+            open.map(question).collect()
+        };
+        self.question(questions).await;
+    }
+
+    fn questions(&self, ks: &Declared, gone: &Inventory) -> Vec<Question> {
+        let now = Instant::now();
+        let mut index = self.cx.index();
+        let mut suspects: BTreeSet<Key> = BTreeSet::new();
+        for key in self.cx.hearing(&mut index, ks).suspects(now) {
+            if suspects.len() == SUSPECTS {
+                break;
+            }
+            if *key != self.key && self.cx.user_of(key).is_some() {
+                suspects.insert(key.clone());
+            }
+        }
+        let mut questions = Vec::new();
+        for (id, version) in gone.iter() {
+            let rivals = index.rivals(id, &self.key).cloned();
+            let all: BTreeSet<Key> = rivals.chain(suspects.iter().cloned()).collect();
+            for key in all {
+                if index.rights.is_known(&key, id, now) {
+                    continue;
+                }
+                let Some(user) = self.cx.user_of(&key) else {
+                    continue;
+                };
+                questions.push(Question {
+                    key,
+                    user,
+                    id: id.clone(),
+                    version: version.to_owned(),
+                });
+            }
+        }
+        questions
+    }
+
+    async fn question(&self, questions: Vec<Question>) {
+        let asking: Vec<_> = questions
+            .into_iter()
+            .map(|question| async move {
+                let allowed = self.cx.ask(&question).await;
+                (question, allowed)
+            })
+            .collect();
+        let answers: Vec<_> = stream::iter(asking).buffer_unordered(TOGETHER).collect().await;
+        let at = Instant::now();
+        let mut index = self.cx.index();
+        for (question, allowed) in answers {
+            if let Some(allowed) = allowed {
+                index
+                    .rights
+                    .judge(question.key, question.id, Judged { allowed, at });
+            }
+        }
+    }
+
+    /// Finds out whether those who want or hold something in a container may: until one may, or none is
+    /// left. What is there with the labels of one is its own, and not asked about.
+    async fn judge_container(&self, container: &Container) {
+        for _ in 0..WITHIN {
+            let question = {
+                let index = self.cx.index();
+                let Some((key, id)) = index.needs(container, &self.key, Need::Now) else {
+                    return;
+                };
+                let theirs = matches!(self.cx.here.hub.get(id), Presence::Present(observed)
+                if observed.owner.as_ref().is_some_and(|owner| {
+                    *owner.namespace == *key.namespace && *owner.name == *key.name
+                }));
+                if theirs || index.rights.is_known_within(key, id, Instant::now()) {
+                    return;
+                }
+                let Some(user) = self.cx.user_of(key) else { return };
+                Question {
+                    key: key.clone(),
+                    user,
+                    id: id.clone(),
+                    version: String::new(),
+                }
+            };
+            let Some(allowed) = self.cx.ask(&question).await else {
+                return;
+            };
+            let at = Instant::now();
+            let mut index = self.cx.index();
+            index
+                .rights
+                .judge_within(question.key, &question.id, Judged { allowed, at });
+        }
+    }
+}
