@@ -132,13 +132,8 @@ impl Session {
     }
 
     async fn furnish(&self) {
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for definition in [Kustomization::crd(), GitRepository::crd()] {
-            match definitions.create(&PostParams::default(), &definition).await {
-                // another session was first
-                Err(kube::Error::Api(status)) if status.code == 409 && self.cluster.is_none() => {}
-                created => drop(created.unwrap()),
-            }
+            self.define(definition).await;
         }
         self.namespace("@home").await;
         let fleet = json!({
@@ -153,6 +148,15 @@ impl Session {
             repositories.create(&PostParams::default(), &fleet).await
         };
         eventually("GitRepositories are served", DEADLINE, create).await;
+    }
+
+    /// Defines a kind, unless another session on the cluster has.
+    pub(crate) async fn define(&self, definition: CustomResourceDefinition) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        match definitions.create(&PostParams::default(), &definition).await {
+            Err(kube::Error::Api(status)) if status.code == 409 && self.cluster.is_none() => {}
+            created => drop(created.unwrap()),
+        }
     }
 
     /// Creates a namespace.

@@ -22,7 +22,7 @@ use crate::session::{DEADLINE, Session, document};
 fn api_version(kind: &str) -> &'static str {
     match kind {
         "Deployment" | "StatefulSet" => "apps/v1",
-        "Role" => "rbac.authorization.k8s.io/v1",
+        "Role" | "RoleBinding" => "rbac.authorization.k8s.io/v1",
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
         "GitRepository" => "source.toolkit.fluxcd.io/v1",
         _ => "v1",

@@ -52,7 +52,7 @@ async fn has(session: &Session, name: &str, entry: &str, value: &[u8]) {
 }
 
 #[tokio::test]
-async fn spec_decryption_provider_opens_manifests_and_files() {
+async fn spec_decryption_provider_sops_opens_manifests_and_files() {
     let kustomization = "resources: [secret.yaml, base]\n\
                          generatorOptions: {disableNameSuffixHash: true}\n\
                          secretGenerator:\n- {name: one, files: [blob.bin, b=blob.bin], envs: [settings.env]}\n";
@@ -86,7 +86,7 @@ async fn spec_decryption_provider_opens_manifests_and_files() {
 }
 
 #[tokio::test]
-async fn spec_decryption_provider_opens_patches() {
+async fn spec_decryption_provider_sops_opens_patches() {
     let readable = "apiVersion: v1\nkind: Secret\nmetadata: {name: database, namespace: apps}\n";
     let files = [
         (
@@ -187,7 +187,7 @@ async fn spec_decryption_secret_ref_name_is_read_again() {
 }
 
 #[tokio::test]
-async fn spec_decryption_is_missing() {
+async fn spec_decryption_provider_sops_is_missing() {
     let session = session(&[("apps/secret.yaml", MANIFEST)], &[]).await;
     session
         .kustomize("apps", "apps", json!({ "targetNamespace": "@home" }))

@@ -1,10 +1,12 @@
 //! Kustomization.
 
+mod access;
 mod apply;
 mod build;
 mod decrypt;
 mod depend;
 mod health;
 mod object;
+mod sources;
 mod status;
 mod substitute;
