@@ -376,10 +376,19 @@ impl Run<'_> {
     /// Says what is missing, unless it was all well and the want is of the kind that passes at once.
     async fn wait(&mut self, ks: &Declared, wait: &Wait) -> Result<Outcome, Stop> {
         let since = *self.memory.waiting.get_or_insert(self.began);
-        let told = since + GRACE;
+        let told = since
+            + match wait {
+                // whose status another process wrote: it is about to be fetched for the first time,
+                // and nothing that was well before is worse for that
+                Wait::NotStored(kind, key) if !self.cx.index().has_looked(&(*kind, key.clone())) => {
+                    ks.timeout
+                }
+                _ => GRACE,
+            };
         let silent = wait.passing() && (self.is_ready() || matches!(wait, Wait::Fetching { .. }));
         if silent && self.began < told {
-            return Ok(Outcome::after(told - self.began, Reason::Deadline));
+            let again = (told - self.began).min(wait.look_again().max(GRACE));
+            return Ok(Outcome::after(again, Reason::Deadline));
         }
         if let Wait::Unfetched { revision, .. } = wait {
             self.tell_of_wait(wait, revision);

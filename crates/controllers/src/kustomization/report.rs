@@ -323,9 +323,16 @@ impl<'a> Report<'a> {
             .entries()
             .into_iter()
             .map(|(id, v)| InventoryEntry { id, v });
-        self.status.inventory = Some(StatusInventory {
-            entries: entries.collect(),
-        });
+        let entries: Vec<InventoryEntry> = entries.collect();
+        if let Some(held) = &self.status.inventory {
+            let mut held = held.entries.clone();
+            held.sort_by(|one, other| one.id.cmp(&other.id));
+            // another order is no other inventory: Flux's is that of applying
+            if held == entries {
+                return;
+            }
+        }
+        self.status.inventory = Some(StatusInventory { entries });
     }
 
     /// Whoever asked for a run waits for this: it is said only with an end, good or bad.

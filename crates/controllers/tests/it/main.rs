@@ -36,4 +36,5 @@ mod rest;
 mod session;
 mod steady;
 mod substitute_from;
+mod switch_over;
 mod tenancy;
