@@ -8,7 +8,8 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    net::IpAddr,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -40,6 +41,9 @@ const SKEW: u64 = 30;
 const JWT_SECONDS: u64 = 120;
 /// Tokens that are kept.
 const TOKENS_MAX: usize = 10_000;
+/// For so long a failure answers whoever asks for the same token: of many sources of one app, one asks
+/// for all.
+const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
 /// A GitHub App and one of its installations. `Debug` shows no key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +101,15 @@ pub enum GithubError {
         /// What it says.
         message: String,
     },
+    /// Somebody else asked for the same token, and had no answer in time.
+    #[error("the GitHub API was asked for the same token already, and gave none within {seconds}s")]
+    Busy {
+        /// How long that was waited for.
+        seconds: f64,
+    },
+    /// What somebody else was told who asked for the same token.
+    #[error(transparent)]
+    Shared(Arc<GithubError>),
     /// The API answers something else.
     #[error("the GitHub API does not {doing}: its answer is not understood")]
     Answer {
@@ -113,6 +126,8 @@ impl GithubError {
             Self::Key { .. } | Self::BaseUrl { .. } | Self::Owner { .. } | Self::Refused { .. } => {
                 Kind::Authentication
             }
+            Self::Busy { .. } => Kind::Timeout,
+            Self::Shared(error) => error.kind(),
             Self::Answer { .. } => Kind::Protocol,
         }
     }
@@ -153,8 +168,10 @@ impl GithubApp {
         let problem = |problem| GithubError::BaseUrl { problem };
         let text = self.base_url.as_deref().unwrap_or(API);
         let url = reqwest::Url::parse(text).map_err(|_| problem("it is malformed"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(problem("use https or http"));
+        if !is_confidential(&url) {
+            return Err(problem(
+                "use https: the app's word is as good as its key for two minutes",
+            ));
         }
         if url.password().is_some() || !url.username().is_empty() {
             return Err(problem("it holds credentials"));
@@ -194,11 +211,86 @@ impl GithubApp {
     }
 }
 
+/// Whether what is sent there is read by nobody on the way: https, or this machine itself.
+fn is_confidential(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    let here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    url.scheme() == "https" || (url.scheme() == "http" && here)
+}
+
+/// Whether a URL is one that an app's token may be sent to: https, or this machine itself.
+pub fn opens_with_a_token(url: &str) -> bool {
+    reqwest::Url::parse(url).is_ok_and(|url| is_confidential(&url))
+}
+
 /// Tokens, each until shortly before its end.
 #[derive(Default)]
 pub(crate) struct Tokens {
-    // one lock for each installation: many sources ask for the same token at once, and it is asked for once
-    all: Mutex<HashMap<Secret, Arc<Mutex<Option<Token>>>>>,
+    // one slot for each installation: many sources ask for the same token at once, and it is asked for once
+    all: Mutex<HashMap<Secret, Arc<Slot>>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    // held for a look, never while anybody is asked
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    asking: bool,
+    token: Option<Token>,
+    failed: Option<(Instant, Arc<GithubError>)>,
+}
+
+/// Whoever asks for a token, until there is an answer.
+struct Asking<'s>(&'s Slot);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.look().asking = false;
+        self.0.answered.notify_all();
+    }
+}
+
+impl Slot {
+    fn look(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known, or that one has to ask. Waits for who asks already.
+    fn known(&self, timeout: Duration) -> Result<Option<Secret>, GithubError> {
+        let began = Instant::now();
+        let mut state = self.look();
+        loop {
+            let now = SystemTime::now();
+            if let Some(token) = state.token.as_ref().filter(|token| token.until > now) {
+                return Ok(Some(token.text.clone()));
+            }
+            if let Some((at, error)) = &state.failed
+                && at.elapsed() < FAILURE_KEPT
+            {
+                return Err(GithubError::Shared(Arc::clone(error)));
+            }
+            if !state.asking {
+                state.asking = true;
+                return Ok(None);
+            }
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(GithubError::Busy {
+                    seconds: timeout.as_secs_f64(),
+                });
+            }
+            let waited = self.answered.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 struct Token {
@@ -221,21 +313,54 @@ impl Tokens {
     ) -> Result<Secret, GithubError> {
         let slot = {
             let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-            if all.len() >= TOKENS_MAX {
-                // those nobody waits for
-                all.retain(|_, slot| Arc::strong_count(slot) > 1);
-            }
+            make_room(&mut all, TOKENS_MAX);
             Arc::clone(all.entry(app.principal()).or_default())
         };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = SystemTime::now();
-        if let Some(token) = slot.as_ref().filter(|token| token.until > now) {
-            return Ok(token.text.clone());
+        if let Some(token) = slot.known(remote.timeout)? {
+            return Ok(token);
         }
-        let token = request(clients, remote, app, now)?;
-        let text = token.text.clone();
-        *slot = Some(token);
-        Ok(text)
+        let asking = Asking(&slot);
+        let answer = request(clients, remote, app, SystemTime::now());
+        let mut state = slot.look();
+        let told = match answer {
+            Ok(token) => {
+                let text = token.text.clone();
+                (state.token, state.failed) = (Some(token), None);
+                Ok(text)
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                (state.token, state.failed) = (None, Some((Instant::now(), Arc::clone(&error))));
+                Err(GithubError::Shared(error))
+            }
+        };
+        drop(state);
+        drop(asking);
+        told
+    }
+
+    /// Forgets a token that a host refused: it may have been revoked, or the installation suspended.
+    pub(crate) fn refused(&self, principal: &Secret, refused: &Secret) {
+        let slot = {
+            let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(principal).cloned()
+        };
+        if let Some(slot) = slot {
+            slot.look().token.take_if(|token| token.text == *refused);
+        }
+    }
+}
+
+/// Drops tokens that have ended, and if those are too few all that nobody waits for.
+fn make_room(all: &mut HashMap<Secret, Arc<Slot>>, max: usize) {
+    if all.len() < max {
+        return;
+    }
+    let now = SystemTime::now();
+    let used = |slot: &Arc<Slot>| Arc::strong_count(slot) > 1;
+    all.retain(|_, slot| used(slot) || slot.look().token.as_ref().is_some_and(|token| token.until > now));
+    if all.len() >= max {
+        all.retain(|_, slot| used(slot));
     }
 }
 
@@ -286,9 +411,11 @@ fn request(
         .filter(|token| !token.is_empty());
     let text = text.ok_or(GithubError::Answer { doing: DOING })?;
     let end = answer.get("expires_at").and_then(Value::as_str).and_then(instant);
+    // whoever answers does not decide how long it is kept
+    let end = end.unwrap_or(now + LIFE).min(now + LIFE);
     Ok(Token {
         text: Secret::from(text),
-        until: end.unwrap_or(now + LIFE).checked_sub(MARGIN).unwrap_or(now),
+        until: end.checked_sub(MARGIN).unwrap_or(now),
     })
 }
 
@@ -322,6 +449,9 @@ fn instant(text: &str) -> Option<SystemTime> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
+    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..=60).contains(&second) {
+        return None;
+    }
     // days since 1970, in years that begin in March
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -351,11 +481,21 @@ fn base64url(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::{
+        net::TcpListener,
+        sync::Arc,
+        time::{Duration, Instant, SystemTime},
+    };
 
     use rustls::SignatureScheme;
 
-    use super::{GithubApp, Installation, base64url, instant};
+    use super::{
+        GithubApp, Installation, Slot, Token, Tokens, base64url, instant, is_confidential, make_room,
+    };
+    use crate::{kind::Kind, remote::Remote, secret::Secret, transport::Clients};
+
+    /// An RSA key that protects nothing.
+    const KEY: &str = include_str!("../testdata/github_app.pem");
 
     /// Either alphabet, with or without padding.
     fn unbase64(text: &str) -> Vec<u8> {
@@ -454,8 +594,96 @@ mod tests {
             "2016-13-11T22:14:10Z",
             "2016-07-11T22:14:10+02:00",
             "x-07-11T22:14:10Z",
+            "2026-01-01T9223372036854775807:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "2026-01-01T00:00:61Z",
         ] {
             check(text, None);
+        }
+    }
+
+    fn app(base_url: String) -> GithubApp {
+        GithubApp {
+            id: 12,
+            installation: Installation::Id(34),
+            private_key: KEY.into(),
+            base_url: Some(base_url),
+        }
+    }
+
+    /// A host that accepts and says nothing holds up all who want the same token for one timeout, not each
+    /// after the other.
+    #[test]
+    fn one_asks_for_all() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let app = app(format!("http://{}", silent.local_addr().unwrap()));
+        let remote = Remote::new("https://host/repository").with_timeout(Duration::from_millis(500));
+        let (tokens, clients) = (Tokens::default(), Clients::default());
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| tokens.get(&clients, &remote, &app).unwrap_err().kind()))
+                .collect();
+            for one in all {
+                assert_eq!(one.join().unwrap(), Kind::Timeout);
+            }
+        });
+        // eight timeouts of half a second, one after the other, would be four seconds
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        silent.set_nonblocking(true).unwrap();
+        let asked = std::iter::from_fn(|| silent.accept().ok()).count();
+        assert!(asked <= 2, "{asked} asked");
+    }
+
+    #[test]
+    fn tokens_are_kept_until_they_are_refused_or_end() {
+        let tokens = Tokens::default();
+        let (soon, over) = (
+            SystemTime::now() + Duration::from_secs(600),
+            SystemTime::now() - Duration::from_secs(1),
+        );
+        let slot = |text: &str, until| {
+            let slot = Slot::default();
+            slot.look().token = Some(Token {
+                text: text.into(),
+                until,
+            });
+            Arc::new(slot)
+        };
+        let named = |name: &str| Secret::from(name);
+        {
+            let mut all = tokens.all.lock().unwrap();
+            all.insert(named("kept"), slot("a", soon));
+            all.insert(named("over"), slot("b", over));
+            make_room(&mut all, 3);
+            assert_eq!(all.len(), 2);
+            make_room(&mut all, 2);
+            assert_eq!(all.keys().collect::<Vec<_>>(), [&named("kept")]);
+        }
+        let known = |tokens: &Tokens| {
+            let slot = Arc::clone(&tokens.all.lock().unwrap()[&named("kept")]);
+            slot.look().token.is_some()
+        };
+        tokens.refused(&named("kept"), &named("another"));
+        assert!(known(&tokens));
+        tokens.refused(&named("kept"), &named("a"));
+        assert!(!known(&tokens));
+    }
+
+    #[test]
+    fn an_apps_word_goes_where_nobody_listens() {
+        for (url, confidential) in [
+            ("https://api.example.com", true),
+            ("http://127.0.0.1:1", true),
+            ("http://[::1]:1", true),
+            ("http://localhost:1", true),
+            ("http://api.example.com", false),
+            ("http://127.0.0.1.example.com", false),
+            ("ftp://localhost", false),
+        ] {
+            let url = reqwest::Url::parse(url).unwrap();
+            assert_eq!(is_confidential(&url), confidential, "{url}");
         }
     }
 

@@ -20,6 +20,7 @@ use crate::{
     commit::Commit,
     fetch::{self, FetchError},
     github::{self, GithubApp, GithubError, Tokens},
+    kind::Kind,
     limits::Limits,
     mirror::{self, Mirror},
     reference::{Reference, Revision, Target},
@@ -77,6 +78,10 @@ impl Mirrors {
         self
     }
 
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
     /// The directory that stands in for a URL.
     pub fn substitute(&self, url: &str) -> Option<&Path> {
         self.substitutes.get(&remote::normal(url)).map(PathBuf::as_path)
@@ -85,6 +90,11 @@ impl Mirrors {
     /// What a reference is at this moment. Asks the remote for its refs and fetches nothing; an
     /// exact commit is not even asked for.
     pub fn resolve(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
+        let resolved = self.resolved(remote, reference);
+        resolved.inspect_err(|error| self.noted(remote, error.kind()))
+    }
+
+    fn resolved(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
         let target = reference.target()?;
         if let Some(path) = self.substitute(&remote.url) {
             let store = Store::open(path, None)?;
@@ -113,6 +123,20 @@ impl Mirrors {
 
     /// The commit of a revision. Shallow and incremental; asks nobody when its objects are there.
     pub fn fetch(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
+        let fetched = self.fetched(remote, revision);
+        fetched.inspect_err(|error| self.noted(remote, error.kind()))
+    }
+
+    /// A token that was refused is not used again.
+    fn noted(&self, remote: &Remote, kind: Kind) {
+        if let (Kind::Authentication, Some(principal), Credentials::Basic { password, .. }) =
+            (kind, &remote.principal, &remote.credentials)
+        {
+            self.shared.tokens.refused(principal, password);
+        }
+    }
+
+    fn fetched(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
         let limits = &self.shared.limits;
         if let Some(path) = self.substitute(&remote.url) {
             let store = Arc::new(Store::open(path, None)?);

@@ -4,7 +4,14 @@
 //! (a command line), no `file://` (a local directory stands in by substitution instead, see
 //! [`crate::Mirrors::instead_of`]). A URL never shows its password again.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use reqwest::Url;
 
@@ -28,10 +35,38 @@ pub struct Remote {
     pub client_certificate: Option<Secret>,
     /// The proxy all of it goes through; what the environment says when there is none.
     pub proxy: Option<Proxy>,
+    /// What all that is fetched with it may come to; without one, each fetch has the limits' own.
+    pub ration: Option<Ration>,
     /// What stands for credentials that renew themselves: with the same of it, what was fetched with the
     /// old ones is at hand for the new ones.
     pub principal: Option<Secret>,
 }
+
+/// Bytes that several fetches share. It does not tell one remote from another.
+#[derive(Debug, Clone)]
+pub struct Ration(Arc<AtomicU64>);
+
+impl Ration {
+    pub(crate) fn of(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take(&self, bytes: u64) {
+        self.0.store(self.left().saturating_sub(bytes), Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for Ration {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Ration {}
 
 /// An HTTP proxy. `Debug` shows no credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -133,6 +168,7 @@ impl Remote {
             ca: None,
             client_certificate: None,
             proxy: None,
+            ration: None,
             principal: None,
         }
     }

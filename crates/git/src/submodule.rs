@@ -9,7 +9,7 @@
 //! which is one that `known_hosts` lists. Another host by http is asked without: a repository's content
 //! does not decide who sees a password. (Flux hands them to any host.)
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqwest::Url;
 
@@ -19,7 +19,7 @@ use crate::{
     kind::Kind,
     mirrors::Mirrors,
     reference::Revision,
-    remote::{Credentials, Endpoint, Remote, Scheme, UrlError},
+    remote::{Credentials, Endpoint, Ration, Remote, Scheme, UrlError},
     tree::{Mode, Tree, TreeError},
 };
 
@@ -71,6 +71,14 @@ pub enum SubmoduleError {
         path: String,
         /// The limit.
         max: usize,
+    },
+    /// The time for all of them is over.
+    #[error("its submodules took longer than {seconds}s together, up to {path:?}")]
+    Timeout {
+        /// The one that would have been next.
+        path: String,
+        /// The time.
+        seconds: f64,
     },
     /// Its commit cannot be fetched.
     #[error("submodule {path:?} cannot be fetched")]
@@ -152,6 +160,7 @@ impl SubmoduleError {
             // another commit may say something else
             Self::File { .. } | Self::Url { .. } => Kind::Protocol,
             Self::Count { .. } | Self::Depth { .. } => Kind::Limit,
+            Self::Timeout { .. } => Kind::Timeout,
             Self::Fetch { source, .. } => source.kind(),
             Self::Tree { .. } => Kind::Storage,
         }
@@ -160,7 +169,7 @@ impl SubmoduleError {
 
 impl Mirrors {
     /// The submodules of a commit, and those inside them: outer ones first. The remote's timeout is for all
-    /// of them together.
+    /// of them together, and so is the limit of what a fetch may bring.
     ///
     /// # Errors
     /// One of them cannot be had: there is no tree with some of them.
@@ -169,9 +178,14 @@ impl Mirrors {
         let mut walk = Walk {
             mirrors: self,
             deadline: Instant::now() + remote.timeout,
+            timeout: remote.timeout,
             found: &mut found,
         };
-        walk.below("", remote, commit.tree(), 0)?;
+        let remote = Remote {
+            ration: Some(Ration::of(self.limits().pack_bytes_max)),
+            ..remote.clone()
+        };
+        walk.below("", &remote, commit.tree(), 0)?;
         Ok(found)
     }
 }
@@ -179,24 +193,46 @@ impl Mirrors {
 struct Walk<'a> {
     mirrors: &'a Mirrors,
     deadline: Instant,
+    timeout: Duration,
     found: &'a mut Vec<Submodule>,
 }
 
 impl Walk<'_> {
     fn below(&mut self, at: &str, remote: &Remote, tree: &Tree, depth: usize) -> Result<(), SubmoduleError> {
-        for (own, url) in modules(at, tree)? {
+        for module in modules(at, tree)? {
+            let own = module.path.trim_end_matches('/');
             let path = match at {
-                "" => own.clone(),
+                "" => own.to_owned(),
                 at => format!("{at}/{own}"),
             };
             let unread = |source| SubmoduleError::Tree {
                 path: path.clone(),
                 source,
             };
-            let entry = tree.entry(&own).map_err(unread)?;
+            // a path that leads elsewhere is no submodule, and neither is what nobody committed
+            let names = own.split('/');
+            if own.is_empty() || names.clone().any(|name| matches!(name, "" | "." | "..")) {
+                continue;
+            }
+            let entry = tree.entry(own).map_err(unread)?;
             let Some(entry) = entry.filter(|entry| entry.mode == Mode::Submodule) else {
                 continue;
             };
+            let hostile = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
+            if hostile(own) {
+                let place = format!("{}{FILE}", path.strip_suffix(own).unwrap_or_default());
+                return Err(SubmoduleError::File {
+                    path: place,
+                    source: ModulesError::Path(own.to_owned()),
+                });
+            }
+            let Some(url) = module.url else { continue };
+            if hostile(&url) {
+                return Err(SubmoduleError::Url {
+                    path,
+                    source: SubmoduleUrlError::Hostile,
+                });
+            }
             if self.found.iter().any(|known| known.path == path) {
                 continue;
             }
@@ -212,6 +248,12 @@ impl Walk<'_> {
             };
             let url = absolute(&remote.url, &url).map_err(refused)?;
             let timeout = self.deadline.saturating_duration_since(Instant::now());
+            if timeout.is_zero() {
+                return Err(SubmoduleError::Timeout {
+                    path,
+                    seconds: self.timeout.as_secs_f64(),
+                });
+            }
             let inner = self.remote(remote, &url).map_err(refused)?.with_timeout(timeout);
             let revision = Revision {
                 reference: None,
@@ -268,8 +310,15 @@ impl Walk<'_> {
     }
 }
 
-/// Paths and URLs of `.gitmodules`; none where there is no such file.
-fn modules(at: &str, tree: &Tree) -> Result<Vec<(String, String)>, SubmoduleError> {
+/// What a `.gitmodules` says of one submodule.
+#[derive(Debug, Default)]
+struct Module {
+    path: String,
+    url: Option<String>,
+}
+
+/// What `.gitmodules` says, in the order of its names; nothing where there is no such file.
+fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     let place = match at {
         "" => FILE.to_owned(),
         at => format!("{at}/{FILE}"),
@@ -292,26 +341,22 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<(String, String)>, SubmoduleErro
     let bytes = tree.read(&entry.id).map_err(|error| unreadable(error.into()))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(ModulesError::Text))?;
     let file = gix::config::File::try_from(text).map_err(|error| unreadable(error.into()))?;
-    let mut modules = Vec::new();
+    let mut modules: Vec<(String, Module)> = Vec::new();
+    // a section may stand in two places, and of a value the last one counts, as with git
     for section in file.sections_by_name("submodule").into_iter().flatten() {
+        let name = section.header().subsection_name();
+        let name = name.map(ToString::to_string).unwrap_or_default();
+        let at = modules.iter().position(|(known, _)| *known == name);
+        let at = at.unwrap_or_else(|| {
+            modules.push((name, Module::default()));
+            modules.len() - 1
+        });
         let value = |key: &str| section.value(key).map(|value| value.to_string());
-        let (Some(path), Some(url)) = (value("path"), value("url")) else {
-            continue;
-        };
-        let hostile = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
-        let leaves = path.starts_with('/') || path.split('/').any(|name| matches!(name, "" | "." | ".."));
-        if hostile(&path) || leaves {
-            return Err(unreadable(ModulesError::Path(path)));
-        }
-        if hostile(&url) {
-            return Err(SubmoduleError::Url {
-                path,
-                source: SubmoduleUrlError::Hostile,
-            });
-        }
-        modules.push((path, url));
+        let (_, module) = &mut modules[at];
+        module.path = value("path").unwrap_or_else(|| std::mem::take(&mut module.path));
+        module.url = value("url").or(module.url.take());
     }
-    Ok(modules)
+    Ok(modules.into_iter().map(|(_, module)| module).collect())
 }
 
 /// The URL that is meant: relative to the parent's, in its short form, or as it stands.
@@ -368,7 +413,7 @@ fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::{Walk, absolute, relative};
     use crate::{Credentials, Limits, Mirrors, Remote};
@@ -381,6 +426,7 @@ mod tests {
         let walk = Walk {
             mirrors: &mirrors,
             deadline: Instant::now(),
+            timeout: Duration::ZERO,
             found: &mut Vec::new(),
         };
         let basic = Credentials::Basic {
@@ -395,12 +441,16 @@ mod tests {
         let check = |parent: &str, given: &Credentials, url: &str, want: &Credentials| {
             let parent = Remote {
                 client_certificate: Some("C".into()),
+                principal: Some("P".into()),
                 ..Remote::new(parent).with_credentials(given.clone())
             };
             let opened = walk.remote(&parent, url).unwrap();
             assert_eq!(&opened.credentials, want, "{url}");
             let certificate = opened.client_certificate.is_some();
             assert_eq!(certificate, *want != Credentials::None, "{url}");
+            // what keeps an app's mirror its own goes with its token
+            let principal = opened.principal.is_some();
+            assert_eq!(principal, *want != Credentials::None, "{url}");
         };
         let none = Credentials::None;
         check("https://h/a", &basic, "https://h/b", &basic);

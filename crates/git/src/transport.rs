@@ -31,7 +31,7 @@ use gix::{
 use crate::{
     kind::Kind,
     limits::Limits,
-    remote::{Credentials, Endpoint, Remote, Scheme, UrlError},
+    remote::{Credentials, Endpoint, Ration, Remote, Scheme, UrlError},
     resolve::{Listed, Refs, ResolveError},
 };
 
@@ -164,8 +164,13 @@ struct Allowance {
 }
 
 impl Shared {
-    fn allow(&self, what: &'static str, max: u64) {
-        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left: max, max, what };
+    /// `left` is what may come now, `max` the limit it is a part of.
+    fn allow(&self, what: &'static str, left: u64, max: u64) {
+        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left, max, what };
+    }
+
+    fn left(&self) -> u64 {
+        self.allowance.lock().unwrap_or_else(PoisonError::into_inner).left
     }
 
     /// Counts what came in.
@@ -213,6 +218,8 @@ pub(crate) struct Session {
     shared: Shared,
     url: String,
     limits: Limits,
+    /// What may come of packs in all, if others share it.
+    ration: Option<Ration>,
     /// Ends waiting and computing at the deadline.
     _watchdog: Watchdog,
 }
@@ -309,6 +316,7 @@ impl Session {
             shared,
             url,
             limits: limits.clone(),
+            ration: remote.ration.clone(),
             _watchdog: watchdog,
         })
     }
@@ -341,7 +349,8 @@ impl Session {
     }
 
     fn ls_refs(&mut self, prefix: &str) -> Result<Vec<Ref>, RemoteError> {
-        self.shared.allow("list of refs", self.limits.listing_bytes_max);
+        let max = self.limits.listing_bytes_max;
+        self.shared.allow("list of refs", max, max);
         let mut prefixes = RefPrefixes::new();
         prefixes.extend([prefix.into()]);
         let agent = ("agent", Some(AGENT.to_owned()));
@@ -364,7 +373,12 @@ impl Session {
         haves: &[ObjectId],
         depth: Option<NonZeroU32>,
     ) -> Result<u32, RemoteError> {
-        self.shared.allow("pack", self.limits.pack_bytes_max);
+        let whole = self.limits.pack_bytes_max;
+        let (what, max) = match &self.ration {
+            None => ("pack", whole),
+            Some(ration) => ("pack, with those of other submodules,", ration.left().min(whole)),
+        };
+        self.shared.allow(what, max, whole);
         let shallow = depth.map_or_else(Shallow::undo, Shallow::DepthAtRemote);
         let shallow_file = repository.git_dir().join("shallow");
         let options = gix::protocol::fetch::Options {
@@ -391,6 +405,9 @@ impl Session {
             context,
             options,
         );
+        if let Some(ration) = &self.ration {
+            ration.take(max - self.shared.left());
+        }
         match fetched {
             Ok(_) => Ok(objects),
             Err(error) => {

@@ -135,7 +135,7 @@ pub(crate) fn github_app(
         return Ok(None);
     }
     let scheme = declared.url.split(':').next().unwrap_or_default();
-    if !matches!(scheme, "https" | "http") {
+    if !equate_git::opens_with_a_token(&declared.url) {
         return Err(SecretError::GithubScheme {
             scheme: scheme.to_owned(),
         });

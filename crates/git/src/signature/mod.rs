@@ -233,8 +233,8 @@ impl Signed {
     fn commit(store: &Store, id: ObjectId) -> Result<Self, SignatureError> {
         let failed = |source| failed(id, source);
         store.with(|repository| {
+            sized(repository.find_header(id).map_err(failed)?.size())?;
             let object = repository.find_object(id).map_err(failed)?;
-            sized(&object.data)?;
             let found = gix::objs::CommitRefIter::signature(&object.data, object.id.kind());
             Ok(match found.map_err(failed)? {
                 None => Self {
@@ -252,8 +252,8 @@ impl Signed {
     fn tag(store: &Store, id: ObjectId) -> Result<(Self, TagHead), SignatureError> {
         let failed = |source| failed(id, source);
         store.with(|repository| {
+            sized(repository.find_header(id).map_err(failed)?.size())?;
             let object = repository.find_object(id).map_err(failed)?;
-            sized(&object.data)?;
             let tag = gix::objs::TagRef::from_bytes(&object.data, object.id.kind()).map_err(failed)?;
             let head = TagHead {
                 name: tag.name.to_string(),
@@ -318,9 +318,11 @@ fn failed(id: ObjectId, source: gix::Error) -> SignatureError {
     }
 }
 
-fn sized(data: &[u8]) -> Result<(), SignatureError> {
-    match data.len() > OBJECT_BYTES_MAX {
-        true => Err(SignatureError::Size { bytes: data.len() }),
+/// Asked before anything is inflated.
+fn sized(bytes: u64) -> Result<(), SignatureError> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    match bytes > OBJECT_BYTES_MAX {
+        true => Err(SignatureError::Size { bytes }),
         false => Ok(()),
     }
 }

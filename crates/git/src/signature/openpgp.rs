@@ -18,6 +18,10 @@ use super::{KeyFile, SignatureError};
 const RSA_BITS_MIN: u16 = 2047;
 /// Certificates of one file. A key ring of everybody is no statement of trust.
 const CERTIFICATES_MAX: usize = 1_000;
+/// Signatures of one armor that are looked at.
+const SIGNATURES_MAX: usize = 8;
+/// So much is said of one file that cannot be read.
+const NOTES_MAX: usize = 3;
 const BLOCK: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 
 pub(super) fn verify(
@@ -26,24 +30,37 @@ pub(super) fn verify(
     rings: &[KeyFile],
     now: SystemTime,
 ) -> Result<String, SignatureError> {
-    let (detached, _) = DetachedSignature::from_string(armor).map_err(|error| SignatureError::Malformed {
-        kind: "PGP",
-        problem: error.to_string(),
-    })?;
-    let signature = detached.signature;
-    acceptable(&signature, now)?;
-    let mut notes = Vec::new();
+    let signatures = signatures(armor)?;
+    let (good, mut bad): (Vec<_>, Vec<_>) = signatures
+        .iter()
+        .map(|signature| acceptable(signature, now).map(|()| signature))
+        .partition(Result::is_ok);
+    // several people may have signed; one of them is enough
+    let good: Vec<&Signature> = good.into_iter().flatten().collect();
+    if good.is_empty()
+        && let Some(Err(refused)) = bad.drain(..).next()
+    {
+        return Err(refused);
+    }
+    let mut notes: Vec<String> = bad
+        .into_iter()
+        .filter_map(|bad| Some(bad.err()?.to_string()))
+        .collect();
     for ring in rings {
         let (certificates, unreadable) = read(&ring.text);
         notes.extend(
-            unreadable.map(|problem| format!("unable to read armored key ring {:?}: {problem}", ring.name)),
+            unreadable
+                .into_iter()
+                .map(|problem| format!("unable to read armored key ring {:?}: {problem}", ring.name)),
         );
         for certificate in &certificates {
-            match signer(certificate, &signature, payload, now) {
-                Verdict::Signed => return Ok(id(certificate)),
-                Verdict::Unrelated => {}
-                Verdict::Not(why) => {
-                    notes.push(format!("key {} in {:?} {why}", id(certificate), ring.name));
+            for signature in &good {
+                match signer(certificate, signature, payload, now) {
+                    Verdict::Signed => return Ok(id(certificate)),
+                    Verdict::Unrelated => {}
+                    Verdict::Not(why) => {
+                        notes.push(format!("key {} in {:?} {why}", id(certificate), ring.name));
+                    }
                 }
             }
         }
@@ -54,6 +71,31 @@ pub(super) fn verify(
     })
 }
 
+/// The signatures of one armor, in their order.
+fn signatures(armor: &str) -> Result<Vec<Signature>, SignatureError> {
+    let malformed = |error: pgp::errors::Error| SignatureError::Malformed {
+        kind: "PGP",
+        problem: error.to_string(),
+    };
+    let (all, _) = DetachedSignature::from_string_many(armor).map_err(malformed)?;
+    let mut found = Vec::new();
+    for one in all.take(SIGNATURES_MAX) {
+        match one {
+            Ok(detached) => found.push(detached.signature),
+            // what comes after one that can be read may be of a later version
+            Err(error) if found.is_empty() => return Err(malformed(error)),
+            Err(_) => break,
+        }
+    }
+    match found.is_empty() {
+        true => Err(SignatureError::Malformed {
+            kind: "PGP",
+            problem: "it holds no signature".to_owned(),
+        }),
+        false => Ok(found),
+    }
+}
+
 enum Verdict {
     Signed,
     /// The signature names another key.
@@ -61,31 +103,43 @@ enum Verdict {
     Not(&'static str),
 }
 
-/// Every block of a file, and what of it cannot be read.
-fn read(text: &str) -> (Vec<SignedPublicKey>, Option<String>) {
-    let mut certificates = Vec::new();
+/// Every key of a file that can be read, and what of it cannot.
+fn read(text: &str) -> (Vec<SignedPublicKey>, Vec<String>) {
+    let (mut certificates, mut unreadable) = (Vec::new(), Vec::new());
+    let mut note = |problem: String| {
+        if unreadable.len() < NOTES_MAX {
+            unreadable.push(problem);
+        }
+    };
     let blocks: Vec<usize> = text.match_indices(BLOCK).map(|(at, _)| at).collect();
     if blocks.is_empty() {
-        return (certificates, Some("it holds no armored public key".to_owned()));
+        note("it holds no armored public key".to_owned());
     }
+    let mut seen = 0;
     for (index, start) in blocks.iter().enumerate() {
         let end = blocks.get(index + 1).copied().unwrap_or(text.len());
         let block = text.get(*start..end).unwrap_or_default();
         let parsed = match SignedPublicKey::from_string_many(block) {
             Ok((parsed, _)) => parsed,
-            Err(error) => return (certificates, Some(error.to_string())),
+            // one that is exotic does not hide the others
+            Err(error) => {
+                note(error.to_string());
+                continue;
+            }
         };
         for certificate in parsed {
-            if certificates.len() == CERTIFICATES_MAX {
-                return (certificates, Some(format!("more than {CERTIFICATES_MAX} keys")));
+            seen += 1;
+            if seen > CERTIFICATES_MAX {
+                note(format!("more than {CERTIFICATES_MAX} keys"));
+                return (certificates, unreadable);
             }
             match certificate {
                 Ok(certificate) => certificates.push(certificate),
-                Err(error) => return (certificates, Some(error.to_string())),
+                Err(error) => note(error.to_string()),
             }
         }
     }
-    (certificates, None)
+    (certificates, unreadable)
 }
 
 fn acceptable(signature: &Signature, now: SystemTime) -> Result<(), SignatureError> {
@@ -163,7 +217,8 @@ fn certified(certificate: &SignedPublicKey, now: SystemTime) -> Result<&Signatur
     let direct = details
         .direct_signatures
         .iter()
-        .filter(|own| own.typ() == Some(SignatureType::Key) && own.verify_key(primary).is_ok());
+        .filter(|own| own.typ() == Some(SignatureType::Key) && own.verify_key(primary).is_ok())
+        .filter(|own| stands(own, now));
     let users = details.users.iter().flat_map(|user| {
         let holds = |own: &&Signature| {
             names(own, primary) && own.verify_certification(primary, Tag::UserId, &user.id).is_ok()
@@ -172,14 +227,13 @@ fn certified(certificate: &SignedPublicKey, now: SystemTime) -> Result<&Signatur
             .signatures
             .iter()
             .filter(holds)
+            .filter(|own| revokes(own) || stands(own, now))
             .max_by_key(|own| own.created().map(SystemTime::from));
         // a user id whose last word is its revocation says nothing
-        newest.filter(|own| own.is_certification())
+        newest.filter(|own| !revokes(own))
     });
     let newest = direct
         .chain(users)
-        .filter(|own| own.hash_alg() != Some(HashAlgorithm::Md5))
-        .filter(|own| own.created().is_some_and(|at| SystemTime::from(at) <= now))
         .max_by_key(|own| own.created().map(SystemTime::from))
         .ok_or("has no valid signature of its own")?;
     if over(primary.created_at().into(), newest.key_expiration_time(), now) {
@@ -208,9 +262,7 @@ fn bound(
     }
     let newest = valid
         .into_iter()
-        .filter(|own| own.typ() == Some(SignatureType::SubkeyBinding))
-        .filter(|own| own.hash_alg() != Some(HashAlgorithm::Md5))
-        .filter(|own| own.created().is_some_and(|at| SystemTime::from(at) <= now))
+        .filter(|own| own.typ() == Some(SignatureType::SubkeyBinding) && stands(own, now))
         .max_by_key(|own| own.created().map(SystemTime::from))
         .ok_or("does not bind the subkey that signed")?;
     if over(subkey.key.created_at().into(), newest.key_expiration_time(), now) {
@@ -223,6 +275,20 @@ fn bound(
         true => Ok(()),
         false => Err("does not let its subkey sign"),
     }
+}
+
+/// Whether it takes back what was said of a user id. The library counts that as saying something.
+fn revokes(own: &Signature) -> bool {
+    own.typ() == Some(SignatureType::CertRevocation)
+}
+
+/// Whether a statement of a certificate about itself holds now: it was made, is not over, and its hash is
+/// worth something. Revocations are not asked: they hold for ever.
+fn stands(own: &Signature, now: SystemTime) -> bool {
+    let created = own.created().map(SystemTime::from);
+    let begun = created.filter(|created| *created <= now);
+    own.hash_alg() != Some(HashAlgorithm::Md5)
+        && begun.is_some_and(|created| !over(created, own.signature_expiration_time(), now))
 }
 
 /// Whether a time is up; a span of nothing is none.

@@ -110,6 +110,90 @@ impl Drop for Gpg {
     }
 }
 
+/// 2026-01-01, when all recorded keys were made.
+fn begin() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+}
+
+/// What a recorded signature is worth under a recorded ring, so many days after the keys were made. The
+/// signatures are a day younger than the keys, what became of the keys another day.
+#[test]
+fn recorded_openpgp_signatures() {
+    let read = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
+        fs::read_to_string(folder.join(name)).unwrap()
+    };
+    let payload = read("payload");
+    let check = |signature: &str, ring: &str, days: u32, want: &str| {
+        let rings = [file(ring, &read(ring))];
+        let now = begin() + DAY * days;
+        let found = openpgp::verify(payload.as_bytes(), &read(signature), &rings, now);
+        let found = match found {
+            Ok(_) => "signed".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let holds = found == want || (want != "signed" && found.contains(want));
+        assert!(holds, "{signature} under {ring} after {days} days: {found}");
+    };
+    // of several signatures one is enough, whichever it is
+    check("two.sig", "alice.asc", 2, "signed");
+    check("two.sig", "bob.asc", 2, "signed");
+    check("two.sig", "both.asc", 2, "signed");
+    check("two.sig", "subkey.asc", 2, "unable to verify payload");
+    check("short.sig", "alice.asc", 5, "signed");
+    check("short.sig", "alice.asc", 20, "it has expired");
+
+    check("subkey.sig", "subkey.asc", 2, "signed");
+    check("revoked.sig", "before.asc", 4, "signed");
+    check(
+        "revoked.sig",
+        "revoked.asc",
+        4,
+        "has revoked the subkey that signed",
+    );
+    check("expired.sig", "expired.asc", 5, "signed");
+    check("expired.sig", "expired.asc", 20, "has a subkey that has expired");
+    check(
+        "unflagged.sig",
+        "unflagged.asc",
+        4,
+        "does not let its subkey sign",
+    );
+    // what it says was not said yet
+    check(
+        "unflagged.sig",
+        "unflagged.asc",
+        1,
+        "does not bind the subkey that signed",
+    );
+    check(
+        "certifies.sig",
+        "certifies.asc",
+        4,
+        "may not sign, or is too weak to",
+    );
+    check("disowned.sig", "disowned.asc", 4, "signed");
+    check(
+        "disowned.sig",
+        "disowned.asc",
+        1,
+        "has no valid signature of its own",
+    );
+}
+
+/// A key that cannot be read does not hide those behind it.
+#[test]
+fn a_ring_with_something_strange_in_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let strange = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n=twTO\n-----END PGP PUBLIC KEY BLOCK-----\n";
+    let rings = [file("ring", &format!("{strange}{}", read("alice.asc")))];
+    let signature = read("two.sig");
+    let now = begin() + DAY * 2;
+    let found = openpgp::verify(read("payload").as_bytes(), &signature, &rings, now);
+    assert!(found.is_ok(), "{}", shown(found));
+}
+
 #[test]
 fn openpgp_signatures_count_under_keys_that_stand() {
     let gpg = Gpg::new();

@@ -6,10 +6,8 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
     io::{self, BufRead, Cursor, Read, Write},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -22,179 +20,24 @@ use gix::protocol::transport::{
 };
 use reqwest::{
     Url,
-    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 
-use super::{AGENT, Failure, Shared};
+use super::{Failure, Shared};
 use crate::{
     kind::Kind,
-    remote::{Credentials, Endpoint, Proxy, Remote},
+    remote::{Credentials, Endpoint, Remote},
     secret::Secret,
 };
 
 mod classify;
+mod clients;
 
-/// A host that does not even accept a connection is given up before the whole timeout is over.
-const CONNECT_MAX: Duration = Duration::from_secs(20);
+use clients::Runtime;
+pub(crate) use clients::{Answer, Ask, Clients};
+
 /// Redirects of one request; git hosts need one, for a renamed repository or a missing `.git`.
 const REDIRECTS_MAX: usize = 5;
-/// Idle connections are kept for the next poll.
-const IDLE: Duration = Duration::from_secs(90);
-
-/// HTTP clients and what drives them, shared by all remotes of one [`crate::Mirrors`].
-#[derive(Debug, Default)]
-pub(crate) struct Clients {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    runtime: Option<Arc<Runtime>>,
-    clients: HashMap<Trust, reqwest::Client>,
-}
-
-/// What makes one client differ from another: certificates, and the way to the host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Trust {
-    ca: Option<Vec<u8>>,
-    client: Option<Secret>,
-    proxy: Option<Proxy>,
-}
-
-/// A request that is no git.
-#[derive(Debug)]
-pub(crate) struct Ask<'a> {
-    /// Whether it asks for something to be made.
-    pub(crate) post: bool,
-    pub(crate) url: &'a str,
-    pub(crate) accept: &'static str,
-    pub(crate) bearer: &'a Secret,
-    /// Bytes of the answer.
-    pub(crate) max: usize,
-}
-
-/// What came back. The body may be secret.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Secret,
-}
-
-/// A runtime that may be dropped anywhere, also in an asynchronous task.
-#[derive(Debug)]
-struct Runtime(Option<tokio::runtime::Runtime>);
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-impl Clients {
-    fn get(&self, remote: &Remote) -> Result<(Arc<Runtime>, reqwest::Client), Failure> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let runtime = match &inner.runtime {
-            Some(runtime) => Arc::clone(runtime),
-            None => {
-                let built = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(1)
-                    .thread_name("git-http")
-                    .enable_all()
-                    .build();
-                let built = built
-                    .map_err(|error| Failure::new(Kind::Storage, "no thread for http").because(error))?;
-                let runtime = Arc::new(Runtime(Some(built)));
-                inner.runtime = Some(Arc::clone(&runtime));
-                runtime
-            }
-        };
-        let trust = Trust {
-            ca: remote.ca.clone(),
-            client: remote.client_certificate.clone(),
-            proxy: remote.proxy.clone(),
-        };
-        if let Some(client) = inner.clients.get(&trust) {
-            return Ok((runtime, client.clone()));
-        }
-        let client = client(remote)?;
-        inner.clients.insert(trust, client.clone());
-        Ok((runtime, client))
-    }
-
-    pub(super) fn call(&self, remote: &Remote, ask: &Ask<'_>, deadline: Instant) -> Result<Answer, Failure> {
-        let (runtime, client) = self.get(remote)?;
-        let Some(runtime) = &runtime.0 else {
-            return Err(Failure::new(Kind::Storage, "the runtime is gone"));
-        };
-        let url = Url::parse(ask.url).map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
-        let request = match ask.post {
-            true => client.post(url),
-            false => client.get(url),
-        };
-        let authorization = authorization(&Credentials::Bearer(ask.bearer.clone()))?;
-        let request = request.header(ACCEPT, ask.accept).headers(
-            authorization
-                .map(|value| (AUTHORIZATION, value))
-                .into_iter()
-                .collect(),
-        );
-        let exchange = async {
-            let mut response = request.send().await.map_err(classify::transfer)?;
-            let mut body = Vec::new();
-            while let Some(chunk) = response.chunk().await.map_err(classify::transfer)? {
-                body.extend_from_slice(&chunk);
-                if body.len() > ask.max {
-                    let problem = format!("its answer is larger than {} bytes", ask.max);
-                    return Err(Failure::new(Kind::Limit, problem));
-                }
-            }
-            Ok(Answer {
-                status: response.status().as_u16(),
-                body: Secret::new(body),
-            })
-        };
-        let at = tokio::time::Instant::from_std(deadline);
-        let answered = runtime.block_on(async { tokio::time::timeout_at(at, exchange).await });
-        answered.unwrap_or_else(|_| Err(Failure::new(Kind::Timeout, "it took longer than allowed")))
-    }
-}
-
-fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
-    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        rustls::crypto::ring::default_provider().install_default().ok();
-    }
-    let mut builder = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_MAX)
-        .pool_idle_timeout(IDLE)
-        .user_agent(AGENT);
-    if let Some(pem) = &remote.ca {
-        let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|error| Failure::new(Kind::Tls, "the given ca is no PEM certificate").because(error))?;
-        builder = builder.tls_certs_merge(certificates);
-    }
-    if let Some(pem) = &remote.client_certificate {
-        let identity = reqwest::Identity::from_pem(pem.expose())
-            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not usable PEM"))?;
-        builder = builder.identity(identity);
-    }
-    if let Some(proxy) = &remote.proxy {
-        // it is named for this remote: what the environment exempts goes through it too
-        let mut through = reqwest::Proxy::all(proxy.address())
-            .map_err(|_| Failure::new(Kind::UrlInvalid, "the proxy's address is not usable"))?;
-        if let Some((username, password)) = proxy.credentials() {
-            let password = std::str::from_utf8(password)
-                .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
-            through = through.basic_auth(username, password);
-        }
-        builder = builder.proxy(through);
-    }
-    builder
-        .build()
-        .map_err(|error| Failure::new(Kind::Tls, "no http client can be made").because(error))
-}
 
 /// A transport that has not sent anything yet.
 pub(super) fn connect(

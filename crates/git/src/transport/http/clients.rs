@@ -1,0 +1,281 @@
+//! HTTP clients, one for each way to a host: certificates, proxy. They are kept for their connections, and
+//! hold what is secret of it; so there are not many, and what nobody uses goes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use reqwest::{
+    Url,
+    header::{ACCEPT, AUTHORIZATION},
+};
+use sha2::{Digest as _, Sha256};
+
+use super::{authorization, classify};
+use crate::{
+    kind::Kind,
+    remote::{Credentials, Proxy, Remote},
+    secret::Secret,
+    transport::{AGENT, Failure},
+};
+
+/// Idle connections are kept for the next poll.
+const IDLE: Duration = Duration::from_secs(90);
+/// A host that does not even accept a connection is given up before the whole timeout is over.
+const CONNECT_MAX: Duration = Duration::from_secs(20);
+/// A client that was not used for so long goes, with the certificates and passwords in it.
+const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
+/// More are not kept: whoever can edit one Secret can ask for any number.
+const CLIENTS_MAX: usize = 256;
+
+/// HTTP clients and what drives them, shared by all remotes of one [`crate::Mirrors`].
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    runtime: Option<Arc<Runtime>>,
+    clients: HashMap<Trust, Kept>,
+}
+
+/// What makes one client differ from another, certificates and the way to the host, as a hash: what is
+/// secret of it is in the client alone.
+type Trust = [u8; 32];
+
+#[derive(Debug)]
+struct Kept {
+    client: reqwest::Client,
+    used: Instant,
+}
+
+fn trust(remote: &Remote) -> Trust {
+    let client = remote.client_certificate.as_ref().map(Secret::expose);
+    let proxy = remote.proxy.as_ref().map(Proxy::fields);
+    let fields = [remote.ca.as_deref(), client]
+        .into_iter()
+        .chain(proxy.iter().flatten().map(|field| Some(*field)));
+    let mut hash = Sha256::new();
+    for field in fields {
+        let length = field.map_or(u64::MAX, |field| field.len() as u64);
+        hash.update(length.to_be_bytes());
+        hash.update(field.unwrap_or_default());
+    }
+    hash.finalize().into()
+}
+
+/// Drops what was not used for long, and the longest unused ones of what is too many.
+fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
+    clients.retain(|_, kept| now.saturating_duration_since(kept.used) < UNUSED_MAX);
+    while clients.len() >= CLIENTS_MAX {
+        let oldest = clients.iter().min_by_key(|(_, kept)| kept.used);
+        let Some(oldest) = oldest.map(|(trust, _)| *trust) else {
+            return;
+        };
+        clients.remove(&oldest);
+    }
+}
+
+/// A request that is no git.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    /// Whether it asks for something to be made.
+    pub(crate) post: bool,
+    pub(crate) url: &'a str,
+    pub(crate) accept: &'static str,
+    pub(crate) bearer: &'a Secret,
+    /// Bytes of the answer.
+    pub(crate) max: usize,
+}
+
+/// What came back. The body may be secret.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Secret,
+}
+
+/// A runtime that may be dropped anywhere, also in an asynchronous task.
+#[derive(Debug)]
+pub(super) struct Runtime(pub(super) Option<tokio::runtime::Runtime>);
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Clients {
+    pub(super) fn get(&self, remote: &Remote) -> Result<(Arc<Runtime>, reqwest::Client), Failure> {
+        let look = || self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let (trust, now) = (trust(remote), Instant::now());
+        let mut inner = look();
+        let runtime = match &inner.runtime {
+            Some(runtime) => Arc::clone(runtime),
+            None => {
+                let built = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(1)
+                    .thread_name("git-http")
+                    .enable_all()
+                    .build();
+                let built = built
+                    .map_err(|error| Failure::new(Kind::Storage, "no thread for http").because(error))?;
+                let runtime = Arc::new(Runtime(Some(built)));
+                inner.runtime = Some(Arc::clone(&runtime));
+                runtime
+            }
+        };
+        if let Some(kept) = inner.clients.get_mut(&trust) {
+            kept.used = now;
+            return Ok((runtime, kept.client.clone()));
+        }
+        drop(inner);
+        // reading certificates takes its time, and others have their clients already
+        let client = client(remote)?;
+        let mut inner = look();
+        make_room(&mut inner.clients, now);
+        let kept = Kept {
+            client: client.clone(),
+            used: now,
+        };
+        inner.clients.insert(trust, kept);
+        Ok((runtime, client))
+    }
+
+    pub(in crate::transport) fn call(
+        &self,
+        remote: &Remote,
+        ask: &Ask<'_>,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let (runtime, client) = self.get(remote)?;
+        let Some(runtime) = &runtime.0 else {
+            return Err(Failure::new(Kind::Storage, "the runtime is gone"));
+        };
+        let url = Url::parse(ask.url).map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
+        let request = match ask.post {
+            true => client.post(url),
+            false => client.get(url),
+        };
+        let authorization = authorization(&Credentials::Bearer(ask.bearer.clone()))?;
+        let request = request.header(ACCEPT, ask.accept).headers(
+            authorization
+                .map(|value| (AUTHORIZATION, value))
+                .into_iter()
+                .collect(),
+        );
+        let exchange = async {
+            let mut response = request.send().await.map_err(classify::transfer)?;
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(classify::transfer)? {
+                body.extend_from_slice(&chunk);
+                if body.len() > ask.max {
+                    let problem = format!("its answer is larger than {} bytes", ask.max);
+                    return Err(Failure::new(Kind::Limit, problem));
+                }
+            }
+            Ok(Answer {
+                status: response.status().as_u16(),
+                body: Secret::new(body),
+            })
+        };
+        let at = tokio::time::Instant::from_std(deadline);
+        let answered = runtime.block_on(async { tokio::time::timeout_at(at, exchange).await });
+        answered.unwrap_or_else(|_| Err(Failure::new(Kind::Timeout, "it took longer than allowed")))
+    }
+}
+
+fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
+    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+    }
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_MAX)
+        .pool_idle_timeout(IDLE)
+        .user_agent(AGENT);
+    if let Some(pem) = &remote.ca {
+        let certificates = reqwest::Certificate::from_pem_bundle(pem)
+            .map_err(|error| Failure::new(Kind::Tls, "the given ca is no PEM certificate").because(error))?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    if let Some(pem) = &remote.client_certificate {
+        let identity = reqwest::Identity::from_pem(pem.expose())
+            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not usable PEM"))?;
+        builder = builder.identity(identity);
+    }
+    if let Some(proxy) = &remote.proxy {
+        // it is named for this remote: what the environment exempts goes through it too
+        let mut through = reqwest::Proxy::all(proxy.address())
+            .map_err(|_| Failure::new(Kind::UrlInvalid, "the proxy's address is not usable"))?;
+        if let Some((username, password)) = proxy.credentials() {
+            let password = std::str::from_utf8(password)
+                .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
+            through = through.basic_auth(username, password);
+        }
+        builder = builder.proxy(through);
+    }
+    builder
+        .build()
+        .map_err(|error| Failure::new(Kind::Tls, "no http client can be made").because(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_bounded_and_forgotten() {
+        let begun = Instant::now();
+        let made = client(&Remote::new("https://h/x")).unwrap();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut clients = HashMap::new();
+        let fill = |clients: &mut HashMap<Trust, Kept>, names: std::ops::Range<u16>, seconds| {
+            for name in names {
+                make_room(clients, at(seconds));
+                let mut trust = [0; 32];
+                trust[..2].copy_from_slice(&name.to_be_bytes());
+                let (client, used) = (made.clone(), at(seconds + u64::from(name)));
+                clients.insert(trust, Kept { client, used });
+            }
+        };
+        fill(&mut clients, 0..300, 0);
+        assert_eq!(clients.len(), CLIENTS_MAX);
+        // the oldest went first
+        assert!(clients.values().all(|kept| kept.used >= at(44)));
+        fill(&mut clients, 400..401, 4_000);
+        assert_eq!(clients.len(), 1);
+    }
+
+    #[test]
+    fn what_is_trusted_tells_clients_apart() {
+        let remote = Remote::new("https://h/x");
+        let proxy = |password: &str| Remote {
+            proxy: Proxy::new("http://p:1", Some("me".to_owned()), Some(password.into())).ok(),
+            ..remote.clone()
+        };
+        let ca = Remote {
+            ca: Some(b"c".to_vec()),
+            ..remote.clone()
+        };
+        let certificate = Remote {
+            client_certificate: Some("c".into()),
+            ..remote.clone()
+        };
+        let all = [
+            trust(&remote),
+            trust(&ca),
+            trust(&certificate),
+            trust(&proxy("a")),
+            trust(&proxy("b")),
+        ];
+        let distinct: std::collections::HashSet<_> = all.into_iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(trust(&remote), trust(&Remote::new("https://else/y")));
+    }
+}
