@@ -79,23 +79,22 @@ fn sops() -> Result<(), Box<dyn Error>> {
             peers::available(peers::openbao(&mut progress))?,
         ),
     ];
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "test",
-        "--package",
-        "equate-sops",
-        "--lib",
-        "real::",
-        "--",
-        "--nocapture",
-    ]);
-    for (variable, program) in programs {
-        match program {
-            Ok(program) => drop(cargo.env(variable, program)),
-            Err(skip) => println!("{}", skip.0),
+    let tests = [
+        ["--package", "equate-sops", "--lib", "real::"].as_slice(),
+        &["--package", "equate-controllers", "--test", "it", "transit::"],
+    ];
+    for tests in tests {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.arg("test").args(tests).args(["--", "--nocapture"]);
+        for (variable, program) in &programs {
+            match program {
+                Ok(program) => drop(cargo.env(variable, program)),
+                Err(skip) => println!("{}", skip.0),
+            }
         }
+        succeeds(&mut cargo, "the tests against the real sops")?;
     }
-    succeeds(&mut cargo, "the tests against the real sops")
+    Ok(())
 }
 
 /// Fetching over ssh, from a real server.

@@ -38,3 +38,4 @@ mod steady;
 mod substitute_from;
 mod switch_over;
 mod tenancy;
+mod transit;

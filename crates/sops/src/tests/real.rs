@@ -328,7 +328,7 @@ impl Transit for Http {
             Ok((status, answer)) => request.read(status, &answer),
             Err(error) => Err(TransitError::NoAnswer {
                 address: key.address.to_owned(),
-                source: error.into(),
+                source: std::sync::Arc::new(error),
             }),
         }
     }
