@@ -441,10 +441,7 @@ fn every_field_without_meaning_is_named() {
         json!({ "kubeConfig": { "secretRef": { "name": "x" } } }),
         Some("spec.kubeConfig"),
     );
-    check(
-        json!({ "serviceAccountName": "x" }),
-        Some("spec.serviceAccountName"),
-    );
+    check(json!({ "serviceAccountName": "x" }), None);
     check(json!({ "decryption": { "provider": "sops" } }), None);
     check(
         json!({ "healthCheckExprs": [{ "apiVersion": "a/v1", "kind": "A", "current": "true" }] }),
