@@ -4,7 +4,9 @@ use crate::id::ObjectId;
 use crate::normal;
 use crate::owned::{self, Digest};
 use crate::owner::Owner;
+use crate::pointer::Pointer;
 use crate::policy::Policy;
+use crate::terms::Terms;
 use equate_manifest::object::Object;
 use std::fmt;
 
@@ -15,10 +17,12 @@ pub struct Desired {
     pub id: ObjectId,
     /// What is sent: in normal form, with the owner's labels.
     pub object: Object,
-    /// The digest of `object`, to be held against [`crate::observed::Observed::owned`].
+    /// The digest of `object` without what is ignored, to be held against [`crate::observed::Observed::owned`].
     pub digest: Digest,
     /// The file it comes from, for errors.
     pub origin: Option<String>,
+    /// The fields that its owner does not mind others changing.
+    pub ignored: Vec<Pointer>,
     /// Its own wishes.
     pub policy: Policy,
     /// Whether it is part of the loop that applies it (`flux-system` in `equate up`) and so is kept as it is.
@@ -32,6 +36,7 @@ impl fmt::Debug for Desired {
             object: _,
             digest,
             origin,
+            ignored,
             policy,
             own_loop,
         } = self;
@@ -39,6 +44,7 @@ impl fmt::Debug for Desired {
             .field("id", id)
             .field("digest", digest)
             .field("origin", origin)
+            .field("ignored", ignored)
             .field("policy", policy)
             .field("own_loop", own_loop)
             .finish_non_exhaustive()
@@ -49,12 +55,19 @@ impl Desired {
     /// Makes an object ready for its owner: normal form, labels, digest, policy.
     ///
     /// The namespace is taken as it is written.
-    pub fn new(mut object: Object, owner: &Owner, origin: Option<String>) -> Desired {
+    pub fn new(object: Object, owner: &Owner, origin: Option<String>) -> Desired {
+        Self::under(object, owner, origin, &())
+    }
+
+    /// The same under the owner's terms.
+    pub fn under(mut object: Object, owner: &Owner, origin: Option<String>, terms: &dyn Terms) -> Desired {
         normal::normalise(&mut object, normal::Unknown::Keep);
         owner.label(&mut object);
+        let ignored = terms.ignored(owner, &object);
         Desired {
             id: ObjectId::of(&object),
-            digest: owned::desired(&object),
+            digest: owned::desired_but(&object, &ignored),
+            ignored,
             policy: Policy::of(&object),
             object,
             origin,

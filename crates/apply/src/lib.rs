@@ -12,6 +12,7 @@
 //! | [`desired`], [`observed`] | an object as git wants it; as the cluster has it |
 //! | [`owned`] | the digest of the fields that are ours |
 //! | [`health`] | whether an object does what it was applied for |
+//! | [`terms`], [`pointer`] | an owner's own words for that, and the fields it does not mind |
 //! | [`order`] | what is applied before what |
 //! | [`container`] | what else goes when an object is deleted |
 //! | [`plan`] | what to do, and why |
@@ -24,6 +25,7 @@ pub mod desired;
 pub mod difference;
 pub mod health;
 pub mod id;
+mod ignored;
 pub mod inventory;
 mod normal;
 pub mod observed;
@@ -31,5 +33,7 @@ pub mod order;
 pub mod owned;
 pub mod owner;
 pub mod plan;
+pub mod pointer;
 pub mod policy;
 mod takeover;
+pub mod terms;

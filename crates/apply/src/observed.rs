@@ -5,6 +5,7 @@ use crate::owned::{self, Digest};
 use crate::owner::{FIELD_MANAGER, Owner};
 use crate::policy::Policy;
 use crate::takeover;
+use crate::terms::{Judgement, Stamp, Terms};
 use equate_manifest::object::Object;
 use serde_json::Value;
 
@@ -21,10 +22,14 @@ pub struct Observed {
     pub generation: i64,
     /// Whose its labels say it is.
     pub owner: Option<Owner>,
-    /// The digest of what we hold of it.
+    /// The digest of what we hold of it, without the fields that its owner does not mind.
     pub owned: Digest,
+    /// The terms of its owner when that was looked at.
+    pub stamp: Stamp,
     /// Whether it does what it was applied for.
     pub health: Health,
+    /// The same in the words of those who have their own.
+    pub judged: Vec<Judgement>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its own wishes, as they are in the cluster: anyone may set them there.
@@ -40,25 +45,62 @@ pub struct Observed {
 impl Observed {
     /// Observes an object that came from the cluster, with its `managedFields`.
     pub fn of(live: &Object) -> Observed {
+        Self::under(live, &())
+    }
+
+    /// The same under the terms of its owner.
+    pub fn under(live: &Object, terms: &dyn Terms) -> Observed {
         let text = |key: &str| {
             let value = live.metadata().and_then(|m| m.get(key));
             value.and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let metadata = |key: &str| live.metadata().and_then(|m| m.get(key));
-        Observed {
+        let owner = Owner::of(live);
+        let stamp = owner.as_ref().map_or(0, |owner| terms.stamp(owner));
+        let ignored = match (&owner, stamp) {
+            (None, _) | (_, 0) => Vec::new(),
+            (Some(owner), _) => terms.ignored(owner, live),
+        };
+        let mut observed = Observed {
             uid: text("uid"),
             resource_version: text("resourceVersion"),
             created: text("creationTimestamp").parse().ok(),
             generation: metadata("generation").and_then(Value::as_i64).unwrap_or_default(),
-            owner: Owner::of(live),
-            owned: owned::owned(live),
+            owned: owned::owned_but(live, &ignored),
+            stamp,
             health: health::compute(live),
+            judged: Vec::new(),
             deleting: metadata("deletionTimestamp").is_some_and(|t| !t.is_null()),
             policy: Policy::of(live),
             kubectl: takeover::needed(live),
             other_writer: other_writer(live),
             defines: defines(live),
+            owner,
+        };
+        if let Some(owner) = observed.owner.clone() {
+            observed.judge(live, &owner, terms);
         }
+        observed
+    }
+
+    /// Asks somebody how healthy the object is.
+    pub fn judge(&mut self, live: &Object, by: &Owner, terms: &dyn Terms) {
+        let stamp = terms.stamp(by);
+        if stamp == 0 || self.judged.iter().any(|judged| judged.by == *by) {
+            return;
+        }
+        if let Some(health) = terms.judge(by, live) {
+            self.judged.push(Judgement {
+                by: by.clone(),
+                stamp,
+                health,
+            });
+        }
+    }
+
+    /// How healthy it is for somebody.
+    pub fn judged_by(&self, by: &Owner) -> Option<&Judgement> {
+        self.judged.iter().find(|judged| judged.by == *by)
     }
 }
 

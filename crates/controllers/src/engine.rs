@@ -27,6 +27,7 @@ use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
 use crate::kustomization::reach::{Place, Reach};
 use crate::kustomization::transit::{TransitSettings, Transits};
+use crate::kustomization::terms::Registry;
 use crate::kustomization::{self, Context, Tally};
 use crate::policy::Policy;
 use crate::published::{News, Sources, news};
@@ -326,14 +327,19 @@ impl Builder {
                 },
             )
         };
+        let terms = Arc::new(Registry::default());
         let kustomizations = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
-            let changes = changes.clone();
+            let (changes, terms) = (changes.clone(), Arc::clone(&terms));
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
                 move |change: Change<Kustomization>| {
                     changes.send_modify(|count| *count += 1);
+                    match &change.after {
+                        Some(object) => terms.set(&change.key, &object.spec),
+                        None => terms.forget(&change.key),
+                    }
                     let wakes = index
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -346,7 +352,8 @@ impl Builder {
         };
         let hub = {
             let (queue, changes) = (queue.clone(), changes.clone());
-            Hub::new(self.client.clone(), self.pace.clone(), move |wake| {
+            let terms = Arc::clone(&terms);
+            Hub::new(self.client.clone(), self.pace.clone(), terms, move |wake| {
                 changes.send_modify(|count| *count += 1);
                 queue.wake(wake.key, Reason::Object);
             })
@@ -410,6 +417,7 @@ impl Builder {
             sources: published,
             source_shards,
             artifacts,
+            terms,
             labelled,
             storage,
             recorder,

@@ -62,6 +62,8 @@ pub struct EvaluateError {
 #[derive(Debug)]
 pub struct Expression {
     text: String,
+    /// What it speaks of, where that is not said before.
+    names: Vec<String>,
     program: Program,
     cost: Cost,
 }
@@ -108,9 +110,52 @@ impl Expression {
         }
         Ok(Self {
             text: expression(),
+            names: Vec::new(),
             program,
             cost,
         })
+    }
+
+    /// Reads an expression that may speak of any field of an object.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of_object(text: &str) -> Result<Self, CompileError> {
+        if text.len() > BYTES_MAX {
+            return Err(CompileError::Long(text.len()));
+        }
+        let program = Program::compile(text).map_err(|error| CompileError::Syntax {
+            expression: text.to_owned(),
+            why: error.to_string(),
+        })?;
+        let mut names: Vec<String> = Vec::new();
+        // each round finds a name, of which a text has only so many
+        let cost = loop {
+            let mut scope: Vec<&str> = names.iter().map(String::as_str).collect();
+            match walk(program.expression(), &mut scope) {
+                Ok(cost) => break cost,
+                Err(name) => names.push(name),
+            }
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            names,
+            program,
+            cost,
+        })
+    }
+
+    /// Whether it holds of an object whose fields are its variables.
+    ///
+    /// # Errors
+    /// When a field is not there, it is no question, or it may take too long.
+    pub fn holds_of(&self, fields: &serde_json::Map<String, Value>) -> Result<bool, EvaluateError> {
+        let names = self.names.iter();
+        // one that is not there matters only if it is come to
+        let variables: Vec<(&str, &Value)> = names
+            .filter_map(|name| Some((name.as_str(), fields.get(name)?)))
+            .collect();
+        self.holds(&variables)
     }
 
     /// Whether it holds of these values of its variables.
@@ -138,6 +183,9 @@ impl Expression {
         match self.program.execute(&context) {
             Ok(Cel::Bool(answer)) => Ok(answer),
             Ok(other) => Err(failed(format!("it is {}, not bool", other.type_of()))),
+            Err(ExecutionError::UndeclaredReference(name)) if !self.names.is_empty() => {
+                Err(failed(format!("no such attribute(s): {name}")))
+            }
             Err(error) => Err(failed(reason(&error))),
         }
     }

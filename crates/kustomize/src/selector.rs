@@ -5,6 +5,8 @@ use crate::error::Fault;
 use crate::kustomization::Selector;
 use crate::resource::Resource;
 use crate::schema::Schema;
+use crate::spec::{Limits, SpecTarget};
+use equate_manifest::object::Object;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -79,6 +81,39 @@ impl Matcher {
     /// Whether it says anything about labels or annotations.
     pub(crate) fn selects_metadata(&self) -> bool {
         !self.labels.is_empty() || !self.annotations.is_empty()
+    }
+}
+
+/// Which objects something outside of a build is for.
+#[derive(Debug)]
+pub struct Selection(Matcher);
+
+impl Selection {
+    /// Reads a selector.
+    ///
+    /// # Errors
+    /// When an expression or a label selector cannot be read, or would be too large.
+    pub fn new(target: &SpecTarget) -> Result<Self, Fault> {
+        let selector = crate::patch::selector(target);
+        Matcher::new(&selector, &Budget::new(&Limits::default())).map(Self)
+    }
+
+    /// Whether an object is meant.
+    pub fn selects(&self, object: &Object) -> bool {
+        let api_version = object.api_version();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let texts = |field: &str| {
+            object
+                .metadata()
+                .and_then(|metadata| metadata.get(field)?.as_object())
+        };
+        let hold = |requirements: &[Requirement], field: &str| {
+            requirements.iter().all(|one| one.holds(texts(field)))
+        };
+        self.0.matches_kind(group, version, object.kind())
+            && self.0.matches_names(object.name(), object.namespace())
+            && hold(&self.0.labels, "labels")
+            && hold(&self.0.annotations, "annotations")
     }
 }
 

@@ -6,6 +6,7 @@ use super::request::{Ask, Endpoint};
 use super::{Cluster, Execution, Silence, persist, together};
 use crate::desired::Desired;
 use crate::id::ObjectId;
+use crate::ignored;
 use crate::normal;
 use crate::observed::Observed;
 use crate::order;
@@ -163,7 +164,7 @@ impl Writing<'_> {
         let Some(live) = self.get().await? else {
             return self.apply(None).await;
         };
-        let observed = Arc::new(Observed::of(&live));
+        let observed = Arc::new(Observed::under(&live, self.execution.terms));
         let presence = Presence::Present(Arc::clone(&observed));
         match plan::apply_step(
             self.desired,
@@ -184,15 +185,16 @@ impl Writing<'_> {
 
     /// Applies; recreates if the change is refused and that is allowed.
     async fn apply(&self, from: Option<&str>) -> Result<Done, ApplyError> {
-        let (object, warnings) = (&self.desired.object, Vec::new());
-        let refused = match self.apply_object(object, from, warnings).await {
+        let adjusted = self.adjusted().await?;
+        let object = adjusted.as_ref().unwrap_or(&self.desired.object);
+        let refused = match self.apply_object(object, from, Vec::new()).await {
             Err(ApplyError::Invalid { message, fields }) => (message, fields),
             other => return other,
         };
         let (message, fields) = refused;
         // a field that no type has is refused before anything is validated, without naming fields
         if fields.is_empty()
-            && let Some((object, warnings)) = self.without_unknown_fields()
+            && let Some((object, warnings)) = without_unknown_fields(object)
         {
             return self.apply_object(&object, from, warnings).await;
         }
@@ -205,6 +207,16 @@ impl Writing<'_> {
             return self.recreate().await;
         }
         Err(ApplyError::Immutable { message, fields })
+    }
+
+    /// What is sent, if that is not all that is wanted: fields that others may change are looked at
+    /// first.
+    async fn adjusted(&self) -> Result<Option<Object>, ApplyError> {
+        if self.desired.ignored.is_empty() {
+            return Ok(None);
+        }
+        let live = self.get().await?;
+        Ok(live.and_then(|live| ignored::adjusted(&self.desired.object, &live, &self.desired.ignored)))
     }
 
     async fn apply_object(
@@ -220,7 +232,7 @@ impl Writing<'_> {
             self.take_over(answer.object).await?;
             answer = self.ask(Ask::Apply { object, dry_run }).await?;
         }
-        let observed = Observed::of(&answer.object);
+        let observed = Observed::under(&answer.object, self.execution.terms);
         let action = match from {
             _ if created => Action::Created,
             Some(from) if from == observed.resource_version => Action::Unchanged,
@@ -240,17 +252,6 @@ impl Writing<'_> {
             desired: self.desired.digest,
             owned: observed.owned,
         }
-    }
-
-    /// As Flux, which drops fields that its types do not have without a word. Here they are named.
-    fn without_unknown_fields(&self) -> Option<(Object, Vec<String>)> {
-        let mut object = self.desired.object.clone();
-        let unknown = normal::normalise(&mut object, normal::Unknown::Drop);
-        let warnings = unknown
-            .iter()
-            .map(|field| format!("unknown field {field} was left out"))
-            .collect();
-        (!unknown.is_empty()).then_some((object, warnings))
     }
 
     async fn take_over(&self, mut live: Object) -> Result<(), ApplyError> {
@@ -313,6 +314,17 @@ impl Writing<'_> {
         done.action = Action::Recreated;
         Ok(done)
     }
+}
+
+/// As Flux, which drops fields that its types do not have without a word. Here they are named.
+fn without_unknown_fields(object: &Object) -> Option<(Object, Vec<String>)> {
+    let mut object = object.clone();
+    let unknown = normal::normalise(&mut object, normal::Unknown::Drop);
+    let warnings = unknown
+        .iter()
+        .map(|field| format!("unknown field {field} was left out"))
+        .collect();
+    (!unknown.is_empty()).then_some((object, warnings))
 }
 
 fn still_there(uid: String, live: &Object) -> ApplyError {

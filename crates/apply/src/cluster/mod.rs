@@ -31,6 +31,7 @@ pub use preview::Preview;
 
 use crate::id::ObjectId;
 use crate::plan::Options;
+use crate::terms::Terms;
 use caller::Caller;
 use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
@@ -61,6 +62,8 @@ impl fmt::Debug for Cluster {
 pub struct Execution<'a> {
     /// What the plan was made with: what was not seen then is judged by it when it is seen.
     pub options: &'a Options<'a>,
+    /// How owners look at their objects.
+    pub terms: &'a dyn Terms,
     /// Whether any object may be recreated when a change to it is refused, not only those that say so.
     pub force: bool,
     /// How many objects are written at once.
@@ -76,6 +79,7 @@ impl<'a> Execution<'a> {
     pub fn new(options: &'a Options<'a>) -> Self {
         Self {
             options,
+            terms: &(),
             force: false,
             concurrency: 8,
             timeout: Duration::from_secs(30),

@@ -6,6 +6,7 @@ use super::{Cluster, Execution, together};
 use crate::desired::Desired;
 use crate::difference;
 use crate::id::ObjectId;
+use crate::ignored;
 use crate::observed::Observed;
 use crate::plan::{self, KeepReason, Memory, PatchReason, Plan, Presence, Stage, Step};
 use std::collections::{HashMap, HashSet};
@@ -104,7 +105,7 @@ impl Cluster {
         let (presence, from) = match &live {
             None => (Presence::Absent, None),
             Some(live) => {
-                let observed = Observed::of(live);
+                let observed = Observed::under(live, execution.terms);
                 let from = observed.resource_version.clone();
                 (Presence::Present(Arc::new(observed)), Some(from))
             }
@@ -126,7 +127,10 @@ impl Cluster {
             }
             return Ok(planned);
         };
-        let object = &desired.object;
+        let adjusted = live
+            .as_ref()
+            .and_then(|live| ignored::adjusted(&desired.object, live, &desired.ignored));
+        let object = adjusted.as_ref().unwrap_or(&desired.object);
         let tried = endpoint
             .ask(
                 &self.caller,

@@ -136,7 +136,7 @@ impl Cluster {
         let Some(live) = live else {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };
-        let observed = Observed::of(&live);
+        let observed = Observed::under(&live, execution.terms);
         Ok(match plan::prunable(&observed, execution.options.owner) {
             Ok(()) => Ok(observed),
             Err(reason) => Err(Done::kept(reason, Some(observed))),

@@ -22,6 +22,7 @@ pub use canonical::Digest;
 pub(crate) use walk::is_apply_of;
 
 use crate::owner::FIELD_MANAGER;
+use crate::pointer::{self, Pointer};
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
 
@@ -40,7 +41,12 @@ const UNBOOKED: [&str; 9] = [
 
 /// The digest of the fields that [`FIELD_MANAGER`] holds by apply; that of nothing if it holds none.
 pub fn owned(live: &Object) -> Digest {
-    Digest::of(|hash| match walk::extract(&live.0, FIELD_MANAGER) {
+    owned_but(live, &[])
+}
+
+/// The same without some of them.
+pub fn owned_but(live: &Object, ignored: &[Pointer]) -> Digest {
+    Digest::of(|hash| match walk::extract(&live.0, FIELD_MANAGER, ignored) {
         Some(tree) => tree.hash(hash),
         None => canonical::hash_empty(hash),
     })
@@ -48,7 +54,21 @@ pub fn owned(live: &Object) -> Digest {
 
 /// The fields that [`FIELD_MANAGER`] holds by apply, with their live values. Lists hold only our items.
 pub fn owned_fields(live: &Object) -> Value {
-    walk::extract(&live.0, FIELD_MANAGER).map_or_else(|| Value::Object(Map::new()), |tree| tree.to_value())
+    walk::extract(&live.0, FIELD_MANAGER, &[])
+        .map_or_else(|| Value::Object(Map::new()), |tree| tree.to_value())
+}
+
+/// Whether somebody but [`FIELD_MANAGER`] applies what stands at a place.
+pub(crate) fn applied_by_another(live: &Object, pointer: &Pointer) -> bool {
+    walk::applied_by_another(&live.0, FIELD_MANAGER, pointer.steps())
+}
+
+/// The digest of an object as it is sent, without some of its fields.
+pub fn desired_but(object: &Object, ignored: &[Pointer]) -> Digest {
+    match ignored {
+        [] => desired(object),
+        ignored => desired(&Object(pointer::without_in(&object.0, &pointer::left(ignored)))),
+    }
 }
 
 /// The digest of an object as it is sent.

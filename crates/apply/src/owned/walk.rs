@@ -5,6 +5,7 @@
 //! borrows from the object. Whatever is malformed picks nothing.
 
 use super::canonical;
+use crate::pointer::{self, Left, Pointer, through};
 use equate_manifest::fieldpath::equal;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -14,6 +15,8 @@ use sha2::{Digest as _, Sha256};
 pub(super) enum Tree<'a> {
     /// All of it.
     Whole(&'a Value),
+    /// All of it but what is left out.
+    Rest(Value),
     /// Some entries of a map, sorted by key.
     Map(Vec<(&'a str, Tree<'a>)>),
     /// Some items of a list, in their order.
@@ -24,6 +27,7 @@ impl Tree<'_> {
     pub(super) fn hash(&self, hash: &mut Sha256) {
         match self {
             Self::Whole(value) => canonical::hash(hash, value),
+            Self::Rest(value) => canonical::hash(hash, value),
             Self::Map(entries) => {
                 hash.update(b"{");
                 for (key, tree) in entries {
@@ -43,6 +47,7 @@ impl Tree<'_> {
     pub(super) fn to_value(&self) -> Value {
         match self {
             Self::Whole(value) => (*value).clone(),
+            Self::Rest(value) => value.clone(),
             Self::Map(entries) => entries
                 .iter()
                 .map(|(key, tree)| ((*key).to_owned(), tree.to_value()))
@@ -51,10 +56,22 @@ impl Tree<'_> {
             Self::List(items) => items.iter().map(Tree::to_value).collect(),
         }
     }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Map(entries) => entries.is_empty(),
+            Self::List(items) => items.is_empty(),
+            Self::Whole(_) | Self::Rest(_) => false,
+        }
+    }
 }
 
-/// What the manager's applies hold of the object; `None` if it has no entry.
-pub(super) fn extract<'a>(object: &'a Map<String, Value>, manager: &str) -> Option<Tree<'a>> {
+/// What the manager's applies hold of the object, but what is left out; `None` if it has no entry.
+pub(super) fn extract<'a>(
+    object: &'a Map<String, Value>,
+    manager: &str,
+    ignored: &[Pointer],
+) -> Option<Tree<'a>> {
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
     let ours = entries.iter().position(|entry| is_apply_of(entry, manager))?;
     let fields = entries.get(ours)?.get("fieldsV1")?.as_object()?;
@@ -68,13 +85,64 @@ pub(super) fn extract<'a>(object: &'a Map<String, Value>, manager: &str) -> Opti
         others,
         path: Vec::new(),
     };
-    Some(walk.map(object, fields))
+    Some(walk.map(object, fields, &pointer::left(ignored)))
 }
 
 /// Whether an entry of `managedFields` is what the manager applied to the object itself.
 pub(crate) fn is_apply_of(entry: &Value, manager: &str) -> bool {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     text("manager") == manager && text("operation") == "Apply" && text("subresource").is_empty()
+}
+
+/// Whether the applies of anybody but the manager hold what stands at a place.
+pub(super) fn applied_by_another(object: &Map<String, Value>, manager: &str, way: &[String]) -> bool {
+    let entries = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("managedFields")?.as_array());
+    let text = |entry: &Value, key: &str| {
+        entry
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut others = entries.into_iter().flatten().filter(|entry| {
+        text(entry, "manager") != manager
+            && text(entry, "operation") == "Apply"
+            && text(entry, "subresource").is_empty()
+    });
+    others.any(|entry| {
+        let fields = entry.get("fieldsV1").and_then(Value::as_object);
+        fields.is_some_and(|fields| map_holds(object, fields, way))
+    })
+}
+
+fn map_holds(live: &Map<String, Value>, fields: &Map<String, Value>, way: &[String]) -> bool {
+    let Some((name, rest)) = way.split_first() else {
+        return true;
+    };
+    let below = fields.get(&format!("f:{name}")).and_then(Value::as_object);
+    below.is_some_and(|below| rest.is_empty() || holds(live.get(name), below, rest))
+}
+
+fn holds(live: Option<&Value>, fields: &Map<String, Value>, way: &[String]) -> bool {
+    match live {
+        Some(Value::Object(map)) => map_holds(map, fields, way),
+        Some(Value::Array(items)) => {
+            let Some((step, rest)) = way.split_first() else {
+                return true;
+            };
+            let Some((at, item)) = pointer::index(step).and_then(|at| Some((at, items.get(at)?))) else {
+                return false;
+            };
+            let mut below = fields.iter().filter_map(|(key, below)| {
+                let picked = Pick::parse(key).is_some_and(|pick| pick.takes(at, item));
+                below.as_object().filter(|_| picked)
+            });
+            below.any(|below| rest.is_empty() || holds(Some(item), below, rest))
+        }
+        _ => false,
+    }
 }
 
 struct Walk<'a> {
@@ -85,17 +153,34 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn value(&mut self, live: &'a Value, fields: &'a Map<String, Value>) -> Tree<'a> {
-        match live {
-            _ if fields.is_empty() => self.leaf(live),
-            Value::Object(map) => self.map(map, fields),
-            Value::Array(items) => self.list(items, fields),
+    /// None where nothing remains because of what is left out.
+    fn value(
+        &mut self,
+        live: &'a Value,
+        fields: &'a Map<String, Value>,
+        left: &Left<'_>,
+    ) -> Option<Tree<'a>> {
+        let tree = match live {
+            _ if fields.is_empty() => match self.leaf(live) {
+                Tree::Whole(value) if !left.is_empty() => {
+                    return pointer::without(value, left).map(Tree::Rest);
+                }
+                leaf => leaf,
+            },
+            Value::Object(map) => self.map(map, fields, left),
+            Value::Array(items) => self.list(items, fields, left),
             // we own fields inside of what is no longer a map or list: all of it is news
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Tree::Whole(live),
-        }
+        };
+        (left.is_empty() || !tree.is_empty()).then_some(tree)
     }
 
-    fn map(&mut self, live: &'a Map<String, Value>, fields: &'a Map<String, Value>) -> Tree<'a> {
+    fn map(
+        &mut self,
+        live: &'a Map<String, Value>,
+        fields: &'a Map<String, Value>,
+        left: &Left<'_>,
+    ) -> Tree<'a> {
         let mut entries = Vec::with_capacity(fields.len());
         for (key, below) in fields {
             let Some(name) = key.strip_prefix("f:") else {
@@ -104,17 +189,18 @@ impl<'a> Walk<'a> {
             let (Some(value), Some(below)) = (live.get(name), below.as_object()) else {
                 continue;
             };
-            if !value.is_null() {
-                self.path.push(key);
-                entries.push((name, self.value(value, below)));
-                self.path.pop();
-            }
+            let Some(left) = through(left, name).filter(|_| !value.is_null()) else {
+                continue;
+            };
+            self.path.push(key);
+            entries.extend(self.value(value, below, &left).map(|tree| (name, tree)));
+            self.path.pop();
         }
         Tree::Map(entries)
     }
 
     /// Items in the order of the live list: its order is part of what an apply decides.
-    fn list(&mut self, live: &'a [Value], fields: &'a Map<String, Value>) -> Tree<'a> {
+    fn list(&mut self, live: &'a [Value], fields: &'a Map<String, Value>, left: &Left<'_>) -> Tree<'a> {
         let picks: Vec<_> = fields
             .iter()
             .filter_map(|(key, below)| Some((key.as_str(), Pick::parse(key)?, below.as_object()?)))
@@ -124,9 +210,13 @@ impl<'a> Walk<'a> {
             let exact = picks.iter().find(|(_, pick, _)| pick.takes(at, item));
             // a key that is not written stands for the default that the schema gives it
             let found = exact.or_else(|| picks.iter().find(|(_, pick, _)| pick.takes_with_defaults(item)));
-            if let Some((key, _, below)) = found {
+            let left = match left.is_empty() {
+                true => Some(Vec::new()),
+                false => through(left, &at.to_string()),
+            };
+            if let (Some((key, _, below)), Some(left)) = (found, left) {
                 self.path.push(key);
-                items.push(self.value(item, below));
+                items.extend(self.value(item, below, &left));
                 self.path.pop();
             }
         }

@@ -46,6 +46,8 @@ fn observed(desired: &Desired, change: impl FnOnce(&mut Observed)) -> Presence {
         generation: 1,
         owner: Some(me()),
         owned: desired.digest,
+        stamp: 0,
+        judged: Vec::new(),
         health: Health::not_found(),
         deleting: false,
         policy: Policy::default(),

@@ -3,7 +3,7 @@
 //! [`Run::advance`] is begun as often as something wakes the Kustomization, and does each time what
 //! can be done: it plans anew with what the hub knows, so it needs no memory of how far it came.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use equate_api::meta::Reason as Why;
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::decide::{Phase, Verdict, deadline, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held};
+use super::observe;
 use super::others::{Awaited, claimants, takers};
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
@@ -115,6 +116,7 @@ impl Run<'_> {
             }
             let execution = Execution {
                 force: ks.force,
+                terms: &*self.cx.terms,
                 ..Execution::new(&options)
             };
             match self
@@ -180,12 +182,12 @@ impl Run<'_> {
             }
         }
         let held: Vec<(&ObjectId, &str)> = held.iter().collect();
-        for (id, version) in held {
+        for (id, version) in &held {
             let key = (id.group.to_string(), id.kind.to_string());
             if kinds.contains_key(&key) {
                 continue;
             }
-            let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
+            let gvk = GroupVersionKind::new(&*id.group, *version, &*id.kind);
             match self.reach.cluster.resolve_any_version(&gvk).await {
                 Ok(found) => {
                     kinds.insert(key, found.resource);
@@ -211,6 +213,14 @@ impl Run<'_> {
             objects,
         };
         let waiting = self.reach.hub.follow(&self.key, &interest);
+        let resources = interest.kinds.iter();
+        let resources = resources.chain(interest.objects.iter().map(|(resource, _)| resource));
+        let versions: HashMap<Kind, &str> = resources
+            .map(|resource| (resource.into(), resource.version.as_str()))
+            .collect();
+        let held = held.iter().map(|(id, _)| *id);
+        self.look_anew(desired.iter().map(|desired| &desired.id).chain(held), &versions)
+            .await?;
         Ok(Followed {
             starting: starting(&waiting),
             unserved,
@@ -367,11 +377,10 @@ impl Run<'_> {
         let left = self.memory.record.as_ref().map(|record| &record.left);
         let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
         let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
-        verdict(ours.filter_map(|step| match self.reach.hub.get(step.id()) {
-            Presence::Present(observed) => Some((step.id(), observed.health.clone())),
-            Presence::Absent => Some((step.id(), equate_apply::health::Health::not_found())),
+        verdict(ours.filter_map(|step| {
+            let (_, health) = observe::healthy(&self.reach.hub, &self.cx.terms, &self.key, step.id());
             // nobody watches it: to wait would be to wait for ever
-            Presence::Unknown => None,
+            Some((step.id(), health?))
         }))
     }
 

@@ -25,6 +25,7 @@ use super::observe::{Artifact, leans_on};
 use super::others::wants;
 use super::reasons::Failure;
 use super::transit::{QUESTIONS_MAX, Transits};
+use super::terms::Registry;
 use super::tree::Content;
 use super::values::{self, Masks, Values, ValuesError};
 use super::wants::Objects;
@@ -58,6 +59,8 @@ pub(super) struct Rendering<'a> {
     pub(super) default_namespace: Option<&'a str>,
     /// Opens data keys that somebody else keeps.
     pub(super) transits: &'a Transits,
+    /// How Kustomizations look at their objects.
+    pub(super) terms: &'a Arc<Registry>,
 }
 
 impl Run<'_> {
@@ -167,6 +170,7 @@ impl Run<'_> {
             root: cx.root.as_ref(),
             default_namespace: cx.default_namespace.as_deref(),
             transits: &cx.transits,
+            terms: &cx.terms,
         };
         rendering
             .render(ks, values.map(Arc::as_ref), &artifact.tree)
@@ -379,10 +383,11 @@ impl Rendering<'_> {
             .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace)
             .cloned();
         let own_files = own.as_ref().map(|own| own_files(&objects, own));
+        let terms = Arc::clone(self.terms);
         let desired = self.blocking(move || {
             let each = objects.into_iter();
             let desired: Vec<Desired> = each
-                .map(|resource| ready(resource, &owner, own.as_ref()))
+                .map(|resource| ready(resource, &owner, own.as_ref(), &terms))
                 .collect();
             let objects = Objects::of(&desired);
             (desired, Arc::new(objects))
@@ -494,10 +499,10 @@ fn own_files(objects: &[Resource], own: &OwnLoop) -> BTreeMap<String, usize> {
     files
 }
 
-fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>) -> Desired {
+fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>, terms: &Registry) -> Desired {
     let own = own.is_some_and(|own| own.declares(&resource.origin.path));
     let origin = place(&resource);
-    let desired = Desired::new(resource.object, owner, Some(origin));
+    let desired = Desired::under(resource.object, owner, Some(origin), terms);
     if own { desired.of_own_loop() } else { desired }
 }
 

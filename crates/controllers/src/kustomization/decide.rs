@@ -29,8 +29,8 @@ pub struct Seen {
     pub cycle: Option<Vec<Key>>,
     /// What the policy does not let it have.
     pub denied: Option<Stall>,
-    /// Why an expression in its spec cannot be read.
-    pub invalid: Option<String>,
+    /// What in its spec cannot be read, and why.
+    pub invalid: Option<Stall>,
     /// The token of the last request that was answered, as the status says.
     pub handled_at: Option<String>,
     /// What this process did last; nothing after a start.
@@ -226,7 +226,7 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
         return Decision::Stall(Stall::Unsupported(field));
     }
     if let Some(why) = &ks.misread {
-        return Decision::Stall(Stall::Annotation(why.clone()));
+        return Decision::Stall(Stall::Setting(why.clone()));
     }
     let decryption = ks.decryption.as_ref();
     if decryption.is_some_and(|decryption| decryption.service_account_name.is_some()) {
@@ -239,8 +239,8 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     if let Some(denied) = &seen.denied {
         return Decision::Stall(denied.clone());
     }
-    if let Some(why) = &seen.invalid {
-        return Decision::Stall(Stall::Expression(why.clone()));
+    if let Some(stall) = &seen.invalid {
+        return Decision::Stall(stall.clone());
     }
     if let Some(way) = &seen.cycle {
         return Decision::Stall(Stall::Cycle(way.clone()));

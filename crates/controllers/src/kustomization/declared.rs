@@ -172,8 +172,6 @@ fn unsupported(object: &Kustomization) -> Option<&'static str> {
     let spec = &object.spec;
     [
         (spec.kube_config.is_some(), "spec.kubeConfig"),
-        (!spec.health_check_exprs.is_empty(), "spec.healthCheckExprs"),
-        (!spec.ignore.is_empty(), "spec.ignore"),
     ]
     .into_iter()
     .find_map(|(used, field)| used.then_some(field))
@@ -246,7 +244,8 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
     }
 }
 
-fn target(selector: &Selector) -> kustomize::SpecTarget {
+/// A selector as builds have it.
+pub(super) fn target(selector: &Selector) -> kustomize::SpecTarget {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     kustomize::SpecTarget {
         group: text(&selector.group),

@@ -12,6 +12,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::owned::Digest;
 use equate_apply::plan;
+use equate_apply::terms;
 use equate_kustomize::Inputs;
 use equate_source::{ContentId, Tree};
 use jiff::Timestamp;
@@ -49,6 +50,8 @@ pub(crate) struct Memory {
     pub lingering: Inventory,
     /// Since when the others are waited for, that have not said yet what they want.
     pub hearing: Option<Instant>,
+    /// Under which terms its objects were looked at.
+    pub looked: terms::Stamp,
     /// A status that could not be written.
     pub owed: Option<KustomizationStatus>,
 }

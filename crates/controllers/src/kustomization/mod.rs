@@ -33,6 +33,8 @@
 //! | `foreign` | what those of other shards say of that |
 //! | `hearing` | who of them has not said it |
 //! | `rights` | whether those others may write what they want |
+//! | `terms` | how it looks at its objects: healthy in its own words, fields that may differ |
+//! | `anew` | looking at them again when that changes |
 //! | `kept` | what stays though it is not declared any more, because others would go with it |
 //! | `values` | what ConfigMaps and Secrets hold for it, without telling anybody |
 //! | `decryption`, `transit` | the keys among that, and what is opened with them |
@@ -47,6 +49,7 @@
 //! | `memory` | what is remembered between runs, and may be lost |
 
 mod act;
+mod anew;
 pub(crate) mod build;
 mod conclude;
 pub mod corrections;
@@ -68,6 +71,7 @@ pub mod reasons;
 pub mod report;
 pub mod rights;
 mod supply;
+pub(crate) mod terms;
 #[cfg(test)]
 mod tests;
 pub mod transit;
@@ -95,6 +99,7 @@ use self::reach::Reach;
 use self::reasons::{Stall, Wait};
 use self::report::Report;
 use self::transit::Transits;
+use self::terms::Registry;
 use self::values::{Values, ValuesError};
 use self::write::Stop;
 pub(crate) use self::write::chain;
@@ -126,6 +131,8 @@ pub(crate) struct Context {
     pub(crate) source_shards: Shards,
     /// Artifacts that this process did not publish.
     pub(crate) artifacts: Artifacts,
+    /// How each Kustomization looks at its objects.
+    pub(crate) terms: Arc<Registry>,
     pub(crate) labelled: Labelled,
     /// This cluster, with this process's own rights.
     pub(crate) here: Reach,
@@ -273,6 +280,7 @@ struct Run<'a> {
 impl Run<'_> {
     async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
         self.pay().await?;
+        self.cx.terms.set(&self.key, &self.object.spec);
         self.reach_out();
         if reasons.iter().any(inquires) {
             self.inquire().await;

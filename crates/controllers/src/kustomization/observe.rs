@@ -7,7 +7,9 @@ use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, condition, is_true};
 use equate_apply::health::Health;
 use equate_apply::id::ObjectId;
+use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
+use equate_apply::terms::Terms as _;
 use equate_kustomize::Inputs;
 use equate_source::Tree;
 use kube::Resource as _;
@@ -20,6 +22,7 @@ use super::memory::{Expects, Held, Leaning, Memory, Record};
 use super::reach::{Reach, is_name};
 use super::reasons::Stall;
 use super::report::Revision;
+use super::terms::Registry;
 use super::tree::Content;
 use super::values::{Values, ValuesError};
 use super::wants::Wants;
@@ -62,13 +65,13 @@ pub(super) async fn observe(
     let expressions = expressions(ks);
     let (expressions, invalid) = match expressions {
         Ok(expressions) => (expressions, None),
-        Err(why) => (Vec::new(), Some(why)),
+        Err(why) => (Vec::new(), Some(Stall::Expression(why))),
     };
     let seen = Seen {
         now,
         source,
         denied,
-        invalid,
+        invalid: invalid.or_else(|| cx.terms.problem(&ks.key)),
         dependencies: dependencies(cx, ks, object, &expressions, artifact.as_ref()),
         cycle: {
             let index = cx.index();
@@ -230,7 +233,7 @@ fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Re
                 rest.plan.lingering(lingering) != *lingering
             }
         },
-        health: health(&reach.hub, ks, record),
+        health: health(&reach.hub, &cx.terms, ks, record),
         phase: record.phase,
     }
 }
@@ -251,15 +254,40 @@ pub(super) fn drifted<'a>(hub: &Sight, record: &'a Record) -> Vec<&'a ObjectId> 
     held.filter(|held| differs(held)).map(|held| &held.id).collect()
 }
 
+/// Whether an object is there, and how healthy it is for a Kustomization; none where that is not known
+/// in its own words.
+pub(super) fn healthy(hub: &Sight, terms: &Registry, key: &Key, id: &ObjectId) -> (Presence, Option<Health>) {
+    let judges = terms.judges(key, id);
+    let presence = match judges {
+        true => hub.get_for(key, id),
+        false => hub.get(id),
+    };
+    let health = match &presence {
+        Presence::Present(observed) if judges => {
+            let owner = Owner::new(&key.namespace, &key.name);
+            let stamp = terms.stamp(&owner);
+            let judged = observed.judged_by(&owner).filter(|judged| judged.stamp == stamp);
+            judged.map(|judged| judged.health.clone())
+        }
+        Presence::Present(observed) => Some(observed.health.clone()),
+        Presence::Absent => Some(Health::not_found()),
+        Presence::Unknown => None,
+    };
+    (presence, health)
+}
+
 /// How healthy is what has to be.
-pub(super) fn health(hub: &Sight, ks: &Declared, record: &Record) -> Verdict {
-    let state = |id: &ObjectId| match hub.get(id) {
-        Presence::Present(observed) => observed.health.clone(),
-        Presence::Absent => Health::not_found(),
-        Presence::Unknown => Health {
+pub(super) fn health(hub: &Sight, terms: &Registry, ks: &Declared, record: &Record) -> Verdict {
+    let state = |id: &ObjectId| {
+        let (presence, health) = healthy(hub, terms, &ks.key, id);
+        health.unwrap_or_else(|| Health {
             status: equate_apply::health::Status::Unknown,
-            message: hub.why(id).unwrap_or_else(|| "not seen yet".to_owned()),
-        },
+            message: match presence {
+                Presence::Unknown => hub.why(id),
+                Presence::Present(_) | Presence::Absent => None,
+            }
+            .unwrap_or_else(|| "not seen yet".to_owned()),
+        })
     };
     // to wait for oneself is to wait for ever
     let own = |id: &ObjectId| {

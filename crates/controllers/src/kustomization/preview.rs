@@ -32,6 +32,7 @@ use super::others::{claimants, takers, wants};
 use super::reach::{is_name, user};
 use super::reasons::{Failure, Stall};
 use super::transit::Transits;
+use super::terms::Registry;
 use super::values;
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
@@ -60,9 +61,9 @@ pub enum PreviewError {
     /// A field has no meaning yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
-    /// An annotation of it means nothing, and why.
+    /// A setting of it means nothing, and why.
     #[error("{0}")]
-    Annotation(String),
+    Setting(String),
     /// The inventory in its status cannot be read, so what would be pruned is not known.
     #[error("its inventory cannot be read")]
     Inventory(#[source] equate_apply::id::ParseIdError),
@@ -97,6 +98,7 @@ pub enum PreviewError {
 #[derive(Debug, Default)]
 pub struct Fleet {
     index: Index,
+    terms: Arc<Registry>,
     members: BTreeMap<Key, Member>,
     /// By source, those of whom nobody knows what they would want.
     unknown: HashMap<Source, BTreeSet<Key>>,
@@ -263,6 +265,7 @@ impl Fleet {
             }
             looked += 1;
             let declared = Declared::from(&*object);
+            self.terms.set(&declared.key, &object.spec);
             let acting = acting(cluster, &declared);
             let outlook = match tree_of(&object) {
                 Some(_) if declared.deleting => Outlook::Goes,
@@ -274,6 +277,7 @@ impl Fleet {
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
                         transits: &Transits::default(),
+                        terms: &self.terms,
                     };
                     let read = values::read(
                         cluster.client(),
@@ -375,9 +379,11 @@ impl Fleet {
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
             transits: &Transits::default(),
+            terms: &self.terms,
         };
         let digest = digest(&objects);
         let declared = Declared::from(&object);
+        self.terms.set(&declared.key, &object.spec);
         let outcome = rendering.prepare(&declared, objects, Inputs::default(), digest);
         let outcome = outcome.await;
         let acting = acting(cluster, &declared);
@@ -494,6 +500,7 @@ impl Fleet {
         let options = prospect.options();
         let execution = Execution {
             force: prospect.declared.force,
+            terms: &*self.terms,
             ..Execution::new(&options)
         };
         Ok(cluster
@@ -532,8 +539,11 @@ impl Fleet {
         if let Some(field) = declared.unsupported {
             return Err(PreviewError::Unsupported(field));
         }
+        if let Some(stall) = self.terms.problem(&declared.key).filter(|_| !declared.deleting) {
+            return Err(PreviewError::Setting(stall.to_string()));
+        }
         if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
-            return Err(PreviewError::Annotation(why));
+            return Err(PreviewError::Setting(why));
         }
         if let Some(name) = declared.service_account.take().filter(|name| !is_name(name)) {
             return Err(PreviewError::Build(Stall::Account(name).to_string()));

@@ -81,7 +81,7 @@ impl Reach {
             Err::<http::Response<Body>, _>(refusal)
         };
         let client = Client::new(tower::service_fn(refuse), "default");
-        let hub = Hub::new(client.clone(), pace, |_| {});
+        let hub = Hub::new(client.clone(), pace, Arc::new(()), |_| {});
         Self::full(Place::Nowhere, Cluster::new(client), hub)
     }
 
@@ -170,11 +170,16 @@ impl Run<'_> {
         if !self.reach.hub.is_narrow() {
             return;
         }
+        let owner = &Owner::new(&self.key.namespace, &self.key.name);
         let record = self.memory.record.as_ref();
         let asked = record.map_or(&[][..], |record| &record.asked);
         let asking = asked.iter().map(|(id, version)| async move {
             let told = match self.reach.cluster.get(id, version, ANSWER).await {
-                Ok(Some(object)) => Told::Is(Presence::Present(Arc::new(Observed::of(&object)))),
+                Ok(Some(object)) => {
+                    let mut observed = Observed::under(&object, &*self.cx.terms);
+                    observed.judge(&object, owner, &*self.cx.terms);
+                    Told::Is(Presence::Present(Arc::new(observed)))
+                }
                 Ok(None) => Told::Is(Presence::Absent),
                 Err(error) => Told::Refused(chain(&error)),
             };

@@ -199,8 +199,8 @@ pub enum Stall {
         /// What it would delete.
         exceeded: Exceeded,
     },
-    /// An annotation of the Kustomization means nothing, and why.
-    Annotation(String),
+    /// A setting of the Kustomization means nothing, and why.
+    Setting(String),
     /// The inventory in the status cannot be read.
     Inventory(String),
     /// What is referred to is of another namespace, and the policy keeps them apart.
@@ -220,7 +220,7 @@ impl Stall {
             Stall::Cycle(_) => Reason::DependencyNotReady,
             Stall::EmptyRender { .. } => Reason::EmptyRender,
             Stall::PruneBudget { .. } => Reason::PruneBudgetExceeded,
-            Stall::Annotation(_) | Stall::Inventory(_) | Stall::Account(_) => Reason::ReconciliationFailed,
+            Stall::Setting(_) | Stall::Inventory(_) | Stall::Account(_) => Reason::ReconciliationFailed,
             Stall::CrossNamespace(..) => Reason::AccessDenied,
         }
     }
@@ -237,7 +237,7 @@ impl fmt::Display for Stall {
                 f,
                 "to use {field} for {purpose} please enable the {gate} feature gate in the controller"
             ),
-            Stall::Expression(why) | Stall::Annotation(why) => write!(
+            Stall::Expression(why) | Stall::Setting(why) => write!(
                 f,
                 "Reconciliation failed terminally due to configuration error: {why}"
             ),

@@ -443,11 +443,6 @@ fn every_field_without_meaning_is_named() {
     );
     check(json!({ "serviceAccountName": "x" }), None);
     check(json!({ "decryption": { "provider": "sops" } }), None);
-    check(
-        json!({ "healthCheckExprs": [{ "apiVersion": "a/v1", "kind": "A", "current": "true" }] }),
-        Some("spec.healthCheckExprs"),
-    );
-    check(json!({ "ignore": [{ "paths": ["/spec"] }] }), Some("spec.ignore"));
 }
 
 #[test]

@@ -77,6 +77,19 @@ impl<I: Clone + Eq + Hash, V> Shelf<I, V> {
         self.put(id, item, self.told)
     }
 
+    /// A value that was read just now: the same version may say something else than before.
+    pub(super) fn look(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
+        match self.slots.get_mut(&id) {
+            Some(slot) if slot.version == item.version => {
+                let value = Arc::new(item.value);
+                let after = Some(Arc::clone(&value));
+                let before = Some(std::mem::replace(&mut slot.value, value));
+                Some(Difference { before, after })
+            }
+            _ => self.put(id, item, self.told),
+        }
+    }
+
     fn put(&mut self, id: I, item: Item<V>, told: u64) -> Option<Difference<V>> {
         let before = match self.slots.get(&id) {
             Some(slot) if slot.version >= item.version => return None,

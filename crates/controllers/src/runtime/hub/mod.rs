@@ -26,8 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
-use equate_apply::owner::NAME_LABEL;
+use equate_apply::owner::{NAME_LABEL, Owner};
 use equate_apply::plan::Presence;
+use equate_apply::terms::Terms;
 use equate_manifest::object::Object;
 use kube::Client;
 use kube::Resource;
@@ -196,6 +197,7 @@ pub struct Hub {
 struct Shared {
     client: Client,
     pace: Pace,
+    terms: Arc<dyn Terms>,
     wake: Box<dyn Fn(Wake) + Send + Sync>,
     // held for map operations, never across an await or a wake
     inner: Mutex<Inner>,
@@ -222,13 +224,19 @@ impl fmt::Debug for Hub {
 }
 
 impl Hub {
-    /// A hub that watches nothing yet. `wake` is called for everyone who must look; it must
-    /// not block.
-    pub fn new(client: Client, pace: Pace, wake: impl Fn(Wake) + Send + Sync + 'static) -> Self {
+    /// A hub that watches nothing yet. Objects are looked at under the terms of their owners. `wake`
+    /// is called for everyone who must look; it must not block.
+    pub fn new(
+        client: Client,
+        pace: Pace,
+        terms: Arc<dyn Terms>,
+        wake: impl Fn(Wake) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 client,
                 pace,
+                terms,
                 wake: Box::new(wake),
                 inner: Mutex::default(),
             }),
@@ -290,6 +298,27 @@ impl Hub {
         news
     }
 
+    /// What is known of an object, for somebody who may have words of its own for it: those are asked
+    /// of its owner's objects, and of what it waits for.
+    pub fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
+        self.shared.inner().state.get_for(key, id)
+    }
+
+    /// The terms that objects are looked at under.
+    pub fn terms(&self) -> &Arc<dyn Terms> {
+        &self.shared.terms
+    }
+
+    /// Takes in an object as it was read on behalf of a key: also of the very version that is known,
+    /// for it may have been looked at under other terms.
+    pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
+        for place in [Place::Managed(Kind::of(id)), Place::Single(id.clone())] {
+            let observed = self.shared.observe(&place, object);
+            let wakes = self.shared.inner().state.look(key, &place, id, observed);
+            self.shared.tell(wakes);
+        }
+    }
+
     /// The numbers.
     pub fn counts(&self) -> Counts {
         self.shared.inner().state.counts()
@@ -334,11 +363,18 @@ impl Hub {
         let (api_version, kind) = (resource.api_version.clone(), resource.kind.clone());
         let shared = Arc::downgrade(&self.shared);
         let told = place.clone();
+        let (reader, seen) = (Arc::downgrade(&self.shared), place.clone());
         let task = tokio::spawn(feed::follow(
             collection,
             self.shared.pace.clone(),
             Arc::clone(&hurry),
-            move |object| read(object, &api_version, &kind),
+            move |object| {
+                read(object, &api_version, &kind, |object| match reader.upgrade() {
+                    Some(shared) => shared.observe(&seen, object),
+                    // nobody is left who could be told
+                    None => Observed::of(object),
+                })
+            },
             move |change| Shared::change(&shared, &told, epoch, change),
         ));
         let feed = Feed {
@@ -372,6 +408,18 @@ impl Shared {
         }
     }
 
+    /// Looks at an object as those do whom it matters to there.
+    fn observe(&self, place: &Place, object: &Object) -> Observed {
+        let mut observed = Observed::under(object, &*self.terms);
+        if let Place::Single(_) = place {
+            let followers = self.inner().state.followers(place);
+            for key in followers {
+                observed.judge(object, &Owner::new(&key.namespace, &key.name), &*self.terms);
+            }
+        }
+        observed
+    }
+
     /// Feeds hold the hub weakly, so that it ends with its last user.
     fn change(this: &Weak<Self>, place: &Place, epoch: u64, change: feed::Change<Seen>) {
         let Some(shared) = this.upgrade() else { return };
@@ -387,12 +435,17 @@ impl Shared {
 }
 
 /// Observes an object and lets it go. Lists leave out what their items' kind is.
-fn read(mut object: Object, api_version: &str, kind: &str) -> Result<Item<Seen>, String> {
+fn read(
+    mut object: Object,
+    api_version: &str,
+    kind: &str,
+    observe: impl FnOnce(&Object) -> Observed,
+) -> Result<Item<Seen>, String> {
     for (key, value) in [("apiVersion", api_version), ("kind", kind)] {
         let missing = || Value::String(value.to_owned());
         object.0.entry(key).or_insert_with(missing);
     }
-    let observed = Observed::of(&object);
+    let observed = observe(&object);
     let Ok(version) = observed.resource_version.parse() else {
         return Err(observed.resource_version);
     };

@@ -16,6 +16,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
+use equate_manifest::object::Object;
 
 use super::{Hub, Interest, Kind, Standing};
 use crate::Key;
@@ -106,6 +107,20 @@ impl Sight {
                 Some(Told::Refused(_)) | None => Presence::Unknown,
             },
         }
+    }
+
+    /// The same, for one that may have words of its own for it.
+    pub fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
+        match &self.own {
+            None => self.hub.get_for(key, id),
+            // what is another's was asked for on its behalf
+            Some(_) => self.get(id),
+        }
+    }
+
+    /// Takes in an object as it was read with its own rights: see [`Hub::look`].
+    pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
+        self.hub.look(key, id, object);
     }
 
     /// Whether an object was seen with the owner's labels and has another's by now: who that is, it

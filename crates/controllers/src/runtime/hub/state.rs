@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use equate_apply::health::Status;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
@@ -101,17 +102,37 @@ impl State {
 
     /// What is known of an object. The single watch of it counts where it is not managed.
     pub(super) fn get(&self, id: &ObjectId) -> Presence {
-        let managed = self.look(&Place::Managed(Kind::of(id)), id);
+        let managed = self.known(&Place::Managed(Kind::of(id)), id);
         match managed {
             Presence::Present(_) => managed,
-            Presence::Absent | Presence::Unknown => match self.look(&Place::Single(id.clone()), id) {
+            Presence::Absent | Presence::Unknown => match self.known(&Place::Single(id.clone()), id) {
                 Presence::Unknown => managed,
                 single => single,
             },
         }
     }
 
-    fn look(&self, place: &Place, id: &ObjectId) -> Presence {
+    /// The same for somebody: of an object that is another's its own watch of it counts.
+    pub(super) fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
+        let managed = self.known(&Place::Managed(Kind::of(id)), id);
+        match &managed {
+            Presence::Present(observed) if observed.owner.as_ref().map(key_of).as_ref() == Some(key) => {
+                managed
+            }
+            _ => match self.known(&Place::Single(id.clone()), id) {
+                Presence::Unknown => managed,
+                single => single,
+            },
+        }
+    }
+
+    /// Who follows a place.
+    pub(super) fn followers(&self, place: &Place) -> Vec<Key> {
+        let followed = self.places.get(place);
+        followed.map_or_else(Vec::new, |followed| followed.followers.iter().cloned().collect())
+    }
+
+    fn known(&self, place: &Place, id: &ObjectId) -> Presence {
         let Some(followed) = self.places.get(place) else {
             return Presence::Unknown;
         };
@@ -149,6 +170,30 @@ impl State {
         wakes.retain(|wake| wake.key != key_of(&author));
         self.counts.wakes += wakes.len() as u64;
         (true, wakes)
+    }
+
+    /// An object as it was read just now, also of the version that is known. Who had it read knows.
+    pub(super) fn look(&mut self, key: &Key, place: &Place, id: &ObjectId, observed: Observed) -> Vec<Wake> {
+        let Some(followed) = self.places.get_mut(place) else {
+            return Vec::new();
+        };
+        // the watch of managed objects would not see it
+        let unseen = matches!(place, Place::Managed(_)) && observed.owner.is_none();
+        let Some(version) = observed.resource_version.parse().ok().filter(|_| !unseen) else {
+            return Vec::new();
+        };
+        let item = Item {
+            version,
+            value: observed,
+        };
+        let Some(difference) = followed.shelf.look(local(id), item) else {
+            return Vec::new();
+        };
+        let mut wakes = Vec::new();
+        followed.wake(place, &local(id), &difference, &mut wakes);
+        wakes.retain(|wake| wake.key != *key);
+        self.counts.wakes += wakes.len() as u64;
+        wakes
     }
 
     /// A change that a feed tells.
@@ -256,13 +301,12 @@ impl Followed {
     fn wake(&self, place: &Place, local: &Local, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
         match place {
             Place::Managed(kind) => wake_owners(&kind.object(local), difference, wakes),
-            Place::Single(id) => {
-                let Some(what) = compare(difference) else { return };
-                wakes.extend(self.followers.iter().map(|key| Wake {
+            Place::Single(id) => wakes.extend(self.followers.iter().filter_map(|key| {
+                Some(Wake {
                     key: key.clone(),
-                    cause: Cause::Object(id.clone(), what),
-                }));
-            }
+                    cause: Cause::Object(id.clone(), compare(difference, key)?),
+                })
+            })),
         }
     }
 }
@@ -278,19 +322,19 @@ impl Place {
 
 /// Those whose labels the object carries and carried.
 fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
-    let Some(what) = compare(difference) else { return };
     let sides = [&difference.before, &difference.after];
     let owners = sides.into_iter().flatten().filter_map(|side| side.owner.as_ref());
     let keys: BTreeSet<Key> = owners.map(key_of).collect();
-    wakes.extend(keys.into_iter().map(|key| Wake {
-        key,
-        cause: Cause::Object(id.clone(), what),
+    wakes.extend(keys.into_iter().filter_map(|key| {
+        let what = compare(difference, &key)?;
+        let cause = Cause::Object(id.clone(), what);
+        Some(Wake { key, cause })
     }));
 }
 
-/// What is different for an owner; nothing where only the version is, or fields of others,
+/// What is different for somebody; nothing where only the version is, or fields of others,
 /// or the words about a health that is the same.
-fn compare(difference: &Difference<Observed>) -> Option<What> {
+fn compare(difference: &Difference<Observed>, key: &Key) -> Option<What> {
     let (before, after) = match (&difference.before, &difference.after) {
         (_, None) => return Some(What::Gone),
         (None, Some(_)) => return Some(What::Appeared),
@@ -304,11 +348,23 @@ fn compare(difference: &Difference<Observed>) -> Option<What> {
         Some(What::Deleting)
     } else if before.owned != after.owned || before.policy != after.policy {
         Some(What::Changed)
-    } else if before.health.status != after.health.status {
+    } else if health(before, key) != health(after, key) {
         Some(What::Health)
     } else {
         None
     }
+}
+
+/// How healthy an object is for somebody, and by which terms.
+fn health(observed: &Observed, key: &Key) -> (u64, Status) {
+    let by = Owner::new(&key.namespace, &key.name);
+    match observed.judged.is_empty() {
+        true => None,
+        false => observed.judged_by(&by),
+    }
+    .map_or((0, observed.health.status), |judged| {
+        (judged.stamp, judged.health.status)
+    })
 }
 
 fn key_of(owner: &Owner) -> Key {

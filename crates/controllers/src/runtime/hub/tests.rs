@@ -35,9 +35,14 @@ impl World {
         let faults = Faults::seeded(3);
         let wakes = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&wakes);
-        let hub = Hub::new(faults.wrap(&cluster.client()), pace(), move |wake| {
-            told.lock().unwrap().push(wake);
-        });
+        let hub = Hub::new(
+            faults.wrap(&cluster.client()),
+            pace(),
+            Arc::new(()),
+            move |wake| {
+                told.lock().unwrap().push(wake);
+            },
+        );
         World {
             cluster,
             faults,
@@ -675,7 +680,7 @@ fn an_object_costs_little() {
         object["metadata"]["name"] = format!("web-{number}").into();
         object["metadata"]["resourceVersion"] = (number + 1).to_string().into();
         let object = Object::from_value(object).unwrap();
-        let item = read(object, "apps/v1", "Deployment").unwrap();
+        let item = read(object, "apps/v1", "Deployment", Observed::of).unwrap();
         state.change(&place, epoch, feed::Change::Applied(item));
     }
     assert_eq!(state.counts().objects, 1000);

@@ -6,6 +6,7 @@ mod build;
 mod decrypt;
 mod depend;
 mod health;
+mod ignore;
 mod object;
 mod sources;
 mod status;
