@@ -394,6 +394,19 @@ pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderErr
     Ok(output::standard(&text)?)
 }
 
+/// Hides what SOPS encrypted in Secrets; the names of those.
+pub(crate) fn hide(objects: &mut [Resource]) -> Result<HashSet<String>, KustomizationError> {
+    let mut hidden = HashSet::new();
+    for resource in objects {
+        let before = resource.object.clone();
+        mask::mask(&mut resource.object)?;
+        if resource.object != before {
+            hidden.insert(resource.object.name().to_owned());
+        }
+    }
+    Ok(hidden)
+}
+
 fn document(mut object: Object, owner: &Kustomization) -> Result<String, KustomizationError> {
     label(&mut object, owner);
     mask::mask(&mut object)?;

@@ -7,12 +7,14 @@
 
 use super::{Compared, DiffError, all_kustomizations, settings};
 use crate::build::RenderError;
-use crate::build::kustomization::{Args, Renderer};
+use crate::build::kustomization::{Args, Renderer, hide};
 use equate_api::kustomize::Kustomization;
-use equate_apply::cluster::Cluster;
+use equate_apply::cluster::{Cluster, Preview};
+use equate_apply::difference::Shown;
+use equate_apply::plan::{KeepReason, Step};
 use equate_controllers::kustomization::preview::{Fleet, PreviewError};
 use equate_kustomize::Resource;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::Path;
 use tokio::runtime::Runtime;
@@ -28,6 +30,7 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
     let mut fleet = runtime.block_on(Fleet::build(&cluster, all, |_| None, own));
     let mut built = Vec::new();
     let mut seen = HashSet::new();
+    let mut sealed: HashMap<String, HashSet<String>> = HashMap::new();
     let named = renderer.named().map_err(RenderError::from)?;
     let mut left = vec![(named, path.to_owned())];
     while let Some((mut kustomization, directory)) = left.pop() {
@@ -39,11 +42,13 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
         }
         let outcome = match renderer.render(&kustomization, &directory) {
             Err(error) => Err(PreviewError::Build(chain(&error))),
-            Ok(objects) => {
+            Ok(mut objects) => {
                 if args.recursive {
                     left.extend(nested(&renderer, &objects)?);
                 }
-                let declared = alone(kustomization, &objects);
+                let hidden = hide(&mut objects).map_err(RenderError::from)?;
+                sealed.insert(name.clone(), hidden);
+                let declared = alone(kustomization);
                 let settings = own(&declared);
                 runtime.block_on(fleet.put(&cluster, declared.clone(), objects, &settings));
                 Ok(declared)
@@ -61,7 +66,10 @@ pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec
     }
     let compared = built.into_iter().map(|(name, path, outcome)| Compared {
         outcome: match outcome {
-            Ok(one) => runtime.block_on(fleet.preview(&one)),
+            Ok(one) => runtime.block_on(fleet.preview(&one)).map(|mut preview| {
+                by_keys(&mut preview, sealed.get(&name));
+                preview
+            }),
             Err(error) => Err(error),
         },
         name,
@@ -92,8 +100,30 @@ fn nested(
     Ok(found)
 }
 
-/// A Kustomization without what says how it is applied, not what; a build has its variables in it.
-fn alone(mut kustomization: Kustomization, objects: &[Resource]) -> Kustomization {
+/// Leaves of Secrets that are encrypted only which keys they have, as Flux does: what they would hold is
+/// not known here.
+fn by_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
+    let Some(sealed) = sealed else { return };
+    for step in preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+        let Step::Patch { id, changes, .. } = step else {
+            continue;
+        };
+        if &*id.kind != "Secret" || !sealed.contains(&*id.name) {
+            continue;
+        }
+        changes.retain(|change| {
+            let masked = |shown: &Option<Shown>| matches!(shown, Some(Shown::Masked));
+            !(masked(&change.before) && masked(&change.after))
+        });
+        if changes.is_empty() {
+            *step = Step::Keep(id.clone(), KeepReason::Unchanged);
+        }
+    }
+}
+
+/// A Kustomization without what says how it is applied, not what; a build has its variables in it, and
+/// what is encrypted stays so.
+fn alone(mut kustomization: Kustomization) -> Kustomization {
     let spec = &mut kustomization.spec;
     if let Some(post) = &mut spec.post_build {
         post.substitute_from.clear();
@@ -101,13 +131,7 @@ fn alone(mut kustomization: Kustomization, objects: &[Resource]) -> Kustomizatio
     spec.depends_on.clear();
     spec.health_check_exprs.clear();
     spec.service_account_name = None;
-    // nothing is encrypted where nothing says so
-    if !objects
-        .iter()
-        .any(|resource| resource.object.0.contains_key("sops"))
-    {
-        spec.decryption = None;
-    }
+    spec.decryption = None;
     kustomization
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Execution, Preview};
 use equate_apply::desired::Desired;
+use equate_apply::difference::Shown;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
@@ -31,9 +32,9 @@ use super::kept;
 use super::others::{claimants, takers, wants};
 use super::reach::{is_name, user};
 use super::reasons::{Failure, Stall};
-use super::transit::Transits;
 use super::terms::Registry;
-use super::values;
+use super::transit::Transits;
+use super::values::{self, Masks};
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
 use crate::engine::OwnLoop;
@@ -503,9 +504,13 @@ impl Fleet {
             terms: &*self.terms,
             ..Execution::new(&options)
         };
-        Ok(cluster
-            .preview(&prospect.plan(), prospect.desired, &execution)
-            .await)
+        let plan = prospect.plan();
+        let mut preview = cluster.preview(&plan, prospect.desired, &execution).await;
+        let member = self.members.get(&Key::of(&kustomization.metadata));
+        if let Some(rendered) = member.and_then(|member| member.outlook.rendered()) {
+            hide(&mut preview, &rendered.opened);
+        }
+        Ok(preview)
     }
 
     /// What the plan of one depends on; none where nothing is done.
@@ -574,6 +579,24 @@ impl Fleet {
             needed,
         };
         Ok(Some((prospect, &member.cluster)))
+    }
+}
+
+/// Masks what was decrypted, in whatever kind of object it stands.
+fn hide(preview: &mut Preview, opened: &Masks) {
+    let steps = preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
+    let changes = steps.filter_map(|step| match step {
+        Step::Patch { changes, .. } => Some(changes),
+        _ => None,
+    });
+    let shown = changes
+        .flatten()
+        .flat_map(|change| [&mut change.before, &mut change.after])
+        .flatten();
+    for shown in shown {
+        if matches!(shown, Shown::Value(value) if opened.hides(value)) {
+            *shown = Shown::Masked;
+        }
     }
 }
 

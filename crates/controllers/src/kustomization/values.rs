@@ -21,6 +21,7 @@ use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::decryption::{self, KeyRing, KeysError};
@@ -179,6 +180,12 @@ pub struct Masks(BTreeSet<Longest>);
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Longest(Reverse<usize>, String);
 
+impl Longest {
+    fn of(text: String) -> Self {
+        Self(Reverse(text.len()), text)
+    }
+}
+
 impl fmt::Debug for Masks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} texts", self.0.len())
@@ -189,7 +196,21 @@ impl Masks {
     /// Takes in one more.
     pub(super) fn add(&mut self, text: String) {
         if !text.is_empty() {
-            self.0.insert(Longest(Reverse(text.len()), text));
+            self.0.insert(Longest::of(text));
+        }
+    }
+
+    /// Whether one of them stands in a value.
+    pub(super) fn hides(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self
+                .0
+                .iter()
+                .any(|Longest(_, secret)| text.contains(secret.as_str())),
+            Value::Number(number) => self.0.contains(&Longest::of(number.to_string())),
+            Value::Array(items) => items.iter().any(|item| self.hides(item)),
+            Value::Object(map) => map.values().any(|value| self.hides(value)),
+            Value::Null | Value::Bool(_) => false,
         }
     }
 
@@ -428,6 +449,19 @@ mod tests {
         );
         check(&["hunter22", "hunter2"], "hunter22 hunter2", "***** *****");
         check(&["a\"b"], r#"value "a\"b""#, r#"value "*****""#);
+    }
+
+    #[test]
+    fn a_value_that_holds_a_secret_is_hidden() {
+        let check = |value: Value, hidden: bool| {
+            let masks = values(&[], &["hunter2", "54321"]);
+            assert_eq!(masks.masks().hides(&value), hidden, "{value}");
+        };
+        check(serde_json::json!("postgres://hunter2@db"), true);
+        check(serde_json::json!({ "a": [1, "hunter2"] }), true);
+        check(serde_json::json!(54321), true);
+        check(serde_json::json!(543_210), false);
+        check(serde_json::json!({ "hunter2": null }), false);
     }
 
     #[test]
