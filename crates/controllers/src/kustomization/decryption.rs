@@ -135,7 +135,7 @@ pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result
             let added = ring.keys.add(&entry, &value);
             added.map_err(|error| {
                 let cause = std::error::Error::source(&error);
-                failed(cause.map_or_else(|| error.to_string(), |cause| super::write::chain(cause)))
+                failed(cause.map_or_else(|| error.to_string(), super::write::chain))
             })?;
         }
         if entry.ends_with(".agekey") || entry.ends_with(".asc") || entry == TOKEN || entry == ADDRESSES {
