@@ -11,7 +11,7 @@ use equate_testkit::real::{Profile, RealCluster};
 const CRATES: [&str; 1] = ["equate-testkit"];
 
 /// The tests of the controllers that run on any cluster.
-const ANYWHERE: [&str; 1] = ["fields::"];
+const ANYWHERE: [&str; 3] = ["fields::", "scenarios::", "switch_over::"];
 
 /// What `test-peers` is asked to do.
 #[derive(Debug, clap::Args)]

@@ -33,6 +33,7 @@ mod recreate;
 mod refuse;
 mod remote;
 mod rest;
+mod scenarios;
 mod session;
 mod steady;
 mod substitute_from;

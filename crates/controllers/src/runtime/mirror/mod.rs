@@ -6,6 +6,9 @@
 //!
 //! The answer to a write of ours goes in by [`Mirror::note`], so that the next run reads
 //! what the last one wrote (an inventory above all), not what the watch had told by then.
+//!
+//! An object that is not what its type says (its definition asks for no `spec`) is left out, with a
+//! warning: whoever may make one would hold up all others otherwise.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +17,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -149,7 +155,7 @@ where
             collection,
             pace,
             Arc::clone(&hurry),
-            read::<K>,
+            read_any::<K>,
             tell,
         ));
         Self {
@@ -228,10 +234,11 @@ where
     }
 
     /// Takes a change of the feed in and tells of it; the new standing, where it says one.
-    fn take_in(&self, change: feed::Change<(Key, K)>) -> Option<Standing> {
+    fn take_in(&self, change: feed::Change<(Key, Option<K>)>) -> Option<Standing> {
         match change {
             feed::Change::Listed(version, items) => {
                 let items = items.into_iter().map(split);
+                let items = items.filter_map(|(key, item)| Some((key, readable(item)?)));
                 let differences = self.write().relist(version, items);
                 for (key, difference) in differences {
                     self.tell(key, Some(difference));
@@ -240,8 +247,14 @@ where
             }
             feed::Change::Applied(item) => {
                 let (key, item) = split(item);
-                let difference = self.write().apply(key.clone(), item);
-                self.tell(key, difference);
+                let version = item.version;
+                match readable(item) {
+                    Some(item) => {
+                        let difference = self.write().apply(key.clone(), item);
+                        self.tell(key, difference);
+                    }
+                    None => self.write().tell(version),
+                }
                 Some(Standing::Following)
             }
             feed::Change::Deleted(item) => {
@@ -279,6 +292,40 @@ fn split<K>(item: Item<(Key, K)>) -> (Key, Item<K>) {
         value: (key, value),
     } = item;
     (key, Item { version, value })
+}
+
+fn readable<K>(item: Item<Option<K>>) -> Option<Item<K>> {
+    let Item { version, value } = item;
+    value.map(|value| Item { version, value })
+}
+
+/// An object, or what there is of one that cannot be read.
+#[derive(Clone)]
+struct Any<K> {
+    metadata: ObjectMeta,
+    object: Option<K>,
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Any<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(deserializer)?;
+        let metadata = ObjectMeta::deserialize(&object["metadata"]).map_err(serde::de::Error::custom)?;
+        let object = K::deserialize(object).inspect_err(|error| {
+            let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+            tracing::warn!(namespace, name, %error, "an object cannot be read, and is left alone");
+        });
+        Ok(Self {
+            metadata,
+            object: object.ok(),
+        })
+    }
+}
+
+fn read_any<K: Resource>(any: Any<K>) -> Result<Item<(Key, Option<K>)>, String> {
+    let text = any.metadata.resource_version.clone().unwrap_or_default();
+    let version = text.parse().map_err(|_| text)?;
+    let value = (Key::of(&any.metadata), any.object);
+    Ok(Item { version, value })
 }
 
 fn read<K: Resource>(object: K) -> Result<Item<(Key, K)>, String> {
