@@ -14,7 +14,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("apply", &["manifest"]),
     (
         "controllers",
-        &["api", "apply", "git", "kustomize", "manifest", "source"],
+        &["api", "apply", "git", "kustomize", "manifest", "sops", "source"],
     ),
     ("testkit", &["apiserver", "manifest"]),
     (
