@@ -25,16 +25,17 @@ use crate::artifacts::{self, Artifacts};
 use crate::git_repository;
 use crate::kustomization::build::normal;
 use crate::kustomization::index::Index;
+use crate::kustomization::places::Places;
 use crate::kustomization::reach::{Place, Reach};
-use crate::kustomization::transit::{TransitSettings, Transits};
 use crate::kustomization::terms::Registry;
+use crate::kustomization::transit::{TransitSettings, Transits};
 use crate::kustomization::{self, Context, Tally};
 use crate::policy::Policy;
 use crate::published::{News, Sources, news};
 use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Limits as EventLimits, Recorder};
 use crate::runtime::feed::Pace;
-use crate::runtime::hub::Hub;
+use crate::runtime::hub::{Hub, Wake};
 use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::{Change, Mirror};
 use crate::runtime::queue::{Queue, Settings};
@@ -358,6 +359,14 @@ impl Builder {
                 queue.wake(wake.key, Reason::Object);
             })
         };
+        let places = {
+            let (queue, changes) = (queue.clone(), changes.clone());
+            let terms = Arc::clone(&terms);
+            Places::new(self.pace.clone(), terms, move |wake: Wake| {
+                changes.send_modify(|count| *count += 1);
+                queue.wake(wake.key, Reason::Object);
+            })
+        };
         let labelled = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
             Labelled::new(self.client.clone(), self.pace.clone(), move |holder| {
@@ -408,6 +417,7 @@ impl Builder {
             shards: source_shards.clone(),
         });
         let context = Arc::new(Context {
+            places,
             nowhere: Reach::nowhere(self.pace.clone()),
             here: Reach::full(Place::Here, Cluster::new(self.client.clone()), hub),
             policy: self.policy,

@@ -24,8 +24,8 @@ use super::memory::Record;
 use super::observe::{Artifact, leans_on};
 use super::others::wants;
 use super::reasons::Failure;
-use super::transit::{QUESTIONS_MAX, Transits};
 use super::terms::Registry;
+use super::transit::{QUESTIONS_MAX, Transits};
 use super::tree::Content;
 use super::values::{self, Masks, Values, ValuesError};
 use super::wants::Objects;
@@ -71,7 +71,10 @@ impl Run<'_> {
         artifact: &Artifact,
         cause: Cause,
     ) -> Result<Outcome, Stop> {
-        if cause == Cause::Retry && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some()) {
+        if self.astray.is_none()
+            && cause == Cause::Retry
+            && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some())
+        {
             // what was built is still here: only the applying failed
             self.renew(artifact);
             self.restart(ks);
@@ -83,6 +86,7 @@ impl Run<'_> {
             prepared.is_of(ks.generation, &artifact.tree) && prepared.is_with(values.as_ref().ok())
         });
         let rendered = match (prepared.and_then(|prepared| prepared.outcome), &values) {
+            _ if self.astray.is_some() => Err(self.astray.clone().unwrap_or(Failure::Apply(String::new()))),
             (_, Err(error)) => Err(error.clone().into()),
             (Some(outcome), Ok(_)) => outcome,
             (None, Ok(values)) => self.render(ks, Some(values), artifact).await,
@@ -102,6 +106,7 @@ impl Run<'_> {
             generation: ks.generation,
             revision: artifact.revision.clone(),
             since: artifact.revision.revision.clone(),
+            content: self.reach.content,
             tree: artifact.tree.id(),
             inputs: None,
             values: values.as_ref().ok().map(|values| values.stamp().clone()),

@@ -29,7 +29,10 @@ impl Run<'_> {
             record.revision.clone(),
             now.saturating_duration_since(record.checking),
         );
-        match (observe::health(&self.reach.hub, &self.cx.terms, ks, record), record.phase) {
+        match (
+            observe::health(&self.reach.hub, &self.cx.terms, ks, record),
+            record.phase,
+        ) {
             (Verdict::Healthy, before) => {
                 record.phase = Phase::Ready { until: None };
                 record.failure = None;

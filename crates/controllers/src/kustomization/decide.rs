@@ -320,7 +320,7 @@ pub(super) fn deletion(ks: &Declared) -> Decision {
     }
     match ks.unsupported {
         // what it holds may be in another cluster, or another's to delete: here nothing is guessed
-        Some(field @ "spec.kubeConfig") if finalize != Finalize::Release => {
+        Some(field @ "spec.kubeConfig.configMapRef") if finalize != Finalize::Release => {
             Decision::Stall(Stall::Unsupported(field))
         }
         _ => Decision::Finalize(finalize),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use equate_api::kustomize::{
     Decryption, DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
 };
-use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
+use equate_api::meta::{
+    ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, SecretKeyReference, Selector,
+};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Budget;
@@ -53,6 +55,8 @@ pub struct Declared {
     pub force: bool,
     /// Whether everything applied has to be healthy.
     pub wait: bool,
+    /// The Secret with the kubeconfig of the cluster that it applies to, if that is another.
+    pub kube_config: Option<SecretKeyReference>,
     /// The ServiceAccount that it names to act as.
     pub service_account: Option<String>,
     /// What becomes of the objects when it is deleted.
@@ -131,6 +135,10 @@ impl From<&Kustomization> for Declared {
             prune: spec.prune,
             force: spec.force,
             wait: spec.wait,
+            kube_config: spec
+                .kube_config
+                .as_ref()
+                .map(|config| config.secret_ref.clone().unwrap_or_default()),
             service_account: spec.service_account_name.clone().filter(|name| !name.is_empty()),
             deletion: spec.deletion_policy.unwrap_or_default(),
             depends_on: spec
@@ -170,9 +178,12 @@ fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
 /// The first field whose meaning Equate does not have yet, as a user writes it.
 fn unsupported(object: &Kustomization) -> Option<&'static str> {
     let spec = &object.spec;
-    [
-        (spec.kube_config.is_some(), "spec.kubeConfig"),
-    ]
+    [(
+        spec.kube_config
+            .as_ref()
+            .is_some_and(|config| config.secret_ref.is_none()),
+        "spec.kubeConfig.configMapRef",
+    )]
     .into_iter()
     .find_map(|(used, field)| used.then_some(field))
 }

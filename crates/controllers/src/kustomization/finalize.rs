@@ -53,6 +53,20 @@ impl Run<'_> {
         Err(Stop::Gone)
     }
 
+    /// Whether objects are to be deleted and there is no way to them.
+    pub(super) fn is_lost(&self, finalize: Finalize) -> bool {
+        finalize != Finalize::Release && self.astray.is_some()
+    }
+
+    /// As in Flux it stays until they can be deleted, or it is suspended, which leaves them.
+    pub(super) fn finalize_later(&self, ks: &Declared) -> Outcome {
+        if let Some(failure) = &self.astray {
+            let message = format!("pruning for deleted resource failed: {failure}");
+            self.tell(Severity::Warning, Why::PruneFailed, message);
+        }
+        Outcome::failed_within(ks.retry_interval)
+    }
+
     /// Deletes what the inventory holds, in the reverse order of applying; an outcome if it is not over.
     async fn delete(&mut self, ks: &Declared, waits: bool) -> Result<Option<Outcome>, Stop> {
         let owner = Owner::new(&self.key.namespace, &self.key.name);

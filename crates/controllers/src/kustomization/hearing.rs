@@ -17,6 +17,7 @@ use super::decide::deadline;
 use super::declared::Declared;
 use super::index::{self, Index};
 use super::others::{NAMED, PATIENCE};
+use super::reach::Place;
 use super::wants::{Stand, Wants};
 use crate::Key;
 
@@ -111,16 +112,18 @@ pub(super) struct Asking<'a> {
     cx: &'a Context,
     index: &'a mut Index,
     ks: &'a Declared,
+    place: &'a Place,
     now: Instant,
     hearing: Hearing,
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn new(cx: &'a Context, index: &'a mut Index, ks: &'a Declared) -> Self {
+    pub(super) fn new(cx: &'a Context, index: &'a mut Index, ks: &'a Declared, place: &'a Place) -> Self {
         Self {
             cx,
             index,
             ks,
+            place,
             now: Instant::now(),
             hearing: Hearing::default(),
         }
@@ -137,6 +140,10 @@ impl<'a> Asking<'a> {
 
     fn one(&mut self, object: &Kustomization) {
         let key = Key::of(&object.metadata);
+        if !self.index.may_meet(&key, self.place) {
+            // what it applies, it applies elsewhere
+            return;
+        }
         let near = index::source(object) == (self.ks.source_kind, self.ks.source.clone());
         if !near && self.index.is_foreign(&key) {
             // no commit is both theirs and ours: what it has now is its answer

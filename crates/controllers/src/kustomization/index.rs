@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::foreign;
 use super::hearing::Hearing;
+use super::reach::Place;
 use super::reasons::Contest;
 use super::rights::Rights;
 use super::values::{self, Holder};
@@ -86,6 +87,8 @@ pub struct Index {
     unheard: HashMap<Key, (BuiltFrom, Instant)>,
     /// From what a Kustomization could not be built, for the API server could not be asked.
     unreached: HashMap<Key, BuiltFrom>,
+    /// The clusters of those that apply elsewhere, as far as they are known.
+    places: HashMap<Key, Place>,
     /// Who may write what it wants.
     pub(super) rights: Rights,
     /// The sources that this process has looked at.
@@ -100,6 +103,8 @@ struct References {
     asks: bool,
     fed_by: BTreeSet<Holder>,
     holds: Arc<BTreeSet<ObjectId>>,
+    /// Whether it applies to another cluster.
+    away: bool,
     deleting: bool,
     suspended: bool,
     generation: i64,
@@ -184,6 +189,7 @@ impl Index {
                     asks: object.spec.depends_on.iter().any(|on| on.ready_expr.is_some()),
                     fed_by: values::holders(object).collect(),
                     holds,
+                    away: object.spec.kube_config.is_some(),
                     deleting: object.metadata.deletion_timestamp.is_some(),
                     suspended: object.spec.suspend,
                     generation: object.metadata.generation.unwrap_or_default(),
@@ -238,6 +244,7 @@ impl Index {
         self.unheard.remove(key);
         self.unreached.remove(key);
         self.rights.forget(key);
+        self.places.remove(key);
         let mut wakes = self.contest(key, &[]);
         wakes.extend(self.let_go(key));
         wakes
@@ -426,7 +433,40 @@ impl Index {
     /// Who holds an object beside this one, whether or not it still wants it.
     pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
         let holders = self.holders.get(id).into_iter().flatten();
-        holders.filter(move |key| *key != but)
+        holders.filter(move |key| *key != but && self.meet(key, but))
+    }
+
+    /// Notes in which cluster a Kustomization applies.
+    pub fn placed(&mut self, key: &Key, place: Place) {
+        let before = match &place {
+            Place::Here | Place::Nowhere => self.places.remove(key),
+            Place::There(_) => self.places.insert(key.clone(), place.clone()),
+        };
+        if before.unwrap_or(Place::Here) != place {
+            self.version += 1;
+        }
+    }
+
+    /// In which cluster a Kustomization applies, if that is known.
+    fn place(&self, key: &Key) -> Option<&Place> {
+        match self.references.get(key) {
+            Some(references) if references.away => self.places.get(key),
+            _ => Some(&Place::Here),
+        }
+    }
+
+    /// Whether two apply to the same cluster: else objects of one name are not the same.
+    fn meet(&self, one: &Key, other: &Key) -> bool {
+        let place = self.place(one);
+        place.is_some() && place == self.place(other)
+    }
+
+    /// Whether a Kustomization applies to a cluster, or may.
+    pub(super) fn may_meet(&self, key: &Key, place: &Place) -> bool {
+        match self.place(key) {
+            Some(its) => its == place,
+            None => *place != Place::Here,
+        }
     }
 
     /// Whether a Kustomization holds an object and has not let go of it.
@@ -453,7 +493,8 @@ impl Index {
                 .get(key)
                 .is_none_or(|references| references.deleting)
         };
-        let stands = self.stands.iter().filter(|(key, _)| !deleting(key));
+        let stands = self.stands.iter();
+        let stands = stands.filter(|(key, _)| !deleting(key) && self.meet(key, by));
         let mut wanted = stands.filter_map(|(key, stand)| match &stand.wants {
             Wants::Known(objects) => {
                 let within = |id: &&ObjectId| container.contains(id) && self.rights.allow_within(key, id);
@@ -461,7 +502,8 @@ impl Index {
             }
             Wants::Unknown(_) => None,
         });
-        let others = self.references.iter().filter(|(key, _)| *key != by);
+        let others = self.references.iter();
+        let others = others.filter(|(key, _)| *key != by && self.meet(key, by));
         let mut held = others.filter_map(|(key, references)| {
             let counts = |id: &&ObjectId| need == Need::Now || self.claims(key, id);
             let allowed = |id: &&ObjectId| container.contains(id) && self.rights.allow_within(key, id);
@@ -480,14 +522,14 @@ impl Index {
         };
         let may = |key: &&Key| self.rights.allow(key, id);
         let mut wanting = self.wanting.get(id).into_iter().flatten();
-        let wanting = wanting.find(|key| *key != but && !deleting(key) && may(key));
+        let wanting = wanting.find(|key| *key != but && self.meet(key, but) && !deleting(key) && may(key));
         wanting.or_else(|| self.claimants(id, but).find(may))
     }
 
     /// Who else wants an object or claims it, whether or not it may.
     pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
         let wanting = self.wanting.get(id).into_iter().flatten();
-        let wanting = wanting.filter(move |key| *key != but);
+        let wanting = wanting.filter(move |key| *key != but && self.meet(key, but));
         wanting.chain(self.claimants(id, but))
     }
 
@@ -643,10 +685,6 @@ fn inventory(object: &Kustomization) -> Option<&Inventory> {
 
 /// What its inventory names; entries that name nothing are reported by the Kustomization itself.
 fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
-    if object.spec.kube_config.is_some() {
-        // its objects are in another cluster: here others may have the same names
-        return BTreeSet::new();
-    }
     let entries = inventory(object)
         .into_iter()
         .flat_map(|inventory| &inventory.entries);

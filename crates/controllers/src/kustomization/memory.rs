@@ -22,7 +22,8 @@ use super::build::Rendered;
 use super::corrections::Corrections;
 use super::decide::Phase;
 use super::declared::Declared;
-use super::reach::Reach;
+use super::places;
+use super::reach::{Place, Reach};
 use super::reasons::{Contest, Failure};
 use super::report::Revision;
 use super::tree::Content;
@@ -34,6 +35,10 @@ use super::wants::Wants;
 pub(crate) struct Memory {
     /// The last revision that was carried out, or is being.
     pub record: Option<Record>,
+    /// The other cluster that they are in, if they are.
+    pub remote: Option<places::Held>,
+    /// The cluster that all of this is about.
+    pub place: Option<Place>,
     /// How its objects are reached.
     pub reach: Option<Reach>,
     /// Our applies, by object.
@@ -115,6 +120,8 @@ pub(crate) struct Record {
     pub tree: ContentId,
     /// What the build read; none where it failed, and then only another tree can help.
     pub inputs: Option<Inputs>,
+    /// The kubeconfig it was built for, if there was one.
+    pub content: Option<places::Content>,
     /// The variables it was built with; none where they could not be read, or it has none.
     pub values: Option<Stamp>,
     /// What of them, and of what was decrypted, must not be shown, as long as it is applied.

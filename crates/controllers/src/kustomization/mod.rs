@@ -22,6 +22,8 @@
 //! |---|---|
 //! | `declared` | what the custom resource asks for, and which of its fields have no meaning yet |
 //! | `reach` | where it applies, and as whom |
+//! | `places` | which other clusters are reached |
+//! | `kubeconfig` | what opens one, and what of it is refused |
 //! | `index` | who has to run when a Kustomization or a source changes |
 //! | `preview` | what a run would do, without doing it |
 //! | `observe` | what there is to see |
@@ -62,9 +64,11 @@ mod halt;
 mod hearing;
 pub mod index;
 mod kept;
+mod kubeconfig;
 mod memory;
 mod observe;
 mod others;
+pub(crate) mod places;
 pub mod preview;
 pub mod reach;
 pub mod reasons;
@@ -95,11 +99,12 @@ use self::decide::{Cause, Decision, Phase, admit};
 use self::declared::Declared;
 use self::index::Index;
 use self::memory::Memory;
+use self::places::Places;
 use self::reach::Reach;
-use self::reasons::{Stall, Wait};
+use self::reasons::{Failure, Stall, Wait};
 use self::report::Report;
-use self::transit::Transits;
 use self::terms::Registry;
+use self::transit::Transits;
 use self::values::{Values, ValuesError};
 use self::write::Stop;
 pub(crate) use self::write::chain;
@@ -136,6 +141,8 @@ pub(crate) struct Context {
     pub(crate) labelled: Labelled,
     /// This cluster, with this process's own rights.
     pub(crate) here: Reach,
+    /// The other clusters that are reached.
+    pub(crate) places: Places,
     /// No cluster: for one whose way is not known.
     pub(crate) nowhere: Reach,
     /// What those who write Kustomizations are allowed.
@@ -202,7 +209,10 @@ impl Context {
     fn forget(&self, key: &Key) {
         self.here.hub.forget(key);
         self.artifacts.release(key);
-        self.memories().remove(key);
+        let memory = self.memories().remove(key);
+        if let Some(reach) = memory.and_then(|memory| memory.reach) {
+            reach.hub.forget(key);
+        }
         self.queue.forget(key);
         let wakes = self.index().forget(key);
         self.wake(wakes);
@@ -225,6 +235,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         cx: &cx,
         key: key.clone(),
         reach: cx.nowhere.clone(),
+        astray: None,
         object,
         memory,
         values: None,
@@ -234,6 +245,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     let outcome = match ended {
         Ok(outcome) => outcome,
         Err(Stop::Gone) => {
+            run.reach.hub.forget(&key);
             cx.forget(&key);
             return Outcome::done();
         }
@@ -271,6 +283,8 @@ struct Run<'a> {
     object: Arc<Kustomization>,
     /// Where it applies, and as whom.
     reach: Reach,
+    /// Why it reaches nothing, if it should.
+    astray: Option<Failure>,
     memory: Memory,
     /// The variables, if this run has read them.
     values: Option<Result<Arc<Values>, ValuesError>>,
@@ -281,7 +295,7 @@ impl Run<'_> {
     async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
         self.pay().await?;
         self.cx.terms.set(&self.key, &self.object.spec);
-        self.reach_out();
+        self.reach_out(reasons).await;
         if reasons.iter().any(inquires) {
             self.inquire().await;
         }
@@ -305,6 +319,13 @@ impl Run<'_> {
             self.declare(&ks, &seen, artifact.as_ref(), &decision).await;
             return match (decision, artifact) {
                 (Decision::Gone, _) => Err(Stop::Gone),
+                (Decision::Finalize(finalize), _) if self.is_lost(finalize) => Ok(self.finalize_later(&ks)),
+                (Decision::Resume | Decision::Health | Decision::LetGo | Decision::Carry, _)
+                    if self.astray.is_some() =>
+                {
+                    self.speak(&ks, |report| report).await?;
+                    Ok(self.next(&ks))
+                }
                 (Decision::Finalize(finalize), _) => match self.hear_out(&ks, finalize).await? {
                     Some(outcome) => Ok(outcome),
                     None => self.finalize(&ks, finalize).await,

@@ -57,7 +57,7 @@ pub(super) async fn observe(
     };
     let last = match (&memory.record, &artifact) {
         (Some(record), Some(artifact)) => Some(Last {
-            inputs_hold: inputs_hold(record, artifact, values),
+            inputs_hold: record.content == reach.content && inputs_hold(record, artifact, values),
             ..last(cx, reach, ks, memory, record, now)
         }),
         _ => None,

@@ -46,7 +46,7 @@ use super::index::{self, Index, Need};
 use super::kept;
 use super::memory::Prepared;
 use super::observe::Artifact;
-use super::reach::Reach;
+use super::reach::{Place, Reach};
 use super::reasons::{self, Failure, Stall};
 use super::wants::{Stand, Wants, Watched};
 use super::write::Stop;
@@ -58,6 +58,7 @@ use crate::runtime::wake::Reason;
 /// More names than this do not help anybody.
 pub(super) const NAMED: usize = 10;
 const UNBUILT: &str = "cannot be built at this revision";
+const ASTRAY: &str = "has a kubeConfig that cannot be used";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
 /// Waiting that is over sooner is not worth a status.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -239,7 +240,12 @@ impl Context {
     }
 
     /// What the others say; asked once for all who ask while nothing changes.
-    pub(super) fn hearing(&self, index: &mut Index, ks: &Declared) -> Arc<Hearing> {
+    pub(super) fn hearing(&self, index: &mut Index, ks: &Declared, place: &Place) -> Arc<Hearing> {
+        if *place != Place::Here {
+            // few are elsewhere: what they hear is not kept
+            count(&self.tally.hearings, 1);
+            return Arc::new(Asking::new(self, index, ks, place).all());
+        }
         let source = (ks.source_kind, ks.source.clone());
         let artifact = self.sources.artifact(&source).map(|artifact| artifact.digest);
         let kept = index.kept(&source, ks.timeout, artifact.as_deref());
@@ -248,7 +254,7 @@ impl Context {
             return kept;
         }
         count(&self.tally.hearings, 1);
-        let hearing = Arc::new(Asking::new(self, index, ks).all());
+        let hearing = Arc::new(Asking::new(self, index, ks, place).all());
         if !hearing.passing {
             index.keep(source, ks.timeout, artifact, Arc::clone(&hearing));
         }
@@ -270,7 +276,7 @@ impl Context {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
-                let hearing = self.hearing(&mut index, ks);
+                let hearing = self.hearing(&mut index, ks, &reach.place);
                 rest.hearing = hearing.without_the_powerless(&index, gone);
                 rest.waiting = rest.hearing.silent(&index);
                 rest.takers = takers(&index, &ks.key, gone.ids());
@@ -379,9 +385,8 @@ impl Run<'_> {
             // carried out, or being: nothing else is kept for it
             self.memory.prepared = None;
         }
-        let (wants, applied) = if self.object.spec.kube_config.is_some() {
-            // it applies nothing here
-            (Some(Wants::nothing()), true)
+        let (wants, applied) = if self.astray.is_some() {
+            (Some(Wants::Unknown(ASTRAY)), false)
         } else if let Some(record) = self.memory.record.as_ref().filter(|_| holds) {
             (record.wants.clone(), record.applied)
         } else {

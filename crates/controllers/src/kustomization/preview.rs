@@ -30,7 +30,8 @@ use super::declared::Declared;
 use super::index::{self, Index, Need, Source};
 use super::kept;
 use super::others::{claimants, takers, wants};
-use super::reach::{is_name, user};
+use super::places;
+use super::reach::{Place, is_name, user};
 use super::reasons::{Failure, Stall};
 use super::terms::Registry;
 use super::transit::Transits;
@@ -38,6 +39,7 @@ use super::values::{self, Masks};
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
 use crate::engine::OwnLoop;
+use crate::policy::Policy;
 use crate::runtime::mirror::{Change, What};
 
 /// How long one object is asked for.
@@ -140,10 +142,13 @@ impl Queue {
 #[derive(Debug)]
 struct Member {
     object: Arc<Kustomization>,
-    /// With the rights that it would apply with.
-    cluster: Cluster,
+    /// Where it would apply, and with the rights that it would have there.
+    reached: Reached,
     outlook: Outlook,
 }
+
+/// A cluster, and the way to it.
+type Reached = (Place, Cluster);
 
 /// What is looked at of one of them.
 #[derive(Debug)]
@@ -267,13 +272,14 @@ impl Fleet {
             looked += 1;
             let declared = Declared::from(&*object);
             self.terms.set(&declared.key, &object.spec);
-            let acting = acting(cluster, &declared);
-            let outlook = match tree_of(&object) {
-                Some(_) if declared.deleting => Outlook::Goes,
-                Some(tree) => {
+            let (reached, astray) = reached(cluster, &declared).await;
+            let outlook = match (tree_of(&object), astray) {
+                (Some(_), _) if declared.deleting => Outlook::Goes,
+                (Some(_), Some(failure)) => Outlook::Built(Err(failure)),
+                (Some(tree), None) => {
                     let settings = settings(&object);
                     let rendering = Rendering {
-                        cluster,
+                        cluster: &reached.1,
                         blocking: &Arc::new(Semaphore::new(1)),
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
@@ -291,10 +297,10 @@ impl Fleet {
                         Err(error) => Err(error.into()),
                     })
                 }
-                None => Outlook::Unread,
+                (None, _) => Outlook::Unread,
             };
             let key = declared.key.clone();
-            self.take_in(object, outlook, acting);
+            self.take_in(object, outlook, reached);
             if declared.unsupported.is_none() && !declared.suspend {
                 let found = self.declared_by(&key, &queue);
                 found.into_iter().for_each(|object| queue.push(object));
@@ -334,8 +340,8 @@ impl Fleet {
                 let rendered = member.outlook.rendered();
                 let declares = rendered.is_some_and(|rendered| rendered.desired.iter().any(is_kustomization));
                 let object = Arc::new(going(&member.object));
-                let cluster = member.cluster.clone();
-                self.take_in(object, Outlook::Goes, cluster);
+                let reached = member.reached.clone();
+                self.take_in(object, Outlook::Goes, reached);
                 all.push(Going { key, declares });
             }
         }
@@ -374,8 +380,11 @@ impl Fleet {
         objects: Vec<Resource>,
         settings: &Settings,
     ) {
+        let declared = Declared::from(&object);
+        let (reached, astray) = reached(cluster, &declared).await;
+        let acting = reached.1.clone();
         let rendering = Rendering {
-            cluster,
+            cluster: &acting,
             blocking: &Arc::new(Semaphore::new(1)),
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
@@ -383,12 +392,15 @@ impl Fleet {
             terms: &self.terms,
         };
         let digest = digest(&objects);
-        let declared = Declared::from(&object);
         self.terms.set(&declared.key, &object.spec);
-        let outcome = rendering.prepare(&declared, objects, Inputs::default(), digest);
-        let outcome = outcome.await;
-        let acting = acting(cluster, &declared);
-        self.take_in(Arc::new(object), Outlook::Built(outcome), acting);
+        let outcome = match astray {
+            Some(failure) => Err(failure),
+            None => {
+                let prepared = rendering.prepare(&declared, objects, Inputs::default(), digest);
+                prepared.await
+            }
+        };
+        self.take_in(Arc::new(object), Outlook::Built(outcome), reached);
     }
 
     /// The Kustomizations that could be built from a tree, or could not though there is one, and
@@ -437,7 +449,7 @@ impl Fleet {
         Some(Arc::new(object))
     }
 
-    fn take_in(&mut self, object: Arc<Kustomization>, outlook: Outlook, cluster: Cluster) {
+    fn take_in(&mut self, object: Arc<Kustomization>, outlook: Outlook, reached: Reached) {
         let key = Key::of(&object.metadata);
         let change = Change {
             key: key.clone(),
@@ -447,9 +459,9 @@ impl Fleet {
         };
         // nobody runs here who could be woken
         let _wakes = self.index.changed(&change);
+        self.index.placed(&key, reached.0.clone());
         let wants = match &outlook {
             Outlook::Goes => Some(Wants::nothing()),
-            _ if object.spec.kube_config.is_some() => Some(Wants::nothing()),
             Outlook::Built(outcome) => wants(outcome),
             Outlook::Unread => None,
         };
@@ -474,7 +486,7 @@ impl Fleet {
         }
         let member = Member {
             object,
-            cluster,
+            reached,
             outlook,
         };
         self.members.insert(key, member);
@@ -562,7 +574,7 @@ impl Fleet {
             Outlook::Built(Ok(_)) | Outlook::Goes => {}
         }
         let gone = undeclared(desired, &declared.inventory);
-        let live = looked_at(&member.cluster, &gone).await?;
+        let live = looked_at(&member.reached.1, &gone).await?;
         let ids = desired.iter().map(|desired| &desired.id);
         let claims = claimants(&self.index, &declared.key, ids);
         let contenders = takers(&self.index, &declared.key, gone.ids());
@@ -578,7 +590,7 @@ impl Fleet {
             contenders,
             needed,
         };
-        Ok(Some((prospect, &member.cluster)))
+        Ok(Some((prospect, &member.reached.1)))
     }
 }
 
@@ -600,13 +612,25 @@ fn hide(preview: &mut Preview, opened: &Masks) {
     }
 }
 
-/// A cluster as a Kustomization would reach it. One of no such name is refused by the API server.
-fn acting(cluster: &Cluster, declared: &Declared) -> Cluster {
+/// Where a Kustomization applies, with the rights that it has there; and why that is not known, if it
+/// is not. One that acts as nobody there can be is refused by the API server.
+async fn reached(here: &Cluster, declared: &Declared) -> (Reached, Option<Failure>) {
+    let full = match &declared.kube_config {
+        None => Ok((Place::Here, here.clone())),
+        Some(secret) => {
+            let policy = Policy::default();
+            places::look(here.client(), &declared.key.namespace, secret, &policy).await
+        }
+    };
+    let (place, cluster) = match full {
+        Ok(full) => full,
+        Err(error) => return ((Place::Nowhere, here.clone()), Some(error.into())),
+    };
     let account = declared.service_account.as_deref();
     let acting = account.map(|account| cluster.acting_as(&user(&declared.key.namespace, account)));
     match acting {
-        Some(Ok(acting)) => acting,
-        Some(Err(_)) | None => cluster.clone(),
+        Some(Ok(acting)) => ((place, acting), None),
+        Some(Err(_)) | None => ((place, cluster), None),
     }
 }
 

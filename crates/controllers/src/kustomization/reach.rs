@@ -9,10 +9,15 @@
 //! may then write, read and delete the API server decides at each request. All identities share the
 //! connections of a place, what is known of its kinds, and its watches; that these see more than an
 //! identity may is what [`Sight`] is for (decision 0010).
+//!
+//! One with a `kubeConfig` applies elsewhere ([`places`](super::places)). Where that leads to another
+//! cluster than before, what was applied stays there, as in Flux: nobody says that it may go.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use equate_api::kustomize::ValuesKind;
+use equate_api::meta::SecretKeyReference;
 use equate_apply::cluster::{Cluster, NoSuchName};
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
@@ -26,12 +31,16 @@ use kube::client::Body;
 use super::Run;
 use super::decide::Phase;
 use super::declared::Declared;
-use super::memory::Record;
+use super::memory::{Memory, Record};
+use super::places::{Content, Held, PlaceError};
+use super::reasons::Failure;
 use super::write::chain;
+use crate::Key;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::Hub;
 use crate::runtime::hub::sight::{Sight, Told};
+use crate::runtime::wake::{Reason, Reasons};
 
 /// How long an answer about one object may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -46,6 +55,8 @@ const LOOK: Duration = Duration::from_secs(2);
 pub enum Place {
     /// The one this process serves.
     Here,
+    /// Another one, by what tells it from others.
+    There([u8; 32]),
     /// None that could be found.
     Nowhere,
 }
@@ -61,6 +72,8 @@ pub(crate) struct Reach {
     pub(crate) hub: Sight,
     /// Whom it acts as, if not as who opens the place.
     pub(crate) account: Option<String>,
+    /// The kubeconfig that opens the place, if one does.
+    pub(super) content: Option<Content>,
 }
 
 impl Reach {
@@ -71,6 +84,7 @@ impl Reach {
             cluster,
             hub: Sight::full(hub),
             account: None,
+            content: None,
         }
     }
 
@@ -93,12 +107,13 @@ impl Reach {
             cluster,
             hub: self.hub.narrowed(owner),
             account: Some(account.to_owned()),
+            content: self.content,
         })
     }
 
-    /// Whether it is the same as another for a Kustomization that did not change its name.
-    fn is(&self, place: &Place, account: Option<&str>) -> bool {
-        self.place == *place && self.account.as_deref() == account
+    /// Whether it is the same as another for a Kustomization that acts as this account.
+    fn is(&self, full: &Reach, account: Option<&str>) -> bool {
+        self.place == full.place && self.content == full.content && self.account.as_deref() == account
     }
 }
 
@@ -128,36 +143,113 @@ pub(super) fn is_name(name: &str) -> bool {
 
 impl Run<'_> {
     /// Finds the way to its objects: as before, if it is the same.
-    pub(super) fn reach_out(&mut self) {
+    pub(super) async fn reach_out(&mut self, reasons: Reasons) {
         let ks = Declared::from(&*self.object);
+        let full = match &ks.kube_config {
+            None => {
+                self.memory.remote = None;
+                self.cx.here.clone()
+            }
+            Some(secret) => match self.remote(&ks, secret, reasons).await {
+                Ok(held) => {
+                    let full = held.remote.full.clone();
+                    self.memory.remote = Some(held);
+                    full
+                }
+                Err(error) => return self.stray(error.into()),
+            },
+        };
         let account = ks.account(&self.cx.policy);
-        let full = &self.cx.here;
         let before = self.memory.reach.as_ref();
-        if let Some(before) = before.filter(|before| before.is(&full.place, account)) {
+        if let Some(before) = before.filter(|before| before.is(&full, account)) {
             self.reach = before.clone();
             return;
         }
-        let reach = match account {
-            None => full.clone(),
-            // one that is no name stalls, and reaches nothing
-            Some(account) if !is_name(account) => return,
-            Some(account) => {
-                let owner = Owner::new(&ks.key.namespace, &ks.key.name);
-                let Ok(reach) = full.acting_as(account, owner) else {
-                    return;
-                };
-                reach
-            }
+        let acting = account.map(|account| {
+            let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+            full.acting_as(account, owner).ok().filter(|_| is_name(account))
+        });
+        let reach = match acting {
+            None => full,
+            Some(Some(reach)) => reach,
+            // it stalls
+            Some(None) => return,
         };
+        self.depart(Some(&reach));
+        self.cx.index().placed(&self.key, reach.place.clone());
         self.memory.reach = Some(reach.clone());
         self.reach = reach;
     }
 
+    /// The cluster of its kubeconfig; the Secret is read when it is time to.
+    async fn remote(
+        &self,
+        ks: &Declared,
+        secret: &SecretKeyReference,
+        reasons: Reasons,
+    ) -> Result<Held, PlaceError> {
+        let cx = self.cx;
+        cx.labelled.begin();
+        let known = self.memory.remote.as_ref();
+        if let Some(held) = known.filter(|held| held.is_of(secret)) {
+            let holder = (ValuesKind::Secret, Key::new(&ks.key.namespace, &*secret.name));
+            let told = held.version.is_some() && cx.labelled.version(&holder) == held.version;
+            let looks = |reason| match reason {
+                Reason::Requested | Reason::Appeared | Reason::Changed => true,
+                Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
+                Reason::Deleted | Reason::Dependency | Reason::Object | Reason::Push | Reason::Deadline => {
+                    false
+                }
+            };
+            if !reasons.iter().any(looks) {
+                return Ok(held.clone());
+            }
+        }
+        let opened = cx.places.open(&cx.client, &ks.key.namespace, secret, &cx.policy);
+        match (opened.await, known) {
+            // it was there a moment ago, and nobody says that it is another
+            (Err(PlaceError::Unread { passing: true, .. }), Some(held)) if held.is_of(secret) => {
+                Ok(held.clone())
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    /// There is no way to its objects: nothing is done about them until there is one.
+    fn stray(&mut self, failure: Failure) {
+        self.memory.remote = None;
+        self.depart(None);
+        self.astray = Some(failure);
+    }
+
+    /// Leaves what was reached before: what is known of another cluster is nothing here.
+    fn depart(&mut self, to: Option<&Reach>) {
+        if let Some(before) = self.memory.reach.take() {
+            before.hub.forget(&self.key);
+        }
+        let Some(place) = to.map(|to| &to.place) else {
+            return;
+        };
+        if self.memory.place.as_ref().is_some_and(|before| before != place) {
+            let owed = self.memory.owed.take();
+            self.memory = Memory {
+                remote: self.memory.remote.take(),
+                owed,
+                ..Memory::default()
+            };
+        }
+        self.memory.place = Some(place.clone());
+    }
+
     /// Whether the account that it acts as is there; also where nobody can say.
     pub(super) async fn account_exists(&self) -> bool {
-        let Some(account) = &self.reach.account else {
+        let ks = Declared::from(&*self.object);
+        let Some(account) = ks.account(&self.cx.policy) else {
             return true;
         };
+        if !is_name(account) {
+            return false;
+        }
         let accounts: Api<ServiceAccount> =
             Api::namespaced(self.reach.cluster.client().clone(), &self.key.namespace);
         let found = tokio::time::timeout(ANSWER, accounts.get_metadata_opt(account)).await;

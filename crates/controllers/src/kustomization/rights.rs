@@ -179,7 +179,7 @@ impl Run<'_> {
         let now = Instant::now();
         let mut index = self.cx.index();
         let mut suspects: BTreeSet<Key> = BTreeSet::new();
-        for key in self.cx.hearing(&mut index, ks).suspects(now) {
+        for key in self.cx.hearing(&mut index, ks, &Place::Here).suspects(now) {
             if suspects.len() == SUSPECTS {
                 break;
             }

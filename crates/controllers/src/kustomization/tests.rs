@@ -171,13 +171,13 @@ fn deletion_follows_the_policy() {
         let spec = json!({ "prune": false, "deletionPolicy": policy });
         check(ours, spec, finalize(expected));
     }
-    let elsewhere = json!({ "kubeConfig": { "secretRef": { "name": "other" } } });
+    let elsewhere = json!({ "kubeConfig": { "configMapRef": { "name": "other" } } });
     check(
         ours,
         elsewhere,
-        Decision::Stall(Stall::Unsupported("spec.kubeConfig")),
+        Decision::Stall(Stall::Unsupported("spec.kubeConfig.configMapRef")),
     );
-    let elsewhere = json!({ "kubeConfig": { "secretRef": { "name": "other" } }, "suspend": true });
+    let elsewhere = json!({ "kubeConfig": { "configMapRef": { "name": "other" } }, "suspend": true });
     check(ours, elsewhere, finalize(Finalize::Release));
     // what it holds is here, whatever it cannot build
     check(
@@ -437,9 +437,10 @@ fn every_field_without_meaning_is_named() {
     };
     check(json!({}), None);
     check(json!({ "postBuild": { "substitute": { "a": "b" } } }), None);
+    check(json!({ "kubeConfig": { "secretRef": { "name": "x" } } }), None);
     check(
-        json!({ "kubeConfig": { "secretRef": { "name": "x" } } }),
-        Some("spec.kubeConfig"),
+        json!({ "kubeConfig": { "configMapRef": { "name": "x" } } }),
+        Some("spec.kubeConfig.configMapRef"),
     );
     check(json!({ "serviceAccountName": "x" }), None);
     check(json!({ "decryption": { "provider": "sops" } }), None);

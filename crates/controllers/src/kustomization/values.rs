@@ -238,7 +238,8 @@ pub fn holders(object: &Kustomization) -> impl Iterator<Item = Holder> {
     let references = references.map(|reference| (reference.kind, &*reference.name));
     let keys = object.spec.decryption.as_ref().and_then(decryption::holder);
     let all = references.chain(keys.map(|name| (ValuesKind::Secret, name)));
-    all.map(move |(kind, name)| (kind, Key::new(namespace, name)))
+    let all = all.map(move |(kind, name)| (kind, Key::new(namespace, name)));
+    all.chain(super::places::holder(object))
 }
 
 /// Reads all variables of these references in a namespace, of one name the last counts; and keys.

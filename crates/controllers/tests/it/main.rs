@@ -17,6 +17,7 @@ mod contest;
 mod correct;
 mod delete;
 mod depend;
+mod elsewhere;
 mod fan_out;
 mod faults;
 mod fields;

@@ -1,0 +1,264 @@
+//! The clusters that Kustomizations reach by a `kubeConfig`.
+//!
+//! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
+//! it is told by its content, so that a changed Secret is another. Whoever uses it holds it, and with
+//! the last it goes, its watches too. The Secret is read when something says that it is time to (an
+//! interval, a request, a change, another try), not at each run, and at no interval where it has the
+//! label that has its changes told ([`Labelled`](crate::runtime::labelled::Labelled)).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use equate_api::kustomize::{Kustomization, ValuesKind};
+use equate_api::meta::SecretKeyReference;
+use equate_apply::cluster::Cluster;
+use equate_apply::terms::Terms;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::Api;
+use sha2::{Digest as _, Sha256};
+
+use super::kubeconfig::{self, KubeConfigError};
+use super::reach::is_name;
+use super::reach::{Place, Reach};
+use super::reasons::Failure;
+use super::values::Holder;
+use crate::Key;
+use crate::policy::Policy;
+use crate::runtime::feed::Pace;
+use crate::runtime::hub::{Hub, Wake};
+
+/// How long the Secret is waited for.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why another cluster is not reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// The Secret cannot be read.
+    #[error("failed to build kube client: unable to read KubeConfig secret '{secret}' error: {why}")]
+    Unread {
+        /// Which.
+        secret: Key,
+        /// The API server's words.
+        why: String,
+        /// Whether it was busy or away.
+        passing: bool,
+    },
+    /// It has no such key.
+    #[error(
+        "failed to build kube client: KubeConfig secret '{secret}' does not contain a '{key}' key with a kubeconfig"
+    )]
+    NoKey {
+        /// Which.
+        secret: Key,
+        /// The key.
+        key: String,
+    },
+    /// What it has there is not used.
+    #[error("failed to build kube client: KubeConfig secret '{secret}': {source}")]
+    Refused {
+        /// Which.
+        secret: Key,
+        /// Why.
+        source: KubeConfigError,
+    },
+}
+
+impl From<PlaceError> for Failure {
+    fn from(error: PlaceError) -> Self {
+        let why = error.to_string();
+        match error {
+            PlaceError::Unread { passing: true, .. } => Failure::Unreachable(why),
+            PlaceError::Unread { .. } | PlaceError::NoKey { .. } | PlaceError::Refused { .. } => {
+                Failure::Apply(why)
+            }
+        }
+    }
+}
+
+/// What tells a kubeconfig from another.
+pub(super) type Content = [u8; 32];
+
+/// Another cluster, for as long as somebody holds it.
+pub(crate) struct Remote {
+    pub(super) full: Reach,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote")
+            .field("place", &self.full.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A kubeconfig's Secret as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    reference: SecretKeyReference,
+    pub(super) remote: Arc<Remote>,
+    /// The version that the Secret had.
+    pub(super) version: Option<u64>,
+}
+
+impl Held {
+    /// Whether it was read from there.
+    pub(super) fn is_of(&self, reference: &SecretKeyReference) -> bool {
+        self.reference == *reference
+    }
+}
+
+/// All that are held by somebody.
+pub(crate) struct Places {
+    // a map operation for each Secret that is read; never held across an await
+    known: Mutex<HashMap<Content, Weak<Remote>>>,
+    pace: Pace,
+    terms: Arc<dyn Terms>,
+    wake: Arc<dyn Fn(Wake) + Send + Sync>,
+}
+
+impl Places {
+    /// None so far. `wake` is called for everyone whose objects there change.
+    pub(crate) fn new(
+        pace: Pace,
+        terms: Arc<dyn Terms>,
+        wake: impl Fn(Wake) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            known: Mutex::default(),
+            pace,
+            terms,
+            wake: Arc::new(wake),
+        }
+    }
+
+    /// The cluster that a Secret of a namespace opens.
+    pub(super) async fn open(
+        &self,
+        client: &Client,
+        namespace: &str,
+        reference: &SecretKeyReference,
+        policy: &Policy,
+    ) -> Result<Held, PlaceError> {
+        let (bytes, version) = read(client, namespace, reference).await?;
+        let content: Content = Sha256::digest(&bytes).into();
+        let held = |remote| Held {
+            reference: reference.clone(),
+            remote,
+            version,
+        };
+        if let Some(remote) = self.known(&content) {
+            return Ok(held(remote));
+        }
+        let opened = opened(&bytes, namespace, reference, policy).await?;
+        let wake = Arc::clone(&self.wake);
+        let hub = Hub::new(
+            opened.client.clone(),
+            self.pace.clone(),
+            Arc::clone(&self.terms),
+            move |woken| wake(woken),
+        );
+        let place = Place::There(opened.place);
+        let remote = Arc::new(Remote {
+            full: Reach {
+                content: Some(content),
+                ..Reach::full(place, Cluster::new(opened.client), hub)
+            },
+        });
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, other| other.strong_count() > 0);
+        // another may have been as quick
+        if let Some(other) = known.get(&content).and_then(Weak::upgrade) {
+            return Ok(held(other));
+        }
+        known.insert(content, Arc::downgrade(&remote));
+        Ok(held(remote))
+    }
+
+    fn known(&self, content: &Content) -> Option<Arc<Remote>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(content)?.upgrade()
+    }
+}
+
+/// The same without watches: for one look.
+pub(super) async fn look(
+    client: &Client,
+    namespace: &str,
+    reference: &SecretKeyReference,
+    policy: &Policy,
+) -> Result<(Place, Cluster), PlaceError> {
+    let (bytes, _) = read(client, namespace, reference).await?;
+    let opened = opened(&bytes, namespace, reference, policy).await?;
+    Ok((Place::There(opened.place), Cluster::new(opened.client)))
+}
+
+/// The Secret that a Kustomization's kubeconfig is in.
+pub(super) fn holder(object: &Kustomization) -> Option<Holder> {
+    let reference = object.spec.kube_config.as_ref()?.secret_ref.as_ref()?;
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    Some((ValuesKind::Secret, Key::new(namespace, &*reference.name)))
+}
+
+async fn opened(
+    bytes: &[u8],
+    namespace: &str,
+    reference: &SecretKeyReference,
+    policy: &Policy,
+) -> Result<kubeconfig::Opened, PlaceError> {
+    let opened = kubeconfig::open(bytes, policy).await;
+    opened.map_err(|source| PlaceError::Refused {
+        secret: Key::new(namespace, &*reference.name),
+        source,
+    })
+}
+
+async fn read(
+    client: &Client,
+    namespace: &str,
+    reference: &SecretKeyReference,
+) -> Result<(Vec<u8>, Option<u64>), PlaceError> {
+    let secret = Key::new(namespace, &*reference.name);
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let unread = |why: String, passing| PlaceError::Unread {
+        secret: secret.clone(),
+        why,
+        passing,
+    };
+    if !is_name(&reference.name) {
+        // it is part of an address
+        return Err(unread(
+            "that is not a name that a Secret can have".to_owned(),
+            false,
+        ));
+    }
+    let found = match tokio::time::timeout(TIMEOUT, api.get(&reference.name)).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(kube::Error::Api(status))) => {
+            let passing = status.code == 429 || status.code >= 500;
+            return Err(unread(status.message.clone(), passing));
+        }
+        // what is wrong with a text may quote it
+        Ok(Err(kube::Error::SerdeError(_))) => {
+            return Err(unread("the answer is no Secret".to_owned(), false));
+        }
+        Ok(Err(other)) => return Err(unread(super::write::chain(&other), true)),
+        Err(_elapsed) => return Err(unread(format!("no answer within {}s", TIMEOUT.as_secs()), true)),
+    };
+    let version = found.metadata.resource_version.as_ref();
+    let version = version.and_then(|version| version.parse().ok());
+    let mut data = found.data.unwrap_or_default();
+    let keys = match reference.key.as_deref().filter(|key| !key.is_empty()) {
+        Some(key) => vec![key],
+        None => vec!["value", "value.yaml"],
+    };
+    match keys.iter().find_map(|key| data.remove(*key)) {
+        Some(bytes) => Ok((bytes.0, version)),
+        None => Err(PlaceError::NoKey {
+            secret,
+            key: keys.first().copied().unwrap_or_default().to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,171 @@
+//! A Kustomization with a `kubeConfig` applies to another cluster: a second API server, over TLS.
+
+use std::path::Path;
+
+use equate_api::kustomize::Kustomization;
+use equate_testkit::apiserver::EmbeddedCluster;
+use equate_testkit::eventually::eventually;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::session::{DEADLINE, HOME, Session, config_map, inventory};
+
+/// Another cluster that is served, and the kubeconfig that opens it.
+struct Other {
+    cluster: EmbeddedCluster,
+    client: Client,
+    kubeconfig: String,
+    // serves as long as it is there
+    _serving: Box<dyn std::any::Any + Send>,
+}
+
+impl Other {
+    async fn start() -> Other {
+        let cluster = EmbeddedCluster::builder().build().await.unwrap();
+        let serving = cluster.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        cluster.write_kubeconfig(&serving, &path).unwrap();
+        Other {
+            client: cluster.client(),
+            kubeconfig: read(&path),
+            _serving: Box::new(serving),
+            cluster,
+        }
+    }
+
+    /// Waits until a ConfigMap of `default` there has this value, or none and is gone.
+    async fn value(&self, name: &str, value: Option<&str>) {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+        let look = async || {
+            let found = maps.get_opt(name).await.unwrap();
+            let found = found.map(|map| map.data.unwrap_or_default().remove("value").unwrap_or_default());
+            match found.as_deref() == value {
+                true => Ok(()),
+                false => Err(format!("{found:?}")),
+            }
+        };
+        eventually(&format!("{name} there is {value:?}"), DEADLINE, look).await;
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// A Secret of the session with a kubeconfig, whose changes are told.
+async fn secret(session: &Session, key: &str, kubeconfig: &str) {
+    let object: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "other", "labels": { "reconcile.fluxcd.io/watch": "Enabled" } },
+        "stringData": { key: kubeconfig },
+    }))
+    .unwrap();
+    let secrets: Api<Secret> = Api::namespaced(session.client.clone(), HOME);
+    secrets.create(&PostParams::default(), &object).await.unwrap();
+}
+
+fn elsewhere() -> serde_json::Value {
+    json!({ "kubeConfig": { "secretRef": { "name": "other" } }, "wait": true })
+}
+
+#[tokio::test]
+async fn spec_kube_config_secret_ref_applies_corrects_and_prunes_there() {
+    let (a, b) = (config_map("a", "there"), config_map("b", "there"));
+    let here = config_map("a", "here");
+    let files = [
+        ("apps/a.yaml", &*a),
+        ("apps/b.yaml", &*b),
+        ("here/a.yaml", &*here),
+    ];
+    let session = Session::start(&files).await;
+    let other = Other::start().await;
+    secret(&session, "value", &other.kubeconfig).await;
+    session.kustomize("apps", "apps", elsewhere()).await;
+    // an object of the same name is another one
+    session.kustomize("here", "here", json!({})).await;
+    let revision = session.commit(&[]);
+    session.ready("apps", &revision).await;
+    session.ready("here", &revision).await;
+    other.value("a", Some("there")).await;
+    session.value("default", "a", Some("here")).await;
+    let maps: Api<ConfigMap> = Api::namespaced(other.client.clone(), "default");
+    let by_hand = Patch::Merge(json!({ "data": { "value": "by hand" } }));
+    maps.patch("a", &PatchParams::default(), &by_hand).await.unwrap();
+    other.value("a", Some("there")).await;
+    let revision = session.commit(&[("apps/b.yaml", None), ("here/b.yaml", Some(&*b))]);
+    let status = session.ready("apps", &revision).await;
+    assert_eq!(inventory(&status), ["default_a__ConfigMap"]);
+    other.value("b", None).await;
+    session.value("default", "b", Some("there")).await;
+    session.delete::<Kustomization>(HOME, "apps").await;
+    other.value("a", None).await;
+    session.value("default", "a", Some("here")).await;
+    session.end().await;
+    other.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_kube_config_that_comes_later_is_noticed_and_one_that_changes_is_another_cluster() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
+    let (one, two) = (Other::start().await, Other::start().await);
+    session.kustomize("apps", "apps", elsewhere()).await;
+    let message = session.fails("apps", "ReconciliationFailed").await;
+    assert!(
+        message.starts_with(
+            "failed to build kube client: unable to read KubeConfig secret 'flux-system/other' error: "
+        ),
+        "{message}"
+    );
+    secret(&session, "value.yaml", &one.kubeconfig).await;
+    one.value("a", Some("there")).await;
+    session.ready("apps", &session.commit(&[])).await;
+    let changed = json!({ "stringData": { "value.yaml": two.kubeconfig } });
+    session.merge::<Secret>(HOME, "other", changed).await;
+    two.value("a", Some("there")).await;
+    // as in Flux, what was applied before stays where it is
+    one.value("a", Some("there")).await;
+    session.end().await;
+    one.cluster.stop().await;
+    two.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn spec_kube_config_is_refused_where_it_would_run_a_program_or_read_a_file() {
+    let check = async |user: &str, expected: &str| {
+        let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
+        let kubeconfig = format!(
+            "{{apiVersion: v1, kind: Config, current-context: a, contexts: [{{name: a, context: {{cluster: a, \
+             user: a}}}}], clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:1'}}}}], users: [{{name: \
+             a, user: {user}}}]}}"
+        );
+        secret(&session, "value", &kubeconfig).await;
+        session.kustomize("apps", "apps", elsewhere()).await;
+        let message = session.fails("apps", "ReconciliationFailed").await;
+        assert!(message.contains(expected), "{message}");
+        session.value("default", "a", None).await;
+        session.end().await;
+    };
+    let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}}";
+    check(exec, "users[].user.exec is refused: no program is run").await;
+    let file = "{tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}";
+    check(file, "users[].user.tokenFile is refused: files of the machine").await;
+}
+
+#[tokio::test]
+async fn spec_service_account_name_acts_there_as_the_account_of_that_cluster() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
+    let other = Other::start().await;
+    secret(&session, "value", &other.kubeconfig).await;
+    let spec = json!({
+        "kubeConfig": { "secretRef": { "name": "other" } }, "serviceAccountName": "deployer",
+    });
+    session.kustomize("apps", "apps", spec).await;
+    let message = session.fails("apps", "ReconciliationFailed").await;
+    let expected = "User \"system:serviceaccount:flux-system:deployer\" cannot";
+    assert!(message.contains(expected), "{message}");
+    other.value("a", None).await;
+    session.end().await;
+    other.cluster.stop().await;
+}
