@@ -106,8 +106,12 @@ impl Bao {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kustomization_decryption_with_a_transit_engine() {
-    let Some(sops) = program("EQUATE_SOPS", "sops") else { return };
-    let Some(bao) = program("EQUATE_BAO", "bao") else { return };
+    let Some(sops) = program("EQUATE_SOPS", "sops") else {
+        return;
+    };
+    let Some(bao) = program("EQUATE_BAO", "bao") else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let bao = Bao::start(&bao, folder.path()).await;
     let manifest = format!(
@@ -140,7 +144,10 @@ async fn kustomization_decryption_with_a_transit_engine() {
         });
         serde_json::from_value(object).unwrap()
     };
-    secrets.create(&PostParams::default(), &keys("wrong")).await.unwrap();
+    secrets
+        .create(&PostParams::default(), &keys("wrong"))
+        .await
+        .unwrap();
     let spec = json!({ "decryption": { "provider": "sops", "secretRef": { "name": "keys" } } });
     session.kustomize("apps", "apps", spec).await;
     let message = session.fails("apps", "BuildFailed").await;
