@@ -402,7 +402,7 @@ impl Builder {
             let queue = queue.clone();
             Artifacts::new(fetching, move |reader| queue.wake(reader, Reason::Source))?
         };
-        let published = Sources::new(repositories.clone(), &self.client, &self.pace, heard);
+        let published = Sources::new(repositories.clone(), &self.client, &self.pace, &heard);
         let sources = Arc::new(git_repository::Context {
             looked,
             client: self.client.clone(),

@@ -9,8 +9,8 @@ pub mod expression;
 pub mod git_repository;
 mod key;
 pub mod kustomization;
-mod published;
 pub mod policy;
+mod published;
 pub mod runtime;
 pub mod shards;
 

@@ -100,13 +100,13 @@ impl Sources {
         repositories: Mirror<GitRepository>,
         client: &Client,
         pace: &Pace,
-        told: Arc<dyn Fn(News) + Send + Sync>,
+        told: &Arc<dyn Fn(News) + Send + Sync>,
     ) -> Sources {
         Sources {
             repositories,
-            oci: Lazy::new(client, pace, &told),
-            buckets: Lazy::new(client, pace, &told),
-            external: Lazy::new(client, pace, &told),
+            oci: Lazy::new(client, pace, told),
+            buckets: Lazy::new(client, pace, told),
+            external: Lazy::new(client, pace, told),
         }
     }
 

@@ -71,8 +71,8 @@ pub use files::file_names;
 pub use inputs::{Inputs, RemoteInput};
 pub use kustomization::Deprecation;
 pub use remote::{Fetched, FileError, RemoteError, RemoteRepository, RemoteUrlError, Remotes};
-pub use selector::Selection;
 pub use secrets::{SecretError, SecretFile, Secrets};
+pub use selector::Selection;
 pub use spec::{
     CommonMetadata, Limits, LoadRestriction, Options, Order, Spec, SpecImage, SpecPatch, SpecTarget,
     Substitution,

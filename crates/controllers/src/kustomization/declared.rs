@@ -192,7 +192,7 @@ fn health_checks(object: &Kustomization, namespace: &str) -> Vec<HealthCheck> {
     let checks = object.spec.health_checks.iter();
     checks
         .map(|check| {
-            let api_version = check.api_version.as_deref().unwrap_or("v1");
+            let api_version = check.api_version.as_deref().unwrap_or("apps/v1");
             let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
             let namespace = check.namespace.as_deref().unwrap_or(namespace);
             HealthCheck {

@@ -437,12 +437,12 @@ impl Index {
     }
 
     /// Notes in which cluster a Kustomization applies.
-    pub fn placed(&mut self, key: &Key, place: Place) {
-        let before = match &place {
+    pub fn placed(&mut self, key: &Key, place: &Place) {
+        let before = match place {
             Place::Here | Place::Nowhere => self.places.remove(key),
             Place::There(_) => self.places.insert(key.clone(), place.clone()),
         };
-        if before.unwrap_or(Place::Here) != place {
+        if before.as_ref().unwrap_or(&Place::Here) != place {
             self.version += 1;
         }
     }

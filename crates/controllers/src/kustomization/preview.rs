@@ -459,7 +459,7 @@ impl Fleet {
         };
         // nobody runs here who could be woken
         let _wakes = self.index.changed(&change);
-        self.index.placed(&key, reached.0.clone());
+        self.index.placed(&key, &reached.0);
         let wants = match &outlook {
             Outlook::Goes => Some(Wants::nothing()),
             Outlook::Built(outcome) => wants(outcome),

@@ -176,7 +176,7 @@ impl Run<'_> {
             Some(None) => return,
         };
         self.depart(Some(&reach));
-        self.cx.index().placed(&self.key, reach.place.clone());
+        self.cx.index().placed(&self.key, &reach.place);
         self.memory.reach = Some(reach.clone());
         self.reach = reach;
     }

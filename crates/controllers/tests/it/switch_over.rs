@@ -304,7 +304,7 @@ impl Left {
         assert_eq!(status.observed_generation, Some(1));
         let mut held = crate::session::inventory(&status);
         held.sort();
-        let mut expected: Vec<String> = self.objects.iter().map(|object| id(object)).collect();
+        let mut expected: Vec<String> = self.objects.iter().map(id).collect();
         expected.sort();
         assert_eq!(held, expected);
 

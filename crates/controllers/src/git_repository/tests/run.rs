@@ -543,10 +543,7 @@ async fn a_private_repository_is_opened_by_its_secret() {
         .await
         .unwrap();
     session
-        .ready(
-            "GitOperationFailed",
-            "the host refused the credentials",
-        )
+        .ready("GitOperationFailed", "the host refused the credentials")
         .await;
     secrets
         .patch(

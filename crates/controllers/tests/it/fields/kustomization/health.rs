@@ -91,6 +91,21 @@ async fn spec_health_checks_kind() {
     session.end().await;
 }
 
+/// Without one it is `apps/v1`, as Flux has it.
+#[tokio::test]
+async fn spec_health_checks_api_version_by_default() {
+    let session = Session::anywhere(&[("apps/web.yaml", &*never_available())]).await;
+    let check = json!([{ "kind": "Deployment", "name": "web" }]);
+    session
+        .kustomize("apps", "apps", json!({ "healthChecks": check, "timeout": "1s" }))
+        .await;
+    let message = session.fails("apps", "HealthCheckFailed").await;
+    assert!(message.contains("Deployment"), "{message}");
+    let revision = session.commit(&[("apps/web.yaml", Some(&*workload("web", "registry.invalid/web:1")))]);
+    session.ready("apps", &revision).await;
+    session.end().await;
+}
+
 #[tokio::test]
 async fn spec_health_checks_api_version() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
