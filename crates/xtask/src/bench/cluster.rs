@@ -379,7 +379,7 @@ fn objects(number: usize, round: &str) -> [Value; 4] {
         json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": { "name": "app", "labels": labels, "annotations": { "port": "${port}" } },
+            "metadata": { "name": "app", "labels": labels, "annotations": { "port": "at-${port}" } },
             "spec": {
                 "replicas": 0,
                 "selector": { "matchLabels": labels },
