@@ -227,7 +227,8 @@ impl Filter<'_> {
     }
 }
 
-fn last_seen(event: &Event) -> Option<Timestamp> {
+/// When something was said last.
+pub(crate) fn last_seen(event: &Event) -> Option<Timestamp> {
     let series = event
         .series
         .as_ref()

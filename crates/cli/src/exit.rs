@@ -7,6 +7,7 @@ use crate::connection::ConnectError;
 use crate::controllers::ControllersError;
 use crate::diff::DiffError;
 use crate::events::EventsError;
+use crate::explain::ExplainError;
 use crate::get::GetError;
 use crate::objects::RequestError;
 use crate::reconcile::ReconcileError;
@@ -67,6 +68,9 @@ pub(crate) enum Failure {
     /// No tree was shown.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// Nothing was explained.
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
     /// No events were listed.
     #[error(transparent)]
     Events(#[from] EventsError),
@@ -129,6 +133,7 @@ impl Failure {
             ),
             Self::Get(GetError::Kind(_))
             | Self::Tree(TreeError::Kind(_))
+            | Self::Explain(ExplainError::Kind(_))
             | Self::Events(EventsError::Kind(_))
             | Self::Reconcile(ReconcileError::Kind(_))
             | Self::Suspend(SuspendError::Kind(_)) => Some(
@@ -137,15 +142,18 @@ impl Failure {
             Self::Get(GetError::NothingServed) => Some(NOT_SERVED),
             Self::Get(GetError::Request(error))
             | Self::Tree(TreeError::Request(error))
+            | Self::Explain(ExplainError::Request(error))
             | Self::Events(EventsError::Request(error))
             | Self::Reconcile(ReconcileError::Request(error))
             | Self::Suspend(SuspendError::Request(error)) => request_hint(error),
             Self::Reconcile(error) | Self::Suspend(SuspendError::Reconcile(error)) => reconcile_hint(error),
+            Self::Explain(ExplainError::Elsewhere { .. }) => Some("-n names the namespace"),
             Self::Diff(_)
             | Self::Render(_)
             | Self::Get(_)
             | Self::Tree(_)
             | Self::Events(_)
+            | Self::Explain(_)
             | Self::Suspend(_)
             | Self::Up(_)
             | Self::Controllers(_)
@@ -203,6 +211,7 @@ impl Failure {
         | Self::Get(GetError::Output(error))
         | Self::Tree(TreeError::Output(error))
         | Self::Events(EventsError::Output(error))
+        | Self::Explain(ExplainError::Output(error))
         | Self::Reconcile(ReconcileError::Output(error))
         | Self::Suspend(SuspendError::Output(error))) = self
         else {

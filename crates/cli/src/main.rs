@@ -9,6 +9,7 @@ mod diff;
 mod document;
 mod events;
 mod exit;
+mod explain;
 #[cfg(test)]
 mod fixture;
 mod get;
@@ -61,6 +62,9 @@ enum Command {
     Get(get::Args),
     /// Show what a Kustomization applied, as a tree, and how each object is doing.
     Tree(tree::Args),
+    /// Show why a Kustomization is ready or is not: each step that leads there, and what it waits for.
+    #[command(after_help = "The exit code is 0 when it is ready, 1 when it is not, 2 when that cannot be told.")]
+    Explain(explain::Args),
     /// List the events of sources, Kustomizations and the other kinds.
     Events(events::Args),
     /// Run an object now, and wait for what comes of it.
@@ -103,6 +107,17 @@ fn main() -> ExitCode {
                 Err(error) => {
                     exit::report(&exit::Failure::from(error));
                     // 1 says that there are differences.
+                    ExitCode::from(2)
+                }
+            };
+        }
+        Command::Explain(args) => {
+            return match runtime.block_on(explain::run(args)) {
+                Ok(code) => code,
+                Err(error) if error.is_reader_gone() => ExitCode::SUCCESS,
+                Err(error) => {
+                    exit::report(&error);
+                    // 1 says that it is not ready.
                     ExitCode::from(2)
                 }
             };

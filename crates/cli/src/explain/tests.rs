@@ -1,0 +1,302 @@
+use super::{Args, Room, explain};
+use crate::fixture::{FLEET, Fixture};
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Whether it is ready, and what is printed.
+async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
+    let words = std::iter::once("explain").chain(line.split_whitespace());
+    let args = Line::try_parse_from(words).unwrap().args;
+    let mut out = Vec::new();
+    let room = Room {
+        width: 80,
+        colour: false,
+    };
+    match explain(&fixture.connection.client, &args, &mut out, room).await {
+        Ok(ready) => (Some(ready), String::from_utf8(out).unwrap()),
+        Err(error) => (None, format!("error: {error}\n")),
+    }
+}
+
+/// A Kustomization of FLEET's source; `spec` and `status` are the insides of flow mappings.
+fn kustomization(name: &str, spec: &str, status: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n\
+         metadata: {{name: {name}, namespace: flux-system}}\n\
+         spec: {{interval: 10m, prune: true, sourceRef: {{kind: GitRepository, name: fleet}}{spec}}}\n\
+         status: {{{status}}}\n"
+    )
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> String {
+    format!(
+        "{{type: {kind}, status: \"{status}\", reason: {reason}, message: \"{message}\", \
+         lastTransitionTime: \"2026-01-01T00:00:00Z\", observedGeneration: 1}}"
+    )
+}
+
+/// What the status of one says that is not ready.
+fn failed(reason: &str, message: &str) -> String {
+    format!(
+        "observedGeneration: -1, conditions: [{}]",
+        condition("Ready", "False", reason, message)
+    )
+}
+
+const HASH: &str = "main@sha1:0123456789012345678901234567890123456789";
+
+/// A step's line, its state and its words, without the ages that are others each day.
+fn step<'t>(text: &'t str, name: &str) -> (&'t str, String) {
+    let mut lines = text
+        .lines()
+        .skip_while(|line| line.split_whitespace().next() != Some(name));
+    let first = lines.next().unwrap_or_else(|| panic!("{name} in {text}"));
+    let mut words: Vec<&str> = first[30..].split_whitespace().collect();
+    for line in lines.take_while(|line| line.starts_with("      ")) {
+        words.extend(line.split_whitespace());
+    }
+    (first[14..22].trim(), words.join(" "))
+}
+
+#[tokio::test]
+async fn every_reason_stands_at_its_step() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let check = async |text: &str, at: &str, state: &str, words: &str, next: &str| {
+        fixture.apply(text).await;
+        let (ready, text) = said(&fixture, "ks one").await;
+        assert_eq!(ready, Some(false), "{text}");
+        let (is, what) = step(&text, at);
+        assert_eq!((is, what.as_str()), (state, words), "{text}");
+        let said = text
+            .split_once("\nnext: ")
+            .map(|(_, next)| next)
+            .unwrap_or_default();
+        let said: Vec<&str> = said.split_whitespace().collect();
+        assert_eq!(said.join(" "), next, "{text}");
+        let wide = text.lines().filter(|line| !line.starts_with("  kubectl"));
+        assert_eq!(wide.filter(|line| line.chars().count() > 80).count(), 0, "{text}");
+    };
+    let fails = async |reason: &str, message: &str, at: &str, state: &str, next: &str| {
+        check(
+            &kustomization("one", "", &failed(reason, message)),
+            at,
+            state,
+            message,
+            next,
+        )
+        .await;
+    };
+    let again = "tried again within 10m0s, and at any change";
+    let revision = "goes on with the next revision, or a change of its spec";
+    fails(
+        "BuildFailed",
+        "kustomize build failed: no",
+        "build",
+        "failed",
+        revision,
+    )
+    .await;
+    let absent = "kustomization path not found: ./x is not in the artifact";
+    fails("ArtifactFailed", absent, "build", "failed", revision).await;
+    let source = "goes on as soon as GitRepository/flux-system/fleet has what it needs";
+    fails(
+        "ArtifactFailed",
+        "Source artifact not found",
+        "source",
+        "waits",
+        source,
+    )
+    .await;
+    fails("ReconciliationFailed", "refused", "apply", "failed", again).await;
+    fails("PruneFailed", "refused", "prune", "failed", again).await;
+    fails("HealthCheckFailed", "timeout", "health", "failed", again).await;
+    let denied = kustomization(
+        "one",
+        "",
+        &format!(
+            "observedGeneration: 1, conditions: [{}, {}]",
+            condition("Ready", "False", "AccessDenied", "blocked"),
+            condition("Stalled", "True", "AccessDenied", "blocked")
+        ),
+    );
+    let nothing = "nothing until its spec, its annotations or the revision change";
+    check(&denied, "policy", "failed", "blocked", nothing).await;
+    let running = format!(
+        "observedGeneration: -1, conditions: [{}, {}]",
+        condition("Ready", "Unknown", "Progressing", "Reconciliation in progress"),
+        condition(
+            "Reconciling",
+            "True",
+            "Progressing",
+            "Running health checks for a"
+        )
+    );
+    let running = kustomization(
+        "one",
+        ", wait: true, healthCheckExprs: [{apiVersion: v1, kind: ConfigMap, current: \"data.ok == 'yes'\"}]",
+        &running,
+    );
+    check(
+        &running,
+        "health",
+        "waits",
+        "Running health checks for a └ spec.healthCheckExprs[0] waits v1 ConfigMap is healthy when: data.ok == 'yes'",
+        "given up after 9m30s, and then tried again every 10m0s",
+    )
+    .await;
+    check(
+        &kustomization("one", ", suspend: true", &failed("BuildFailed", "no")),
+        "build",
+        "rests",
+        "it is suspended: nothing is looked at until it is resumed; before: no",
+        "`equate -n flux-system resume kustomization one` lets it work again",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_would_delete_too_much_names_the_command_once_and_whole() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let command = format!("kubectl -n flux-system annotate kustomization/many confirm={HASH}");
+    let message = format!(
+        "revision {HASH} is not applied: 12 of 13 objects would be deleted. If this is meant, confirm with: {command}"
+    );
+    let status = format!(
+        "observedGeneration: 1, lastAppliedRevision: \"{}\", conditions: [{}, {}]",
+        HASH.replace("main", "old"),
+        condition("Ready", "False", "PruneBudgetExceeded", &message),
+        condition("Stalled", "True", "PruneBudgetExceeded", &message),
+    );
+    fixture.apply(&kustomization("many", "", &status)).await;
+    let (ready, text) = said(&fixture, "kustomization many").await;
+    assert_eq!(ready, Some(false));
+    assert_eq!(text.matches(&format!("\n  {command}\n")).count(), 1, "{text}");
+    assert_eq!(text.matches("kubectl").count(), 1, "{text}");
+    let check = |name: &str, state: &str, what: &str| {
+        assert_eq!(step(&text, name), (state, what.to_owned()), "{text}");
+    };
+    let refused = "revision main@sha1:01234567 is not applied: 12 of 13 objects would be deleted.";
+    check("prune", "failed", refused);
+    check("apply", "-", "0 objects at old@sha1:01234567 until then");
+}
+
+#[tokio::test]
+async fn a_dependency_is_followed_to_what_is_in_the_way() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let waits = |on: &str| {
+        failed(
+            "DependencyNotReady",
+            &format!("dependency 'flux-system/{on}' is not ready"),
+        )
+    };
+    let ready = format!(
+        "observedGeneration: 1, lastAttemptedRevision: \"{HASH}\", conditions: [{}], \
+         history: [{{digest: \"sha256:0011223344556677\", firstReconciled: \"2026-01-01T00:00:00Z\", \
+         lastReconciled: \"2026-01-01T00:00:00Z\", lastReconciledDuration: 60.458866ms, \
+         lastReconciledStatus: ReconciliationSucceeded, totalReconciliations: 1, metadata: {{revision: \"{HASH}\"}}}}]",
+        condition("Ready", "True", "ReconciliationSucceeded", "Applied")
+    );
+    for (name, spec, status) in [
+        ("base", "", failed("HealthCheckFailed", "timeout")),
+        ("middle", ", dependsOn: [{name: base}]", waits("base")),
+        (
+            "top",
+            ", dependsOn: [{name: middle}, {name: good}, {name: base}]",
+            waits("middle"),
+        ),
+        ("good", "", ready),
+        ("lost", ", dependsOn: [{name: nowhere}]", waits("nowhere")),
+    ] {
+        fixture.apply(&kustomization(name, spec, &status)).await;
+    }
+    let (is_ready, text) = said(&fixture, "ks/top").await;
+    assert_eq!(is_ready, Some(false));
+    // ages are others each day
+    let without_ages = |line: &str| {
+        line.trim()
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == 'd')
+            .trim()
+            .to_owned()
+    };
+    let tree: Vec<String> = text
+        .lines()
+        .filter(|line| line.contains('└') || line.contains('├') || line.contains('│'))
+        .map(without_ages)
+        .collect();
+    let expected = [
+        "├ Kustomization/flux-system/middle waits",
+        "│   dependency 'flux-system/base' is not ready",
+        "│ └ Kustomization/flux-system/base failed",
+        "│     timeout",
+        "├ Kustomization/flux-system/good done",
+        "└ Kustomization/flux-system/base waits",
+    ];
+    assert_eq!(tree, expected, "{text}");
+    assert!(
+        text.contains("next: goes on as soon as Kustomization/flux-system/base is ready\n"),
+        "{text}"
+    );
+    let (_, lost) = said(&fixture, "ks/lost").await;
+    assert!(
+        lost.contains("Kustomization/flux-system/nowhere failed"),
+        "{lost}"
+    );
+
+    let (is_ready, good) = said(&fixture, "ks/good").await;
+    assert_eq!(is_ready, Some(true));
+    assert_eq!(step(&good, "build"), ("done", "sha256:001122334455".to_owned()));
+    let applied = "0 objects at main@sha1:01234567, the last run took 60ms";
+    assert_eq!(step(&good, "apply"), ("done", applied.to_owned()));
+
+    let (is_ready, data) = said(&fixture, "ks/top -o json").await;
+    assert_eq!(is_ready, Some(false));
+    let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+    assert_eq!(
+        data["steps"][2]["dependsOn"][0]["dependsOn"][0]["state"],
+        "failed"
+    );
+    assert_eq!(data["steps"][3]["state"], "ahead");
+    assert_eq!(data["ready"], false);
+}
+
+#[tokio::test]
+async fn what_cannot_be_explained_says_why() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let check = async |line: &str, expected: &str| {
+        assert_eq!(
+            said(&fixture, line).await,
+            (None, format!("error: {expected}\n")),
+            "{line}"
+        );
+    };
+    check(
+        "ks/nobody",
+        "Kustomization nobody is not in namespace flux-system",
+    )
+    .await;
+    check(
+        "ks/apps -n default",
+        "Kustomization apps is not in namespace default; there is one in flux-system",
+    )
+    .await;
+    check("ks", "which Kustomization? say its name").await;
+    check(
+        "gitrepo/fleet",
+        "a GitRepository has no chain to explain; a Kustomization has. `equate get` shows how it stands",
+    )
+    .await;
+    check(
+        "ks/apps -A",
+        "one Kustomization lives in one namespace: say which, not --all-namespaces",
+    )
+    .await;
+}

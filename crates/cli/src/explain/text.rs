@@ -1,0 +1,212 @@
+//! A chain as people and as programs read it.
+
+use super::chain::{CONFIRM, Chain, Link, State, confirmation};
+use crate::table;
+use jiff::Timestamp;
+use serde_json::{Value as Json, json};
+
+/// What was said lately: when, the reason, the words.
+pub(super) type Said = (Option<Timestamp>, String, String);
+
+/// How much may stand on a line, and whether in colour.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) width: usize,
+    pub(super) colour: bool,
+}
+
+/// Where what a step did begins: after its name, state and age.
+const WHAT_AT: usize = 30;
+
+pub(super) fn drawn(chain: &Chain, events: &[Said], now: Timestamp, room: Room) -> String {
+    let mut page = Page {
+        text: String::new(),
+        now,
+        room,
+    };
+    page.text
+        .push_str(&format!("{} {}\n\n", chain.called, head(chain, now)));
+    page.text
+        .push_str(&format!("{:14}{:8}{:8}WHAT\n", "STEP", "STATE", "SINCE"));
+    for step in &chain.steps {
+        // the command that confirms stands below, where it can be copied
+        let what = confirmation(&step.what).map_or(step.what.as_str(), |(what, _)| what);
+        let start = format!(
+            "{:14}{}{:8}",
+            step.stage.name(),
+            page.state(step.state, 8),
+            since(step.since, now)
+        );
+        page.block(&start, &" ".repeat(WHAT_AT), what);
+        page.links(&step.below, &" ".repeat(WHAT_AT));
+    }
+    for (name, message) in &chain.aspects {
+        page.text.push('\n');
+        page.block(&format!("{name}: "), "  ", message);
+    }
+    if let Some(next) = &chain.next {
+        page.text.push('\n');
+        page.block("next: ", "  ", next);
+    }
+    // what the step says already is not said again
+    let fresh = events.iter().filter(|(_, _, message)| *message != chain.message);
+    for (at, (when, reason, message)) in fresh.enumerate() {
+        if at == 0 {
+            page.text.push_str("\nEVENTS\n");
+        }
+        page.block(
+            &format!("{:6}{reason}: ", since(*when, now)),
+            &" ".repeat(6),
+            &headline(message),
+        );
+    }
+    page.text
+}
+
+fn head(chain: &Chain, now: Timestamp) -> String {
+    let since = since(chain.since, now);
+    let since = match since.is_empty() {
+        true => String::new(),
+        false => format!(", for {since}"),
+    };
+    match (chain.ready, chain.state) {
+        (true, State::Rests) => "was ready when it was suspended".to_owned(),
+        (true, _) => format!("is ready{since}"),
+        (false, _) if chain.reason.is_empty() => "is not ready".to_owned(),
+        (false, _) => format!("is not ready{since}: {}", chain.reason),
+    }
+}
+
+/// The first line, and how many there are.
+fn headline(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    match message.lines().count() {
+        0 | 1 => first.to_owned(),
+        lines => format!("{first}, and {} more", lines - 1),
+    }
+}
+
+/// What is written so far.
+struct Page {
+    text: String,
+    now: Timestamp,
+    room: Room,
+}
+
+impl Page {
+    /// Words after what the line begins with, on as many lines as they need. Revisions are cut to what tells
+    /// them apart; a command that confirms stays whole, on a line of its own.
+    fn block(&mut self, start: &str, stem: &str, words: &str) {
+        let (words, command) = match words.split_once(CONFIRM) {
+            Some((words, command)) => (format!("{words}{}", CONFIRM.trim_end()), Some(command)),
+            None => (words.to_owned(), None),
+        };
+        let mut line = start.to_owned();
+        let mut fresh = true;
+        for word in words.split_whitespace().map(brief) {
+            let wide = console::measure_text_width(&line) + 1 + word.chars().count();
+            if !fresh && wide > self.room.width {
+                self.line(&line);
+                line = stem.to_owned();
+                fresh = true;
+            }
+            if !fresh {
+                line.push(' ');
+            }
+            line.push_str(&word);
+            fresh = false;
+        }
+        self.line(&line);
+        if let Some(command) = command {
+            self.line(&format!("  {command}"));
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn links(&mut self, below: &[Link], stem: &str) {
+        for (at, link) in below.iter().enumerate() {
+            let (branch, trunk) = match at + 1 == below.len() {
+                true => ("└ ", "  "),
+                false => ("├ ", "│ "),
+            };
+            let since = since(link.since, self.now);
+            let state = self.state(link.state, 0);
+            self.line(&format!("{stem}{branch}{} {state} {since}", link.object));
+            let inner = format!("{stem}{trunk}");
+            if link.state != State::Done {
+                let words = format!("{inner}  ");
+                self.block(&words, &words, &link.what);
+            }
+            self.links(&link.below, &inner);
+        }
+    }
+
+    fn state(&self, state: State, width: usize) -> String {
+        let text = format!("{:width$}", state.text());
+        let style = console::Style::new().force_styling(self.room.colour);
+        let style = match state {
+            State::Done => style.green(),
+            State::Failed => style.red(),
+            State::Waits | State::Rests => style.yellow(),
+            State::Ahead => return text,
+        };
+        style.apply_to(text).to_string()
+    }
+}
+
+/// A word, with the hash of a revision in it cut.
+fn brief(word: &str) -> String {
+    let end = word.trim_end_matches([',', ';', '.', ':', ')', '\'', '"']);
+    let rest = &word[end.len()..];
+    format!("{}{rest}", crate::get::short(end))
+}
+
+fn since(time: Option<Timestamp>, now: Timestamp) -> String {
+    time.map(|time| table::since(time, now)).unwrap_or_default()
+}
+
+pub(super) fn data(chain: &Chain, events: &[Said]) -> Json {
+    let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
+    let steps = chain.steps.iter().map(|step| {
+        json!({
+            "step": step.stage.name(), "state": name(step.state), "since": time(&step.since), "what": step.what,
+            "dependsOn": step.below.iter().map(link).collect::<Vec<_>>(),
+        })
+    });
+    let aspects = chain
+        .aspects
+        .iter()
+        .map(|(name, message)| (name.clone(), message.as_str().into()));
+    let events = events.iter().map(
+        |(when, reason, message)| json!({ "lastSeen": time(when), "reason": reason, "message": message }),
+    );
+    json!({
+        "object": chain.called,
+        "ready": chain.ready,
+        "reason": chain.reason,
+        "message": chain.message,
+        "since": time(&chain.since),
+        "steps": steps.collect::<Vec<_>>(),
+        "conditions": aspects.collect::<serde_json::Map<String, Json>>(),
+        "next": chain.next,
+        "events": events.collect::<Vec<_>>(),
+    })
+}
+
+fn link(link: &Link) -> Json {
+    json!({
+        "object": link.object, "state": name(link.state), "since": link.since.map(|time| time.to_string()), "what": link.what,
+        "dependsOn": link.below.iter().map(self::link).collect::<Vec<_>>(),
+    })
+}
+
+fn name(state: State) -> &'static str {
+    match state {
+        State::Ahead => "ahead",
+        state => state.text(),
+    }
+}
