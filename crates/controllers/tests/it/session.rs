@@ -228,10 +228,16 @@ impl Session {
 
     /// What the engine had fetched and stored is gone, as with its pod's disk.
     pub(crate) fn lose_artifacts(&self) {
+        use std::io::ErrorKind::{DirectoryNotEmpty, NotFound};
         for part in ["git", "artifacts"] {
-            match std::fs::remove_dir_all(self.folder.path().join(part)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{part}: {error}"),
-                _ => {}
+            let folder = self.folder.path().join(part);
+            // what the engine had begun to write when it was killed may still come
+            while let Err(error) = std::fs::remove_dir_all(&folder) {
+                match error.kind() {
+                    NotFound => break,
+                    DirectoryNotEmpty => {}
+                    _ => panic!("{part}: {error}"),
+                }
             }
         }
     }
