@@ -63,7 +63,9 @@ enum Command {
     /// Show what a Kustomization applied, as a tree, and how each object is doing.
     Tree(tree::Args),
     /// Show why a Kustomization is ready or is not: each step that leads there, and what it waits for.
-    #[command(after_help = "The exit code is 0 when it is ready, 1 when it is not, 2 when that cannot be told.")]
+    #[command(
+        after_help = "The exit code is 0 when it is ready, 1 when it is not, 2 when that cannot be told."
+    )]
     Explain(explain::Args),
     /// List the events of sources, Kustomizations and the other kinds.
     Events(events::Args),
