@@ -53,7 +53,7 @@ enum Command {
     /// Keep an embedded cluster equal to a git repository.
     Up(up::Args),
     /// Reconcile the sources and Kustomizations of a cluster.
-    Controllers(controllers::Args),
+    Controllers(Box<controllers::Args>),
     /// Print the objects that a directory builds, as `kustomize build` does.
     Build(build::Args),
     /// Show what a commit of the worktree as it is would change in the cluster.
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Up(args) => runtime.block_on(up::run(args)).map_err(exit::Failure::from),
         Command::Controllers(args) => runtime
-            .block_on(controllers::run(args))
+            .block_on(controllers::run(*args))
             .map_err(exit::Failure::from),
         Command::Diff(args) => {
             return match diff::run(&args, &runtime) {
@@ -164,7 +164,10 @@ fn start_logging(verbose: u8) {
         _ => "debug",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        tracing_subscriber::EnvFilter::new(format!("warn,equate={level},equate_apiserver={level}"))
+        // events are shown by the commands themselves
+        tracing_subscriber::EnvFilter::new(format!(
+            "warn,equate={level},equate::told=off,equate_apiserver={level}"
+        ))
     });
     let colour =
         std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();

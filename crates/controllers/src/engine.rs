@@ -19,6 +19,7 @@ use equate_source::{CacheError, Storage};
 use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{self, Artifacts};
@@ -32,13 +33,14 @@ use crate::kustomization::transit::{TransitSettings, Transits};
 use crate::kustomization::{self, Context, Tally};
 use crate::policy::Policy;
 use crate::published::{News, Sources, news};
-use crate::runtime::backoff::Jitter;
+use crate::runtime::backoff::{Backoff, Jitter};
 use crate::runtime::events::{Limits as EventLimits, Recorder};
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::{Hub, Wake};
 use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::{Change, Mirror};
-use crate::runtime::queue::{Queue, Settings};
+use crate::runtime::notify::Notifier;
+use crate::runtime::queue::{Outcome, Queue, Settings};
 use crate::runtime::wake::Reason;
 use crate::{Key, Shards};
 
@@ -73,6 +75,11 @@ impl OwnLoop {
 /// says nothing is waited for as long as its `timeout`: with as few workers as Kustomizations have,
 /// a handful of such hosts would hold up every other source.
 const SOURCES_AT_ONCE: usize = 64;
+
+/// Flux's `--interval-jitter-percentage`.
+const INTERVAL_JITTER: f64 = 0.05;
+/// Flux's `--requeue-dependency`.
+const DEPENDENCY_RETRY: Duration = Duration::from_secs(30);
 
 /// What an engine did so far, and how its queues stand. Plain numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,6 +129,29 @@ pub struct Builder {
     shards: Shards,
     controllers: Controllers,
     transit: TransitSettings,
+    notifier: Option<Notifier>,
+    backoff: Backoff,
+    interval_jitter: f64,
+    dependency_retry: Duration,
+    observer: Option<Observer>,
+}
+
+/// Told of each run.
+pub type Observer = Arc<dyn Fn(&Ran<'_>) + Send + Sync>;
+
+/// A run that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ran<'a> {
+    /// The kind of what was run, `Kustomization`.
+    pub kind: &'static str,
+    /// What was run.
+    pub key: &'a Key,
+    /// How long that took.
+    pub took: Duration,
+    /// Whether it has to be repeated.
+    pub failed: bool,
+    /// Whether the object is gone: nothing more will be told of it.
+    pub gone: bool,
 }
 
 /// Which controllers run. What the others do is seen in the cluster, as with those of other shards.
@@ -265,6 +295,41 @@ impl Builder {
         self
     }
 
+    /// Who is told of events besides the API server.
+    #[must_use]
+    pub fn notifier(mut self, notifier: Option<Notifier>) -> Self {
+        self.notifier = notifier;
+        self
+    }
+
+    /// How long to wait after failures.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Which share of an interval it may be longer or shorter, so that not all is looked at at once.
+    #[must_use]
+    pub fn interval_jitter(mut self, share: f64) -> Self {
+        self.interval_jitter = share.clamp(0.0, 1.0);
+        self
+    }
+
+    /// How often a Kustomization that waits looks by itself; what it waits for wakes it before.
+    #[must_use]
+    pub fn dependency_retry(mut self, every: Duration) -> Self {
+        self.dependency_retry = every;
+        self
+    }
+
+    /// Who is told of each run.
+    #[must_use]
+    pub fn observer(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Starts the controllers.
     ///
     /// # Errors
@@ -278,6 +343,7 @@ impl Builder {
         let source_shards = ours(self.controllers.sources);
         let settings = || Settings {
             workers: self.concurrency,
+            backoff: self.backoff,
             jitter: self.jitter.clone(),
             ..Settings::default()
         };
@@ -290,7 +356,7 @@ impl Builder {
         let index = Arc::new(Mutex::new(Index::of(ours(self.controllers.kustomizations))));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let blocking = Arc::new(Semaphore::new(processors));
-        let recorder = Recorder::start(self.client.clone(), EventLimits::default());
+        let recorder = Recorder::start(self.client.clone(), EventLimits::default()).notifying(self.notifier);
 
         let heard: Arc<dyn Fn(News) + Send + Sync> = {
             let (index, queue, changes) = (Arc::clone(&index), queue.clone(), changes.clone());
@@ -415,6 +481,7 @@ impl Builder {
             jitter: self.jitter.clone(),
             poll: self.poll,
             shards: source_shards.clone(),
+            interval_jitter: self.interval_jitter,
         });
         let context = Arc::new(Context {
             places,
@@ -439,14 +506,21 @@ impl Builder {
             own_files: Mutex::default(),
             default_namespace: self.default_namespace,
             jitter: self.jitter,
+            interval_jitter: self.interval_jitter,
+            dependency_retry: self.dependency_retry,
             tally: Tally::default(),
         });
         let mut tasks = JoinSet::new();
         if self.controllers.sources {
-            tasks.spawn(run_sources(Arc::clone(&sources), stop.clone()));
+            let observer = self.observer.clone();
+            tasks.spawn(run_sources(Arc::clone(&sources), stop.clone(), observer));
         }
         if self.controllers.kustomizations {
-            tasks.spawn(run_kustomizations(Arc::clone(&context), stop.clone()));
+            tasks.spawn(run_kustomizations(
+                Arc::clone(&context),
+                stop.clone(),
+                self.observer,
+            ));
             tasks.spawn(sweep_artifacts(Arc::clone(&context), stop.clone()));
         }
         Ok(Engine {
@@ -460,18 +534,33 @@ impl Builder {
 }
 
 /// Runs sources, from the moment it is known which there are.
-async fn run_sources(context: Arc<git_repository::Context>, stop: CancellationToken) {
+async fn run_sources(
+    context: Arc<git_repository::Context>,
+    stop: CancellationToken,
+    observer: Option<Observer>,
+) {
     tokio::select! {
         () = stop.cancelled() => return,
         () = context.repositories.ready() => {}
     }
     let queue = context.queue.clone();
-    let handler = |key, reasons| git_repository::reconcile(Arc::clone(&context), key, reasons);
+    let handler = |key: Key, reasons| {
+        let (context, observer) = (Arc::clone(&context), observer.clone());
+        async move {
+            let began = Instant::now();
+            let outcome = git_repository::reconcile(Arc::clone(&context), key.clone(), reasons).await;
+            if let Some(observer) = observer {
+                let gone = context.repositories.get(&key).is_none();
+                observer(&ran("GitRepository", &key, began, outcome, gone));
+            }
+            outcome
+        }
+    };
     queue.run(stop, handler).await;
 }
 
 /// Runs Kustomizations, from the moment it is known which there are and what they read.
-async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken) {
+async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken, observer: Option<Observer>) {
     let listed = async {
         context.kustomizations.ready().await;
         context.sources.repositories.ready().await;
@@ -481,7 +570,18 @@ async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken) {
         () = listed => {}
     }
     let queue = context.queue.clone();
-    let handler = |key, reasons| kustomization::reconcile(Arc::clone(&context), key, reasons);
+    let handler = |key: Key, reasons| {
+        let (context, observer) = (Arc::clone(&context), observer.clone());
+        async move {
+            let began = Instant::now();
+            let outcome = kustomization::reconcile(Arc::clone(&context), key.clone(), reasons).await;
+            if let Some(observer) = observer {
+                let gone = context.kustomizations.get(&key).is_none();
+                observer(&ran("Kustomization", &key, began, outcome, gone));
+            }
+            outcome
+        }
+    };
     queue.run(stop, handler).await;
 }
 
@@ -490,6 +590,16 @@ async fn sweep_artifacts(context: Arc<Context>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
         () = context.artifacts.clone().sweep() => {}
+    }
+}
+
+fn ran<'a>(kind: &'static str, key: &'a Key, began: Instant, outcome: Outcome, gone: bool) -> Ran<'a> {
+    Ran {
+        kind,
+        key,
+        took: began.elapsed(),
+        failed: outcome.failed,
+        gone,
     }
 }
 
@@ -554,6 +664,11 @@ impl Engine {
             shards: Shards::default(),
             controllers: Controllers::default(),
             transit: TransitSettings::default(),
+            notifier: None,
+            backoff: Backoff::RECONCILE,
+            interval_jitter: INTERVAL_JITTER,
+            dependency_retry: DEPENDENCY_RETRY,
+            observer: None,
         }
     }
 

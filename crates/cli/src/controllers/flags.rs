@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use equate_api::meta::Duration;
 use equate_controllers::Shards;
 use equate_controllers::policy::Policy;
+use equate_controllers::runtime::backoff::Backoff;
+use equate_controllers::runtime::lease::{Terms, TermsError};
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_source::Retention;
 
@@ -22,6 +24,16 @@ pub(crate) enum Controller {
     /// Applies Kustomizations.
     #[value(name = "kustomize-controller")]
     Kustomize,
+}
+
+impl Controller {
+    /// As Flux calls it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source-controller",
+            Self::Kustomize => "kustomize-controller",
+        }
+    }
 }
 
 /// Reconcile the sources and Kustomizations of a cluster.
@@ -58,6 +70,12 @@ pub(crate) struct Args {
     )]
     pub(crate) feature_gates: String,
     #[command(flatten)]
+    pub(crate) tempo: Tempo,
+    #[command(flatten)]
+    pub(crate) endpoints: Endpoints,
+    #[command(flatten)]
+    pub(crate) election: ElectionFlags,
+    #[command(flatten)]
     pub(crate) log: log::Flags,
     /// Read this directory wherever a repository is declared with this URL: for clusters without a network. May be repeated.
     #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
@@ -85,6 +103,13 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    /// What tells this share of the work from others: nothing where it is all.
+    pub(crate) fn share(&self) -> Vec<String> {
+        let labels = Some(self.watch_label_selector.clone()).filter(|selector| !selector.is_empty());
+        let slice = (self.shard != Slice::default()).then(|| format!("shard={}", self.shard));
+        labels.into_iter().chain(slice).collect()
+    }
+
     /// The objects that are meant.
     pub(crate) fn shards(&self) -> Result<Shards, SelectorError> {
         let shards = Shards::default()
@@ -181,5 +206,88 @@ impl StorageFlags {
             ttl: self.artifact_retention_ttl.get(),
             records: self.artifact_retention_records.into(),
         }
+    }
+}
+
+/// When things are done again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tempo {
+    /// How often a Kustomization that waits looks by itself; what it waits for wakes it before.
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    pub(crate) requeue_dependency: Duration,
+    /// By how much of a hundred intervals differ, so that not all is looked at at once.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) interval_jitter_percentage: u8,
+    /// How long to wait after a failure.
+    #[arg(long, value_name = "DURATION", default_value = "750ms")]
+    min_retry_delay: Duration,
+    /// How long to wait at most after failures.
+    #[arg(long, value_name = "DURATION", default_value = "15m")]
+    max_retry_delay: Duration,
+}
+
+impl Tempo {
+    /// How long to wait after failures.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff {
+            first: self.min_retry_delay.get(),
+            max: self.max_retry_delay.get(),
+        }
+    }
+}
+
+/// Where this process answers, and whom it tells.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Endpoints {
+    /// Post events there, such as `http://notification-controller.flux-system.svc.cluster.local./`.
+    #[arg(
+        long,
+        env = "EVENTS_ADDR",
+        value_name = "URL",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) events_addr: String,
+    /// Serve metrics here.
+    #[arg(long, env = "METRICS_ADDR", value_name = "ADDRESS", default_value = ":8080")]
+    pub(crate) metrics_addr: Listen,
+    /// Answer probes here.
+    #[arg(long, value_name = "ADDRESS", default_value = ":9440")]
+    pub(crate) health_addr: Listen,
+}
+
+/// Of several such processes one works.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ElectionFlags {
+    /// Work only while holding the Leases of the controllers, which are those of Flux's.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    pub(crate) enable_leader_election: bool,
+    /// Give the Leases back at the end.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
+    pub(crate) leader_election_release_on_cancel: bool,
+    /// How long others wait after the last renewal.
+    #[arg(long, value_name = "DURATION", default_value = "35s")]
+    leader_election_lease_duration: Duration,
+    /// How long this process works on after the last renewal.
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    leader_election_renew_deadline: Duration,
+    /// How long after a try comes the next.
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    leader_election_retry_period: Duration,
+}
+
+impl ElectionFlags {
+    /// The terms on which a Lease is held.
+    pub(crate) fn terms(&self, namespace: &str, name: String, identity: &str) -> Result<Terms, TermsError> {
+        let terms = Terms {
+            duration: self.leader_election_lease_duration.get(),
+            renew: self.leader_election_renew_deadline.get(),
+            retry: self.leader_election_retry_period.get(),
+            ..Terms::new(namespace, name, identity)
+        };
+        terms.check()?;
+        Ok(terms)
     }
 }

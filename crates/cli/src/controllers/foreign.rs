@@ -63,7 +63,7 @@ const IDLE: [Flag; 12] = [
 ];
 
 /// Refused, for without it something else would be done than is asked for.
-const REFUSED: [Flag; 6] = [
+const REFUSED: [Flag; 7] = [
     flag("sops-age-secret", "name the Secret in spec.decryption.secretRef"),
     flag(
         "sops-vault-configmap",
@@ -72,6 +72,10 @@ const REFUSED: [Flag; 6] = [
     flag(
         "override-manager",
         "the managers whose fields are taken over are kubectl's and before-first-apply",
+    ),
+    flag(
+        "watch-configs-label-selector",
+        "the label is reconcile.fluxcd.io/watch: Enabled",
     ),
     flag("custom-apply-stage-kinds", "stages are those of Flux without it"),
     flag(

@@ -12,12 +12,16 @@
 //! | `gates` | feature gates |
 //! | `value` | how Go writes addresses and booleans |
 //! | `log` | log lines in the shape of Flux's |
-//! | `run` | the process: client, engine, listeners, end |
+//! | `metrics` | what is measured, under Flux's names |
+//! | `probe` | health and metrics over HTTP |
+//! | `run` | the process: client, Leases, engine, listeners, end |
 
 mod flags;
 mod foreign;
 mod gates;
 pub(crate) mod log;
+mod metrics;
+mod probe;
 mod run;
 mod value;
 

@@ -1,20 +1,32 @@
-//! The process: a client, an engine and what listens, until a signal.
+//! The process: a client, Leases, an engine and what listens, until a signal or a Lease is lost.
+//!
+//! All Leases are held before anything begins, so that one process does all of its share or none of it.
+//! The one that is lost ends the process at once, as in Flux: a clean start is cheaper than a way back.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use equate_controllers::engine::{Controllers, StartError};
+use equate_controllers::runtime::lease::{self, Held, Terms, TermsError};
+use equate_controllers::runtime::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
-use equate_controllers::{Engine, Policy};
+use equate_controllers::{Engine, Policy, Shards};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Storage, StorageError};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use kube::config::InClusterError;
 use kube::{Client, Config};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::{Args, Controller};
 use super::gates;
+use super::metrics::Metrics;
+use super::probe::Probe;
 use super::value::Listen;
 use crate::connection::ConnectError;
 use crate::transit::CertificatesError;
@@ -66,12 +78,21 @@ pub(crate) enum ControllersError {
     /// Nothing runs.
     #[error("could not start the controllers")]
     Engine(#[from] StartError),
+    /// The times of leader election make no sense.
+    #[error("leader election: {0}")]
+    Terms(#[from] TermsError),
+    /// Another works now.
+    #[error("leader election lost: the Lease {0} could not be renewed in time")]
+    Lost(String),
+    /// Events cannot be posted there.
+    #[error("--events-addr")]
+    Events(#[from] NotifyError),
     /// Waiting for the signal failed.
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
 }
 
-/// Runs until a signal.
+/// Runs until a signal, or until a Lease is lost.
 pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     if let Some(refused) = args.foreign.refusal() {
         return Err(ControllersError::Refused(refused));
@@ -81,51 +102,179 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         tracing::info!("{warning}");
     }
     let shards = args.scope.shards()?;
+    let terms = terms(&args)?;
     let client = client(&args).await?;
+    let metrics = Metrics::new();
+    let probe = Probe::new(Arc::clone(&metrics));
+    let mut listeners = Listeners::default();
+    let health = bind(&args.endpoints.health_addr, "probes").await?;
+    listeners.serve(health, probe.health(), "probes");
+    let measured = bind(&args.endpoints.metrics_addr, "metrics").await?;
+    listeners.serve(measured, probe.metrics(), "metrics");
+
+    let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
+    let mut leases = Leases::default();
+    for terms in terms {
+        metrics.leads(&terms.name, false);
+        let name = terms.name.clone();
+        tokio::select! {
+            result = &mut interrupt => {
+                leases.release(&args).await;
+                listeners.end().await;
+                return result.map_err(ControllersError::Signal);
+            }
+            lost = leases.lost() => return Err(ControllersError::Lost(lost)),
+            held = Held::acquire(client.clone(), terms) => leases.0.push(held),
+        }
+        metrics.leads(&name, true);
+    }
+    // artifacts are served by who makes them
     let artifacts = bind(&args.storage.storage_addr, "artifacts").await?;
     let storage = open(&args, artifacts.as_ref())?;
-    let router = storage.router();
+    listeners.serve(artifacts, storage.router(), "artifacts");
+    let policy = Policy {
+        external_artifacts: gates.external_artifacts,
+        ..args.lockdown.policy()
+    };
+    let engine = Arc::new(start(&args, client, storage, shards, policy, &metrics).await?);
+    probe.works(&engine);
+    tracing::info!(controllers = ?args.controllers, "starting");
+    let ended = tokio::select! {
+        result = &mut interrupt => result.map_err(ControllersError::Signal),
+        // nothing is waited for: the next one may begin soon
+        lost = leases.lost() => return Err(ControllersError::Lost(lost)),
+    };
+    tracing::info!("stopping");
+    // a scrape may hold it for a moment; then dropping it ends it
+    if let Some(engine) = Arc::into_inner(engine) {
+        engine.stop().await;
+    }
+    leases.release(&args).await;
+    listeners.end().await;
+    ended
+}
+
+async fn start(
+    args: &Args,
+    client: Client,
+    storage: Storage,
+    shards: Shards,
+    policy: Policy,
+    metrics: &Arc<Metrics>,
+) -> Result<Engine, ControllersError> {
+    let events = Some(args.endpoints.events_addr.as_str()).filter(|address| !address.is_empty());
+    let notifier = events
+        .map(|address| Notifier::start(address, &host()))
+        .transpose()?;
     let engine = Engine::builder(client)
-        .mirrors(mirrors(&args))
+        .mirrors(mirrors(args))
         .storage(storage)
         .concurrency(args.concurrent.into())
         .http_retries(args.http_retry)
-        .policy(Policy {
-            external_artifacts: gates.external_artifacts,
-            ..args.lockdown.policy()
-        })
+        .policy(policy)
         .shards(shards)
         .transit(crate::transit::settings()?)
         .controllers(Controllers {
             sources: args.controllers.contains(&Controller::Source),
             kustomizations: args.controllers.contains(&Controller::Kustomize),
         })
+        .notifier(notifier)
+        .backoff(args.tempo.backoff())
+        .interval_jitter(f64::from(args.tempo.interval_jitter_percentage) / 100.0)
+        .dependency_retry(args.tempo.requeue_dependency.get())
+        .observer(metrics.observer())
         .start()
         .await?;
-    tracing::info!(controllers = ?args.controllers, "starting");
-    let stop = CancellationToken::new();
-    let serving = artifacts.map(|listener| {
-        let told = stop.clone().cancelled_owned();
-        tokio::spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(told);
-            if let Err(error) = served.await {
-                tracing::error!(%error, "artifacts are not served any more");
-            }
+    Ok(engine)
+}
+
+/// The Leases to hold, in an order that is the same in every process: nobody waits for one while another
+/// waits for what this one has.
+fn terms(args: &Args) -> Result<Vec<Terms>, ControllersError> {
+    if !args.election.enable_leader_election {
+        return Ok(Vec::new());
+    }
+    let share = args.scope.share();
+    let share: Vec<&str> = share.iter().map(String::as_str).collect();
+    let identity = format!("{}_{}", host(), uuid::Uuid::new_v4());
+    let wanted = [Controller::Source, Controller::Kustomize];
+    let wanted = wanted
+        .into_iter()
+        .filter(|controller| args.controllers.contains(controller));
+    wanted
+        .map(|controller| {
+            let name = lease::name(controller.name(), &share);
+            Ok(args.election.terms(&args.scope.namespace, name, &identity)?)
         })
-    });
-    let ended = crate::interrupt::interrupted()
-        .await
-        .map_err(ControllersError::Signal);
-    tracing::info!("stopping");
-    engine.stop().await;
-    stop.cancel();
-    if let Some(serving) = serving {
-        let abort = serving.abort_handle();
-        if tokio::time::timeout(PATIENCE, serving).await.is_err() {
-            abort.abort();
+        .collect()
+}
+
+/// The Leases that are held.
+#[derive(Debug, Default)]
+struct Leases(Vec<Held>);
+
+impl Leases {
+    /// The first that is lost; never, where none is held.
+    async fn lost(&self) -> String {
+        let mut all: FuturesUnordered<_> = self
+            .0
+            .iter()
+            .map(|held| async move {
+                held.lost().await;
+                held.name().to_owned()
+            })
+            .collect();
+        match all.next().await {
+            Some(name) => name,
+            None => std::future::pending().await,
         }
     }
-    ended
+
+    async fn release(self, args: &Args) {
+        if args.election.leader_election_release_on_cancel {
+            for held in self.0 {
+                held.release().await;
+            }
+        }
+    }
+}
+
+/// What answers over HTTP.
+#[derive(Debug, Default)]
+struct Listeners {
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Listeners {
+    fn serve(&mut self, listener: Option<TcpListener>, router: Router, what: &'static str) {
+        let Some(listener) = listener else { return };
+        let told = self.stop.clone().cancelled_owned();
+        self.tasks.spawn(async move {
+            let served = axum::serve(listener, router).with_graceful_shutdown(told);
+            if let Err(error) = served.await {
+                tracing::error!(%error, what, "does not answer any more");
+            }
+        });
+    }
+
+    /// Lets answers that are being given end, for a while.
+    async fn end(mut self) {
+        self.stop.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        // what is left is aborted with the set
+        drop(tokio::time::timeout(PATIENCE, ended).await);
+    }
+}
+
+/// What this machine is called: the pod, in a cluster.
+fn host() -> String {
+    let named = std::env::var("HOSTNAME").ok();
+    let named = named.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let named = named
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty());
+    named.unwrap_or_else(|| "localhost".to_owned())
 }
 
 /// The cluster that a kubeconfig names, or the one this is a pod of.
@@ -171,10 +320,7 @@ fn advertised(told: &str, at: &Listen, listener: Option<&TcpListener>) -> String
     }
     let host = match at {
         Listen::At(Some(host), _) if !matches!(&**host, "0.0.0.0" | "::") => host.clone(),
-        _ => std::env::var("HOSTNAME")
-            .ok()
-            .filter(|name| !name.is_empty())
-            .unwrap_or_else(|| "localhost".to_owned()),
+        _ => host(),
     };
     match host.contains(':') {
         true => format!("[{host}]:{port}"),

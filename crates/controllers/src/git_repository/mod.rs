@@ -65,8 +65,6 @@ use crate::{Key, Shards};
 
 /// What takes longer than this gets a word in the status before it is done.
 const GRACE: Duration = Duration::from_secs(2);
-/// Flux's `--interval-jitter-percentage`.
-const JITTER: f64 = 0.05;
 
 /// What all runs share.
 pub(crate) struct Context {
@@ -78,6 +76,8 @@ pub(crate) struct Context {
     pub(crate) queue: Queue<Key>,
     pub(crate) watches: Watches,
     pub(crate) jitter: Jitter,
+    /// By which share intervals differ from what they are.
+    pub(crate) interval_jitter: f64,
     /// Told of each repository that was looked at, also in vain: its status says what there is.
     pub(crate) looked: Box<dyn Fn(&Key) + Send + Sync>,
     /// How often remote repositories are looked at, in place of their own intervals.
@@ -335,7 +335,10 @@ impl Run {
     }
 
     fn again(&self) -> Outcome {
-        Outcome::after(self.cx.jitter.spread(self.interval(), JITTER), Reason::Interval)
+        Outcome::after(
+            self.cx.jitter.spread(self.interval(), self.cx.interval_jitter),
+            Reason::Interval,
+        )
     }
 
     fn status(&self) -> GitRepositoryStatus {

@@ -124,8 +124,6 @@ use crate::{Key, Shards};
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
 /// What is usually over sooner than this is not worth two statuses.
 const GRACE: Duration = Duration::from_secs(2);
-/// Flux's `--interval-jitter-percentage`: objects made at once are not looked at at once for ever.
-const JITTER: f64 = 0.05;
 
 /// What all runs share.
 pub(crate) struct Context {
@@ -163,6 +161,10 @@ pub(crate) struct Context {
     pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
     pub(crate) default_namespace: Option<String>,
     pub(crate) jitter: Jitter,
+    /// Objects made at once are not looked at at once for ever: by which share intervals differ.
+    pub(crate) interval_jitter: f64,
+    /// How often what waits looks by itself.
+    pub(crate) dependency_retry: Duration,
     pub(crate) tally: Tally,
 }
 
@@ -416,7 +418,7 @@ impl Run<'_> {
             };
         let silent = wait.passing() && (self.is_ready() || matches!(wait, Wait::Fetching { .. }));
         if silent && self.began < told {
-            let again = (told - self.began).min(wait.look_again().max(GRACE));
+            let again = (told - self.began).min(wait.look_again(self.cx.dependency_retry).max(GRACE));
             return Ok(Outcome::after(again, Reason::Deadline));
         }
         if let Wait::Unfetched { revision, .. } = wait {
@@ -426,7 +428,7 @@ impl Run<'_> {
         let again = match wait {
             Wait::Unfetched { gone: false, .. } => ks.retry_interval,
             Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),
-            wait => wait.look_again(),
+            wait => wait.look_again(self.cx.dependency_retry),
         };
         Ok(Outcome::after(again, Reason::Interval))
     }
@@ -437,7 +439,12 @@ impl Run<'_> {
         let Some(record) = &self.memory.record else {
             return Outcome::done();
         };
-        let interval = || (now + self.cx.jitter.spread(ks.interval, JITTER), Reason::Interval);
+        let interval = || {
+            (
+                now + self.cx.jitter.spread(ks.interval, self.cx.interval_jitter),
+                Reason::Interval,
+            )
+        };
         let mut due = match record.phase {
             Phase::Staged { until } | Phase::Checking { until } | Phase::Ready { until: Some(until) } => {
                 (until, Reason::Deadline)

@@ -74,12 +74,13 @@ impl Wait {
         }
     }
 
-    /// When to look again if nothing wakes us: a safety net, as every interval here.
-    pub fn look_again(&self) -> Duration {
+    /// When to look again if nothing wakes us: a safety net, as every interval here. `usually` is
+    /// what was asked for.
+    pub fn look_again(&self, usually: Duration) -> Duration {
         match self {
             // the store is filled by a controller of this process that may not write a status for it
             Wait::NotStored(..) => Duration::from_secs(1),
-            _ => Duration::from_secs(30),
+            _ => usually,
         }
     }
 

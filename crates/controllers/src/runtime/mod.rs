@@ -1,5 +1,5 @@
 //! What every controller needs and none should write again: a queue of keys, stores that
-//! follow the API server, the watch hub over managed objects, events.
+//! follow the API server, the watch hub over managed objects, events, Leases.
 //!
 //! The rule of this module: no worker waits. A controller that has to wait for something
 //! says so in its [`Outcome`](queue::Outcome) and ends; whatever it waits for wakes its key
@@ -14,13 +14,17 @@
 //! | [`mirror`] | our own resources, typed, with what changed in them | kinds that are not ours |
 //! | [`hub`] | what is observed of managed objects, and who must look | to keep objects |
 //! | [`events`] | Kubernetes Events, aggregated and bounded | to block or fail a run |
+//! | [`notify`] | events posted to a receiver, in Flux's form | to wait for who does not answer |
+//! | [`lease`] | one of several processes that works | to let two work at once |
 
 pub mod backoff;
 pub mod events;
 pub mod feed;
 pub mod hub;
 pub mod labelled;
+pub mod lease;
 pub mod mirror;
+pub mod notify;
 pub mod queue;
 mod shelf;
 pub mod wake;

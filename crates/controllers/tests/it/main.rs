@@ -23,6 +23,7 @@ mod faults;
 mod fields;
 mod follow;
 mod health;
+mod lease;
 mod moves;
 mod moves_faults;
 mod own_loop;

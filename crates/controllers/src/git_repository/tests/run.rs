@@ -114,6 +114,7 @@ impl Session {
             jitter: Jitter::none(),
             poll: None,
             shards: Shards::default(),
+            interval_jitter: 0.05,
         });
         let running = queue.clone();
         let task = tokio::spawn(async move {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use equate_api::meta::EVENT_PREFIX;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -28,6 +29,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
+
+use super::notify::Notifier;
 
 /// Whether something is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +66,8 @@ pub struct Event {
     /// What it is about, by names like `revision`; each is written with the prefix of the
     /// object's API group.
     pub metadata: BTreeMap<String, String>,
+    /// Annotations of the object that travel with its events, `event.toolkit.fluxcd.io/...`.
+    pub carried: BTreeMap<String, String>,
 }
 
 impl Event {
@@ -81,6 +86,7 @@ impl Event {
             reason: reason.into(),
             message: message.into(),
             metadata: BTreeMap::new(),
+            carried: carried(object.meta()),
         }
     }
 
@@ -90,6 +96,14 @@ impl Event {
         self.metadata.insert(name.to_owned(), value.into());
         self
     }
+}
+
+fn carried(meta: &ObjectMeta) -> BTreeMap<String, String> {
+    let all = meta.annotations.iter().flatten();
+    let carried = all.filter(|(name, _)| name.starts_with(EVENT_PREFIX));
+    carried
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// A message is cut off after this many bytes.
@@ -155,6 +169,7 @@ struct Tally {
 pub struct Recorder {
     line: mpsc::Sender<Event>,
     tally: Arc<Tally>,
+    notifier: Option<Notifier>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -183,12 +198,24 @@ impl Recorder {
         Self {
             line,
             tally,
+            notifier: None,
             _task: Arc::new(AbortOnDropHandle::new(tokio::spawn(writer.run(events)))),
         }
     }
 
+    /// Has each event posted to a receiver as well.
+    #[must_use]
+    pub fn notifying(mut self, notifier: Option<Notifier>) -> Self {
+        self.notifier = notifier;
+        self
+    }
+
     /// Has an event written, if there is room. Never waits, never fails.
     pub fn publish(&self, event: Event) {
+        log(&event);
+        if let Some(notifier) = &self.notifier {
+            notifier.publish(&event, annotations(&event));
+        }
         if let Err(error) = self.line.try_send(event) {
             self.tally.crowded.fetch_add(1, Ordering::Relaxed);
             let event = error.into_inner();
@@ -210,6 +237,32 @@ impl Recorder {
             spared: read(&self.tally.spared),
             refused: read(&self.tally.refused),
         }
+    }
+}
+
+/// One line, by the names Flux's controllers use. The target is for those who show events otherwise.
+fn log(event: &Event) {
+    let Event {
+        about,
+        controller,
+        severity,
+        reason,
+        message,
+        metadata,
+        carried: _,
+    } = event;
+    let [kind, namespace, name] =
+        [&about.kind, &about.namespace, &about.name].map(|part| part.as_deref().unwrap_or_default());
+    let revision = metadata.get("revision");
+    match severity {
+        Severity::Normal => tracing::info!(
+            target: "equate::told",
+            controller, controllerKind = kind, namespace, name, reason, revision, "{message}"
+        ),
+        Severity::Warning => tracing::error!(
+            target: "equate::told",
+            controller, controllerKind = kind, namespace, name, reason, revision, "{message}"
+        ),
     }
 }
 
@@ -340,9 +393,11 @@ fn annotations(event: &Event) -> Option<BTreeMap<String, String>> {
     let api_version = event.about.api_version.as_deref().unwrap_or_default();
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
     let all = event.metadata.iter();
-    let all: BTreeMap<_, _> = all
-        .map(|(name, value)| (format!("{group}/{name}"), value.clone()))
-        .collect();
+    let all = all.map(|(name, value)| (format!("{group}/{name}"), value.clone()));
+    let carried = event.carried.iter();
+    let carried = carried.map(|(name, value)| (name.clone(), value.clone()));
+    // what a controller says of the matter wins
+    let all: BTreeMap<_, _> = carried.chain(all).collect();
     (!all.is_empty()).then_some(all)
 }
 

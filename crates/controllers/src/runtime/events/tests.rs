@@ -20,6 +20,7 @@ fn event(name: &str, reason: &str, message: &str) -> Event {
         reason: reason.to_owned(),
         message: message.to_owned(),
         metadata: BTreeMap::new(),
+        carried: BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,276 @@
+//! What is measured, under Flux's names where Flux has one (`/metrics`).
+//!
+//! Per object there is one series, the duration of its runs, as in Flux; it goes with the object. All
+//! other series are few: how the API server was asked, how the queue stands, what was done.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_controllers::engine::{Observer, Ran};
+use equate_controllers::{Engine, Stats};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets_range};
+use prometheus_client::registry::Registry;
+
+/// All series of a process.
+pub(crate) struct Metrics {
+    registry: Registry,
+    durations: Family<Object, Histogram, fn() -> Histogram>,
+    reconciles: Family<Outcome, Counter>,
+    leads: Family<Named, Gauge>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Object {
+    kind: &'static str,
+    name: String,
+    namespace: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    controller: &'static str,
+    result: Verdict,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Named {
+    name: String,
+}
+
+/// controller-runtime's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Verdict {
+    Success,
+    Error,
+}
+
+impl EncodeLabelValue for Verdict {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        let word = match self {
+            Verdict::Success => "success",
+            Verdict::Error => "error",
+        };
+        EncodeLabelValue::encode(&word, encoder)
+    }
+}
+
+/// Flux's: ten between a hundredth of a second and half an hour.
+fn histogram() -> Histogram {
+    Histogram::new(exponential_buckets_range(0.01, 1800.0, 10))
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Arc<Self> {
+        let mut registry = Registry::default();
+        let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
+        registry.register(
+            "gotk_reconcile_duration_seconds",
+            "The duration in seconds of a GitOps Toolkit resource reconciliation",
+            durations.clone(),
+        );
+        let reconciles = Family::default();
+        // the encoder adds `_total`
+        registry.register(
+            "controller_runtime_reconcile",
+            "Total number of reconciliations per controller",
+            reconciles.clone(),
+        );
+        let leads = Family::default();
+        registry.register(
+            "leader_election_master_status",
+            "Whether this process holds the Lease: 1 if so, 0 while it waits for it",
+            leads.clone(),
+        );
+        Arc::new(Self {
+            registry,
+            durations,
+            reconciles,
+            leads,
+        })
+    }
+
+    /// Notes each run.
+    pub(crate) fn observer(self: &Arc<Self>) -> Observer {
+        let metrics = Arc::clone(self);
+        Arc::new(move |ran| metrics.ran(ran))
+    }
+
+    fn ran(&self, ran: &Ran<'_>) {
+        let object = Object {
+            kind: ran.kind,
+            name: ran.key.name.clone(),
+            namespace: ran.key.namespace.clone(),
+        };
+        match ran.gone {
+            true => drop(self.durations.remove(&object)),
+            false => self
+                .durations
+                .get_or_create(&object)
+                .observe(ran.took.as_secs_f64()),
+        }
+        let outcome = Outcome {
+            controller: controller(ran.kind),
+            result: if ran.failed {
+                Verdict::Error
+            } else {
+                Verdict::Success
+            },
+        };
+        self.reconciles.get_or_create(&outcome).inc();
+    }
+
+    /// Notes whether a Lease is held.
+    pub(crate) fn leads(&self, lease: &str, held: bool) {
+        let name = lease.to_owned();
+        self.leads.get_or_create(&Named { name }).set(held.into());
+    }
+
+    /// All of it as text, with what an engine counts itself.
+    pub(crate) fn text(&self, engine: Option<&Engine>) -> String {
+        let mut text = String::new();
+        // to write to a text does not fail
+        let _infallible = encode(&mut text, &self.registry);
+        let end = text.rfind("# EOF").unwrap_or(text.len());
+        text.truncate(end);
+        if let Some(engine) = engine {
+            counted(&mut text, &engine.stats());
+        }
+        process(&mut text);
+        text.push_str("# EOF\n");
+        text
+    }
+}
+
+fn controller(kind: &str) -> &'static str {
+    match kind {
+        "Kustomization" => "kustomization",
+        _ => "gitrepository",
+    }
+}
+
+fn counted(text: &mut String, stats: &Stats) {
+    let Stats {
+        runs,
+        builds,
+        builds_skipped,
+        applies,
+        prunes,
+        corrections,
+        status_patches,
+        hearings,
+        queue,
+    } = *stats;
+    for (name, value) in [
+        ("equate_runs", runs),
+        ("equate_builds", builds),
+        ("equate_builds_skipped", builds_skipped),
+        ("equate_objects_applied", applies),
+        ("equate_objects_pruned", prunes),
+        ("equate_objects_corrected", corrections),
+        ("equate_status_patches", status_patches),
+        ("equate_hearings", hearings),
+    ] {
+        text.push_str(&format!("# TYPE {name} counter\n{name}_total {value}\n"));
+    }
+    text.push_str(&format!(
+        "# TYPE workqueue_depth gauge\nworkqueue_depth{{name=\"kustomization\"}} {queue}\n"
+    ));
+}
+
+/// What the kernel says of this process, where it says it as Linux does.
+fn process(text: &mut String) {
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else {
+        return;
+    };
+    let Some(used) = used(&stat) else { return };
+    text.push_str(&format!(
+        "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total {}\n",
+        used.cpu.as_secs_f64()
+    ));
+    text.push_str(&format!(
+        "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {}\n",
+        used.resident_bytes
+    ));
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Used {
+    cpu: Duration,
+    resident_bytes: u64,
+}
+
+/// Fields 14, 15 and 24 of `proc(5)`: what follows the name, which may hold anything but ends at the last
+/// parenthesis. Ticks are hundredths and pages 4 KiB on every Linux that is supported.
+fn used(stat: &str) -> Option<Used> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Used {
+        cpu: Duration::from_millis((number(14)? + number(15)?) * 10),
+        resident_bytes: number(24)? * 4096,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equate_controllers::Key;
+
+    #[test]
+    fn runs_are_told_under_the_names_of_flux() {
+        let metrics = Metrics::new();
+        let observer = metrics.observer();
+        let ran = |name: &str, failed: bool, gone: bool| {
+            observer(&Ran {
+                kind: "Kustomization",
+                key: &Key::new("flux-system", name),
+                took: Duration::from_millis(500),
+                failed,
+                gone,
+            });
+        };
+        ran("apps", false, false);
+        ran("apps", true, false);
+        ran("gone", false, false);
+        ran("gone", false, true);
+        metrics.leads("kustomize-controller-leader-election", true);
+        let text = metrics.text(None);
+        for line in [
+            "gotk_reconcile_duration_seconds_count{kind=\"Kustomization\",name=\"apps\",namespace=\"flux-system\"} 2",
+            "gotk_reconcile_duration_seconds_sum{kind=\"Kustomization\",name=\"apps\",namespace=\"flux-system\"} 1.0",
+            "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"error\"} 1",
+            "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"success\"} 3",
+            "leader_election_master_status{name=\"kustomize-controller-leader-election\"} 1",
+        ] {
+            assert!(text.lines().any(|known| known == line), "no {line} in\n{text}");
+        }
+        assert!(!text.contains("name=\"gone\""), "{text}");
+        assert!(
+            text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1,
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_kernel_is_understood() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 5 0 0 0 150 50 0 0 20 0 8 0 100 900000 25 184 1 1";
+        let expected = Used {
+            cpu: Duration::from_secs(2),
+            resident_bytes: 25 * 4096,
+        };
+        assert_eq!(used(stat), Some(expected));
+        assert_eq!(used("7 (a) S"), None);
+    }
+}

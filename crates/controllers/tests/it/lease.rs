@@ -1,0 +1,88 @@
+//! Of several processes one works, and the next begins when that one is gone.
+
+use std::time::Duration;
+
+use equate_controllers::runtime::lease::{Held, Terms};
+use equate_testkit::apiserver::EmbeddedCluster;
+use equate_testkit::faults::{Fault, Faults, Rule, Verb};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+
+const NAME: &str = "kustomize-controller-leader-election";
+
+fn terms(identity: &str) -> Terms {
+    Terms::new("default", NAME, identity)
+}
+
+async fn spec(client: &Client) -> LeaseSpec {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    leases.get(NAME).await.unwrap().spec.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_goes_from_hand_to_hand() {
+    let cluster = EmbeddedCluster::builder().build().await.unwrap();
+    let client = cluster.client();
+    let first = Held::acquire(client.clone(), terms("first")).await;
+    assert_eq!(spec(&client).await.holder_identity.as_deref(), Some("first"));
+
+    // renewed for as long as it is held, nobody else gets it
+    let waits = Held::acquire(client.clone(), terms("second"));
+    let mut waits = std::pin::pin!(waits);
+    assert!(timeout(Duration::from_secs(600), &mut waits).await.is_err());
+    assert!(timeout(Duration::ZERO, first.lost()).await.is_err());
+
+    // released, it is there for the next at once
+    first.release().await;
+    let asked = Instant::now();
+    let second = waits.await;
+    assert!(asked.elapsed() <= Duration::from_secs(5), "{:?}", asked.elapsed());
+    let now = spec(&client).await;
+    assert_eq!(
+        (now.holder_identity.as_deref(), now.lease_transitions),
+        (Some("second"), Some(1))
+    );
+
+    // another that took it nevertheless, as by hand: it is lost
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let taken = json!({ "spec": { "holderIdentity": "third", "leaseDurationSeconds": 35 } });
+    leases
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(taken))
+        .await
+        .unwrap();
+    timeout(Duration::from_secs(6), second.lost()).await.unwrap();
+
+    // one that is gone without a word is waited for, as long as it said
+    let asked = Instant::now();
+    let fourth = Held::acquire(client.clone(), terms("fourth")).await;
+    let waited = asked.elapsed();
+    assert!(
+        waited > Duration::from_secs(35) && waited <= Duration::from_secs(41),
+        "{waited:?}"
+    );
+    drop(fourth);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_ends_before_another_may_begin() {
+    let cluster = EmbeddedCluster::builder().build().await.unwrap();
+    let faults = Faults::seeded(1);
+    let held = Held::acquire(faults.wrap(&cluster.client()), terms("first")).await;
+    let other = Held::acquire(cluster.client(), terms("second"));
+    let (mut other, mut lost) = (std::pin::pin!(other), std::pin::pin!(held.lost()));
+    // the API server does not answer the one, and does the other
+    faults.add(Rule::new(Verb::Any, "leases", Fault::Unreachable));
+    let begun = Instant::now();
+    tokio::select! {
+        () = &mut lost => {}
+        _ = &mut other => panic!("two hold it"),
+    }
+    assert!(begun.elapsed() <= Duration::from_secs(30));
+    other.await;
+    assert!(begun.elapsed() > Duration::from_secs(30));
+    cluster.stop().await;
+}
