@@ -1,6 +1,6 @@
 //! Where a Kustomization applies, and as whom.
 //!
-//! Everything that is done about managed objects goes through a run's [`Reach`]: requests through
+//! Everything that is done about managed objects goes through a run's `Reach`: requests through
 //! its cluster, which has the identity to act with; what is seen through its hub. What is ours
 //! (Kustomizations, sources, events) goes through this process's own client, always.
 //!
@@ -10,7 +10,7 @@
 //! connections of a place, what is known of its kinds, and its watches; that these see more than an
 //! identity may is what [`Sight`] is for (decision 0010).
 //!
-//! One with a `kubeConfig` applies elsewhere ([`places`](super::places)). Where that leads to another
+//! One with a `kubeConfig` applies elsewhere (`places`). Where that leads to another
 //! cluster than before, what was applied stays there, as in Flux: nobody says that it may go.
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! want anything. So whoever is about to delete asks the API server with the other's identity
 //! whether that could write the object: what it could not is not kept for it, and it is not waited
 //! for. Asked is only about objects that are to be deleted and somebody else wants, or may want; an
-//! answer holds for [`HOLDS`]. Where nobody can say, the want counts.
+//! answer holds for half a minute. Where nobody can say, the want counts.
 //!
 //! Of a Namespace or a CustomResourceDefinition it is asked once for each kind and namespace: a right
 //! to a single object by its name is not found there.

@@ -3,7 +3,7 @@
 //! The address stands in an encrypted file, so whoever can write to a repository chooses it; the token
 //! is that of who made the Secret. So a token goes only where somebody with a say in it allowed it to
 //! go: the Secret itself (`sops.vault-address`), or, where that says nothing, this process's own settings
-//! (`VAULT_ADDR`). No redirect is followed, an answer has [`TIMEOUT`] and few bytes.
+//! (`VAULT_ADDR`). No redirect is followed, an answer has ten seconds and few bytes.
 //!
 //! Not there: tokens for ServiceAccounts (Flux's `--sops-vault-configmap`), Vault's namespaces.
 

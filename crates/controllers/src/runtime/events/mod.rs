@@ -129,7 +129,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            line: 1024,
+            // two for each of some thousand Kustomizations that become ready together
+            line: 8192,
             remembered: 4096,
             window: Duration::from_secs(10 * 60),
             // client-go allows 25 and one in five minutes; a session on a laptop makes more
