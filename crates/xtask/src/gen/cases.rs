@@ -22,17 +22,7 @@ is told in [format.rs](../it/cases/format.rs); the tests replay every case. This
 pub(super) fn generate(check: bool) -> Result<(), Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(INDEX);
     let text = index()?;
-    if !check {
-        return super::write(&path, text.as_bytes());
-    }
-    let read = |source| Error::Read {
-        path: path.clone(),
-        source,
-    };
-    match std::fs::read_to_string(&path).map_err(read)? == text {
-        true => Ok(()),
-        false => Err(Error::Stale { path }),
-    }
+    super::settle(path, &text, check)
 }
 
 fn index() -> Result<String, Error> {

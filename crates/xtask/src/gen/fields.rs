@@ -138,17 +138,7 @@ struct Row {
 pub(super) fn generate(check: bool) -> Result<(), Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
     let text = page()?;
-    if !check {
-        return super::write(&path, text.as_bytes());
-    }
-    let read = |source| Error::Read {
-        path: path.clone(),
-        source,
-    };
-    match std::fs::read_to_string(&path).map_err(read)? == text {
-        true => Ok(()),
-        false => Err(Error::Stale { path }),
-    }
+    super::settle(path, &text, check)
 }
 
 fn page() -> Result<String, Error> {

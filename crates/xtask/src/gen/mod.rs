@@ -175,6 +175,18 @@ fn gunzip(path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
+/// Writes a page, or with `check` compares it.
+fn settle(path: PathBuf, text: &str, check: bool) -> Result<(), Error> {
+    if !check {
+        return write(&path, text.as_bytes());
+    }
+    match std::fs::read_to_string(&path) {
+        Ok(current) if current == text => Ok(()),
+        Ok(_) => Err(Error::Stale { path }),
+        Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     std::fs::write(path, bytes).map_err(|source| Error::Write {
         path: path.to_owned(),
