@@ -15,8 +15,6 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use super::Run;
-use super::count;
 use super::decide::{Cause, Phase, deadline};
 use super::declared::Declared;
 use super::decryption::{Answers, KeyRing, Opening, is_sealed};
@@ -30,6 +28,7 @@ use super::tree::Content;
 use super::values::{self, Masks, Values, ValuesError};
 use super::wants::Objects;
 use super::write::{Stop, chain};
+use super::{Run, count, looks_up};
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
 use crate::runtime::wake::{Reason, Reasons};
@@ -204,12 +203,7 @@ impl Run<'_> {
         }
         let told = record.values.as_ref();
         let told = told.is_some_and(|stamp| stamp.is_current(|holder| self.cx.labelled.version(holder)));
-        let looks = |reason| match reason {
-            Reason::Requested | Reason::Appeared | Reason::Changed => true,
-            Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
-            Reason::Deleted | Reason::Dependency | Reason::Object | Reason::Push | Reason::Deadline => false,
-        };
-        if !reasons.iter().any(looks) {
+        if !reasons.iter().any(|reason| looks_up(reason, told)) {
             return;
         }
         let read = self.values(&ks).await;

@@ -274,7 +274,22 @@ fn inquires(reason: Reason) -> bool {
         | Reason::Deleted
         | Reason::Dependency
         | Reason::Object
-        | Reason::Push => false,
+        | Reason::Push
+        | Reason::Turn => false,
+    }
+}
+
+/// Whether it is a reason to read a ConfigMap or Secret again; not all are, if changes of it are told of.
+fn looks_up(reason: Reason, told: bool) -> bool {
+    match reason {
+        Reason::Requested | Reason::Appeared | Reason::Changed => true,
+        Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
+        Reason::Deleted
+        | Reason::Dependency
+        | Reason::Object
+        | Reason::Push
+        | Reason::Deadline
+        | Reason::Turn => false,
     }
 }
 
@@ -357,6 +372,12 @@ impl Run<'_> {
                     Some(outcome) => Ok(outcome),
                     None => continue,
                 },
+                // of a thousand that read a revision few have more to do with it than to say so
+                (Decision::Carry, Some(_))
+                    if reasons.contains(Reason::Source) && !reasons.contains(Reason::Turn) =>
+                {
+                    Ok(Outcome::after(Duration::ZERO, Reason::Turn))
+                }
                 (Decision::Carry, Some(artifact)) => {
                     count(&self.cx.tally.builds_skipped, 1);
                     self.renew(&artifact);

@@ -28,19 +28,19 @@ use kube::Client;
 use kube::api::Api;
 use kube::client::Body;
 
-use super::Run;
 use super::decide::Phase;
 use super::declared::Declared;
 use super::memory::{Memory, Record};
 use super::places::{Content, Held, PlaceError};
 use super::reasons::Failure;
 use super::write::chain;
+use super::{Run, looks_up};
 use crate::Key;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::Hub;
 use crate::runtime::hub::sight::{Sight, Told};
-use crate::runtime::wake::{Reason, Reasons};
+use crate::runtime::wake::Reasons;
 
 /// How long an answer about one object may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -194,14 +194,7 @@ impl Run<'_> {
         if let Some(held) = known.filter(|held| held.is_of(secret)) {
             let holder = (ValuesKind::Secret, Key::new(&ks.key.namespace, &*secret.name));
             let told = held.version.is_some() && cx.labelled.version(&holder) == held.version;
-            let looks = |reason| match reason {
-                Reason::Requested | Reason::Appeared | Reason::Changed => true,
-                Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
-                Reason::Deleted | Reason::Dependency | Reason::Object | Reason::Push | Reason::Deadline => {
-                    false
-                }
-            };
-            if !reasons.iter().any(looks) {
+            if !reasons.iter().any(|reason| looks_up(reason, told)) {
                 return Ok(held.clone());
             }
         }

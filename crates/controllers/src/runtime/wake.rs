@@ -33,11 +33,13 @@ pub enum Reason {
     Deadline,
     /// The last run failed.
     Retry,
+    /// It let those that have more to do go first, and now it is its turn.
+    Turn,
 }
 
 impl Reason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::Appeared,
         Reason::Changed,
         Reason::Requested,
@@ -50,6 +52,7 @@ impl Reason {
         Reason::Interval,
         Reason::Deadline,
         Reason::Retry,
+        Reason::Turn,
     ];
 
     /// One word, for logs and counts.
@@ -67,6 +70,7 @@ impl Reason {
             Reason::Interval => "interval",
             Reason::Deadline => "deadline",
             Reason::Retry => "retry",
+            Reason::Turn => "turn",
         }
     }
 
