@@ -31,7 +31,7 @@ use super::write::{Stop, chain};
 use super::{Run, count, looks_up};
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
-use crate::runtime::wake::{Reason, Reasons};
+use crate::runtime::wake::Reasons;
 
 /// A build, ready to be applied.
 #[derive(Debug)]

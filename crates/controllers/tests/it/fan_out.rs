@@ -1,8 +1,11 @@
 //! Many Kustomizations read one repository: a commit that touches one builds one.
 
+use equate_api::kustomize::Kustomization;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
 use serde_json::json;
 
-use crate::session::{Session, config_map};
+use crate::session::{Options, Session, config_map};
 
 const MANY: usize = 40;
 
@@ -39,6 +42,44 @@ async fn a_commit_that_touches_one_builds_one() {
     assert_eq!(after.applies - before.applies, 1, "{after:?}");
     assert_eq!(after.status_patches - before.status_patches, many, "{after:?}");
     session.end().await;
+}
+
+/// Whichever it is: that the others are at the revision, too, can wait.
+#[tokio::test]
+async fn a_commit_is_applied_before_it_is_noted_elsewhere() {
+    let names = ["a", "b", "c", "d", "e"];
+    let files = names.map(|name| (format!("{name}/a.yaml"), config_map(name, "one")));
+    let borrowed: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let options = Options {
+        concurrency: Some(1),
+        ..Options::default()
+    };
+    let session = Session::with(&borrowed, options).await;
+    let revision = session.commit(&[]);
+    for name in names {
+        session.kustomize(name, name, json!({})).await;
+    }
+    for name in names {
+        session.ready(name, &revision).await;
+    }
+    for touched in names {
+        let text = config_map(touched, "two");
+        let revision = session.commit(&[(&format!("{touched}/a.yaml"), Some(&*text))]);
+        for name in names {
+            session.ready(name, &revision).await;
+        }
+        session.value("default", touched, Some("two")).await;
+        let applied = version(session.get::<ConfigMap>("default", touched).await);
+        for other in names.into_iter().filter(|name| *name != touched) {
+            let noted = version(session.get::<Kustomization>("@home", other).await);
+            assert!(applied < noted, "{touched} after {other}");
+        }
+    }
+    session.end().await;
+}
+
+fn version(object: Option<impl ResourceExt>) -> u64 {
+    object.unwrap().resource_version().unwrap().parse().unwrap()
 }
 
 /// Each asks all others before it deletes, but what they say is asked for once while it stays so:

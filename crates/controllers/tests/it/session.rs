@@ -69,6 +69,7 @@ pub(crate) struct Options {
     pub(crate) others: Vec<(String, PathBuf)>,
     pub(crate) policy: Policy,
     pub(crate) http_retries: Option<u32>,
+    pub(crate) concurrency: Option<usize>,
 }
 
 impl Session {
@@ -204,6 +205,9 @@ impl Session {
         builder = builder.shards(Shards::default().labels(&selectors.join(",")).unwrap());
         if let Some(retries) = options.http_retries {
             builder = builder.http_retries(retries);
+        }
+        if let Some(keys) = options.concurrency {
+            builder = builder.concurrency(keys);
         }
         if let Some(root) = options.root {
             builder = builder.root(root);

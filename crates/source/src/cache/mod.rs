@@ -126,11 +126,9 @@ impl Cache {
                 return None;
             }
         };
-        let tree = hashes_to(&mut file, digest)
-            .and_then(|()| rewound(&mut file))
-            .map_err(|error| error.to_string())
-            .and_then(|()| self.unpacked(file).map_err(|error| error.to_string()));
+        let tree = verified(&mut file, digest, &path).and_then(|()| self.unpacked(file));
         tree.inspect_err(|error| {
+            let error = error as &dyn std::error::Error;
             tracing::warn!(path = %path.display(), error, "a kept artifact is not usable, and goes");
             self.forget(digest);
         })
@@ -310,7 +308,16 @@ impl Receiving {
     }
 }
 
-fn hashes_to(file: &mut fs::File, digest: &Digest) -> io::Result<()> {
+/// Reads it to its end, and rewinds it.
+fn verified(file: &mut fs::File, digest: &Digest, path: &Path) -> Result<(), ReceiveError> {
+    let hashed = hashes_to(file, digest).map_err(CacheError::of("read", path))?;
+    if !hashed {
+        return Err(ReceiveError::Digest(digest.clone()));
+    }
+    rewound(file).map_err(|source| CacheError::of("read", path)(source).into())
+}
+
+fn hashes_to(file: &mut fs::File, digest: &Digest) -> io::Result<bool> {
     let mut hasher = Hasher::of(digest);
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -319,10 +326,7 @@ fn hashes_to(file: &mut fs::File, digest: &Digest) -> io::Result<()> {
             read => hasher.update(&buffer[..read]),
         }
     }
-    match hasher.is(digest) {
-        true => Ok(()),
-        false => Err(io::Error::other("it does not hash to its name")),
-    }
+    Ok(hasher.is(digest))
 }
 
 fn rewound(file: &mut fs::File) -> io::Result<()> {
