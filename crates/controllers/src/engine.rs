@@ -353,7 +353,9 @@ impl Builder {
             ..settings()
         });
         let changes = watch::Sender::new(0);
-        let index = Arc::new(Mutex::new(Index::of(ours(self.controllers.kustomizations))));
+        let index = Index::of(ours(self.controllers.kustomizations));
+        let index = index.shared_keys(self.policy.sops_age_secret.clone());
+        let index = Arc::new(Mutex::new(index));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let blocking = Arc::new(Semaphore::new(processors));
         let recorder = Recorder::start(self.client.clone(), EventLimits::default()).notifying(self.notifier);

@@ -5,6 +5,8 @@
 //! off. Each field has the name and the meaning of Flux's flag; what a field refuses says so in the
 //! status, with the reason that Flux has for it.
 
+use crate::Key;
+
 /// The lockdown. `Default` is what Flux does without flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -25,6 +27,9 @@ pub struct Policy {
     pub insecure_kubeconfig_exec: bool,
     /// `--insecure-kubeconfig-tls`: whether a kubeconfig may have any certificate trusted.
     pub insecure_kubeconfig_tls: bool,
+    /// `--sops-age-secret`, in the namespace of the process: the Secret with the age keys of those that
+    /// decrypt and name no Secret. Only its age keys are used.
+    pub sops_age_secret: Option<Key>,
     /// `--feature-gates=ExternalArtifact=true`: whether a source may be an ExternalArtifact. Whoever
     /// may write the status of one says which address is asked for what is applied.
     pub external_artifacts: bool,

@@ -267,7 +267,7 @@ impl<'a> Renderer<'a> {
             substitution.strict = self.args.strict_substitute;
             if let Some(client) = &self.client {
                 let namespace = kustomization.metadata.namespace.as_deref().unwrap_or("default");
-                let read = values::read(client, namespace, &declared.substitute_from, None);
+                let read = values::read(client, namespace, &declared.substitute_from, None, None);
                 let read = self.runtime.block_on(read).map_err(KustomizationError::from)?;
                 substitution.variables = read.under(&substitution.variables);
             }

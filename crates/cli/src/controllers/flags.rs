@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use equate_api::meta::Duration;
-use equate_controllers::Shards;
 use equate_controllers::policy::Policy;
 use equate_controllers::runtime::backoff::Backoff;
 use equate_controllers::runtime::lease::{Terms, TermsError};
 use equate_controllers::shards::{SelectorError, Slice};
+use equate_controllers::{Key, Shards};
 use equate_source::Retention;
 
 use super::foreign::Foreign;
@@ -142,6 +142,9 @@ pub(crate) struct Lockdown {
     /// Whose token opens another cluster where its ConfigMap names none.
     #[arg(long, value_name = "NAME")]
     default_kubeconfig_service_account: Option<String>,
+    /// The Secret in RUNTIME_NAMESPACE with the age keys of Kustomizations that decrypt and name no Secret.
+    #[arg(long, value_name = "NAME")]
+    sops_age_secret: Option<String>,
     /// Let kubeconfigs of Secrets run programs here.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
@@ -153,9 +156,10 @@ pub(crate) struct Lockdown {
 }
 
 impl Lockdown {
-    /// The same, as the engine takes it. An empty name is none.
-    pub(crate) fn policy(&self) -> Policy {
+    /// The same, as the engine takes it in this namespace. An empty name is none.
+    pub(crate) fn policy(&self, namespace: &str) -> Policy {
         let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+        let keys = named(&self.sops_age_secret);
         Policy {
             no_cross_namespace_refs: self.no_cross_namespace_refs,
             no_remote_bases: self.no_remote_bases,
@@ -164,6 +168,7 @@ impl Lockdown {
             default_kubeconfig_service_account: named(&self.default_kubeconfig_service_account),
             insecure_kubeconfig_exec: self.insecure_kubeconfig_exec,
             insecure_kubeconfig_tls: self.insecure_kubeconfig_tls,
+            sops_age_secret: keys.map(|name| Key::new(namespace, name)),
             // said by a feature gate
             external_artifacts: false,
         }

@@ -63,8 +63,7 @@ const IDLE: [Flag; 12] = [
 ];
 
 /// Refused, for without it something else would be done than is asked for.
-const REFUSED: [Flag; 7] = [
-    flag("sops-age-secret", "name the Secret in spec.decryption.secretRef"),
+const REFUSED: [Flag; 6] = [
     flag(
         "sops-vault-configmap",
         "give a token in the Secret of spec.decryption.secretRef",

@@ -134,7 +134,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     listeners.serve(artifacts, storage.router(), "artifacts");
     let policy = Policy {
         external_artifacts: gates.external_artifacts,
-        ..args.lockdown.policy()
+        ..args.lockdown.policy(&args.scope.namespace)
     };
     let engine = Arc::new(start(&args, client, storage, shards, policy, &metrics).await?);
     probe.works(&engine);

@@ -190,7 +190,9 @@ impl Run<'_> {
             self.cx.labelled.begin();
         }
         let (namespace, decryption) = (&ks.key.namespace, ks.decryption.as_ref());
-        let read = values::read(&self.cx.client, namespace, &ks.substitute_from, decryption).await;
+        let shared_keys = self.cx.policy.sops_age_secret.as_ref();
+        let (client, references) = (&self.cx.client, &ks.substitute_from);
+        let read = values::read(client, namespace, references, decryption, shared_keys).await;
         self.values.insert(read.map(Arc::new)).clone()
     }
 

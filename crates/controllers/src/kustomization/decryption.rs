@@ -1,7 +1,7 @@
 //! `spec.decryption`: the keys of a Kustomization, and what a build opens with them.
 //!
-//! The Secret that holds the keys is one of the Kustomization's own namespace, and is read with this
-//! process's own rights, as with Flux. It is read with the variables, once for a run ([`super::values`]),
+//! The Secret that holds the keys is one of the Kustomization's own namespace, or the one that all have
+//! age keys from that name none, and is read with this process's own rights, as with Flux. It is read with the variables, once for a run ([`super::values`]),
 //! so what is said there holds here: other keys are another build, and keys are in no error, log or event.
 //! Nor are values that were opened: whoever builds gets them as [`Masks`].
 //!
@@ -29,6 +29,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::values::{Masks, TIMEOUT};
+use crate::Key;
 
 /// The entry of the Secret that says where its token may be sent: an address in each line.
 const ADDRESSES: &str = "sops.vault-address";
@@ -41,8 +42,10 @@ const MASKED_BYTES_MIN: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
     /// The Secret is not there.
-    #[error("secrets {name:?} not found in namespace {namespace:?} (spec.decryption.secretRef)")]
+    #[error("secrets {name:?} not found in namespace {namespace:?} ({named_by})")]
     Absent {
+        /// What names it.
+        named_by: &'static str,
         /// Its name.
         name: String,
         /// Where it was looked for.
@@ -106,15 +109,53 @@ pub(super) struct Found {
     pub(super) entries: BTreeMap<String, Vec<u8>>,
 }
 
-/// The Secret that a Kustomization has its keys from.
+/// Where the keys of a Kustomization are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeySecret<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    /// It is nobody's own: what opens more than age's would be lent to everybody.
+    shared: bool,
+}
+
+impl<'a> KeySecret<'a> {
+    /// The one that it names, else the one that is there for all.
+    pub(super) fn of(
+        decryption: &'a Decryption,
+        namespace: &'a str,
+        shared: Option<&'a Key>,
+    ) -> Option<Self> {
+        if let Some(name) = holder(decryption) {
+            let shared = false;
+            return Some(Self {
+                namespace,
+                name,
+                shared,
+            });
+        }
+        let all = shared?;
+        Some(Self {
+            namespace: &all.namespace,
+            name: &all.name,
+            shared: true,
+        })
+    }
+
+    fn counts(&self, entry: &str) -> bool {
+        let age = entry.ends_with(".agekey");
+        age || !self.shared && (entry.ends_with(".asc") || entry == TOKEN || entry == ADDRESSES)
+    }
+}
+
+/// The Secret that a Kustomization names.
 pub(super) fn holder(decryption: &Decryption) -> Option<&str> {
     let name = decryption.secret_ref.as_ref().map(|reference| &*reference.name);
     name.filter(|name| !name.is_empty())
 }
 
 /// Reads the keys.
-pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result<Found, KeysError> {
-    let secret = get(client, namespace, name).await?;
+pub(super) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, KeysError> {
+    let secret = get(client, keys).await?;
     let version = secret.metadata.resource_version.as_ref();
     let version = version.and_then(|version| version.parse().ok());
     let mut ring = KeyRing::default();
@@ -122,11 +163,14 @@ pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result
     for (entry, value) in secret.data.into_iter().flatten() {
         let value = Zeroizing::new(value.0);
         let failed = |why: String| KeysError::Import {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
+            name: keys.name.to_owned(),
+            namespace: keys.namespace.to_owned(),
             entry: entry.clone(),
             why,
         };
+        if keys.shared && !keys.counts(&entry) {
+            continue;
+        }
         if entry == ADDRESSES {
             let text = std::str::from_utf8(&value).map_err(|_| failed("it is not text".to_owned()))?;
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -138,7 +182,7 @@ pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result
                 failed(cause.map_or_else(|| error.to_string(), super::write::chain))
             })?;
         }
-        if entry.ends_with(".agekey") || entry.ends_with(".asc") || entry == TOKEN || entry == ADDRESSES {
+        if keys.counts(&entry) {
             entries.insert(entry, value.to_vec());
         }
     }
@@ -149,12 +193,21 @@ pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result
     })
 }
 
-async fn get(client: &Client, namespace: &str, name: &str) -> Result<Secret, KeysError> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let (name, namespace) = (name.to_owned(), namespace.to_owned());
+async fn get(client: &Client, keys: KeySecret<'_>) -> Result<Secret, KeysError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), keys.namespace);
+    let (name, namespace) = (keys.name.to_owned(), keys.namespace.to_owned());
     let error = match tokio::time::timeout(TIMEOUT, api.get_opt(&name)).await {
         Ok(Ok(Some(secret))) => return Ok(secret),
-        Ok(Ok(None)) => return Err(KeysError::Absent { name, namespace }),
+        Ok(Ok(None)) => {
+            return Err(KeysError::Absent {
+                named_by: match keys.shared {
+                    true => "--sops-age-secret",
+                    false => "spec.decryption.secretRef",
+                },
+                name,
+                namespace,
+            });
+        }
         Ok(Err(error)) => error,
         Err(_elapsed) => {
             let why = format!("no answer within {}s", TIMEOUT.as_secs());

@@ -93,6 +93,7 @@ pub struct Index {
     pub(super) rights: Rights,
     /// The sources that this process has looked at.
     looked: HashSet<Source>,
+    shared_keys: Option<Key>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -126,6 +127,12 @@ impl Index {
             shards,
             ..Self::default()
         }
+    }
+
+    /// Those who decrypt and name no Secret take keys from this one.
+    #[must_use]
+    pub fn shared_keys(self, shared_keys: Option<Key>) -> Self {
+        Self { shared_keys, ..self }
     }
 
     /// Whether another process reconciles a Kustomization.
@@ -187,7 +194,7 @@ impl Index {
                     source: Some(source(object)),
                     depends_on: depends_on(object),
                     asks: object.spec.depends_on.iter().any(|on| on.ready_expr.is_some()),
-                    fed_by: values::holders(object).collect(),
+                    fed_by: values::holders(object, self.shared_keys.as_ref()).collect(),
                     holds,
                     away: object.spec.kube_config.is_some(),
                     deleting: object.metadata.deletion_timestamp.is_some(),

@@ -291,6 +291,7 @@ impl Fleet {
                         &declared.key.namespace,
                         &declared.substitute_from,
                         declared.decryption.as_ref(),
+                        None,
                     );
                     Outlook::Built(match read.await {
                         Ok(values) => rendering.render(&declared, Some(&values), tree).await,

@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::decryption::{self, KeyRing, KeysError};
+use super::decryption::{self, KeyRing, KeySecret, KeysError};
 use super::reasons::Failure;
 use crate::Key;
 
@@ -230,19 +230,21 @@ impl Masks {
     }
 }
 
-/// What a Kustomization refers to.
-pub fn holders(object: &Kustomization) -> impl Iterator<Item = Holder> {
+/// What a Kustomization takes anything from; with the Secret of keys that is for all.
+pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = Holder> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let post = object.spec.post_build.iter();
     let references = post.flat_map(|post| &post.substitute_from);
     let references = references.map(|reference| (reference.kind, &*reference.name));
-    let keys = object.spec.decryption.as_ref().and_then(decryption::holder);
-    let all = references.chain(keys.map(|name| (ValuesKind::Secret, name)));
-    let all = all.map(move |(kind, name)| (kind, Key::new(namespace, name)));
-    all.chain(super::places::holder(object))
+    let decryption = object.spec.decryption.as_ref();
+    let keys = decryption.and_then(|decryption| KeySecret::of(decryption, namespace, shared_keys));
+    let keys = keys.map(|keys| (ValuesKind::Secret, Key::new(keys.namespace, keys.name)));
+    let all = references.map(move |(kind, name)| (kind, Key::new(namespace, name)));
+    all.chain(keys).chain(super::places::holder(object))
 }
 
-/// Reads all variables of these references in a namespace, of one name the last counts; and keys.
+/// Reads all variables of these references in a namespace, of one name the last counts; and keys, of those
+/// who name no Secret from the one that is for all.
 ///
 /// # Errors
 /// When one cannot be read that is not optional.
@@ -251,6 +253,7 @@ pub async fn read(
     namespace: &str,
     references: &[SubstituteReference],
     decryption: Option<&Decryption>,
+    shared_keys: Option<&Key>,
 ) -> Result<Values, ValuesError> {
     if references.len() > REFERENCES_MAX {
         return Err(ValuesError::TooMany(references.len()));
@@ -301,11 +304,12 @@ pub async fn read(
         None => None,
         Some(decryption) => {
             let mut ring = KeyRing::default();
-            if let Some(name) = decryption::holder(decryption) {
-                let found = decryption::read(client, namespace, name).await?;
+            if let Some(secret) = KeySecret::of(decryption, namespace, shared_keys) {
+                let found = decryption::read(client, secret).await?;
                 let entries = found.entries.iter();
                 hash.update(digest(entries.map(|(name, value)| (name, &**value))));
-                versions.push(((ValuesKind::Secret, Key::new(namespace, name)), found.version));
+                let holder = Key::new(secret.namespace, secret.name);
+                versions.push(((ValuesKind::Secret, holder), found.version));
                 ring = found.ring;
             }
             if let Some((token, _)) = ring.token() {

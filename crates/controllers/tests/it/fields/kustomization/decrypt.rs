@@ -2,10 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use equate_controllers::{Key, Policy};
 use serde_json::{Value, json};
 
 use super::super::manifest_in;
-use crate::session::{Session, ready};
+use crate::session::{Options, Session, ready};
 
 const ONE: &str = include_str!("../../../../../sops/testdata/keys/one.agekey");
 const PGP: &str = include_str!("../../../../../sops/testdata/keys/cv.asc");
@@ -147,6 +148,48 @@ async fn spec_decryption_secret_ref_name_what_it_holds() {
     session.kustomize("lost", "apps", lost).await;
     let absent = format!("secrets \"lost\" not found in namespace \"{home}\" (spec.decryption.secretRef)");
     assert_eq!(session.fails("lost", "BuildFailed").await, absent);
+    session.end().await;
+}
+
+/// Of a Secret that is there for all only age keys count, and who names a Secret has its keys alone.
+#[tokio::test]
+async fn spec_decryption_provider_sops_with_a_key_for_all() {
+    let generator = "generatorOptions: {disableNameSuffixHash: true}\n\
+                     secretGenerator:\n- {name: one, envs: [mixed.env]}\n";
+    let files = [
+        ("apps/secret.yaml", MANIFEST),
+        ("files/kustomization.yaml", generator),
+        ("files/mixed.env", MIXED),
+    ];
+    let mut session = session(&files, &[("pgp.asc", PGP)]).await;
+    let home = session.here("@home");
+    let policy = Policy {
+        sops_age_secret: Some(Key::new(&*home, "all")),
+        ..Policy::default()
+    };
+    let options = Options {
+        policy,
+        ..Options::default()
+    };
+    session.engine(options).await;
+    let mut unnamed = spec();
+    unnamed["decryption"]["secretRef"] = Value::Null;
+    session.kustomize("apps", "apps", unnamed.clone()).await;
+    let absent = format!("secrets \"all\" not found in namespace \"{home}\" (--sops-age-secret)");
+    assert_eq!(session.fails("apps", "BuildFailed").await, absent);
+    let labels = json!({ "reconcile.fluxcd.io/watch": "Enabled" });
+    let all = secret("all", labels, &[("age.agekey", ONE), ("pgp.asc", PGP)]);
+    session.create(all).await;
+    has(&session, "database", "password", HIDDEN.as_bytes()).await;
+    session.kustomize("files", "files", unnamed).await;
+    let message = session.fails("files", "BuildFailed").await;
+    assert!(
+        message.contains("none of the keys given opens its data key"),
+        "{message}"
+    );
+    session.kustomize("named", "apps", spec()).await;
+    let message = session.fails("named", "BuildFailed").await;
+    assert!(message.contains("is not among the 0 given"), "{message}");
     session.end().await;
 }
 
