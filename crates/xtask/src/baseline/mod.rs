@@ -5,6 +5,7 @@
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
 pub(crate) mod format;
 pub(crate) mod kustomize;
+pub(crate) mod template;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -29,12 +30,15 @@ enum Tool {
     },
     /// Builds the cases of `crates/kustomize/tests/cases` with the real engine.
     Kustomize(kustomize::Args),
+    /// Runs the templates of `crates/template/tests/golden` with Go and Helm's functions.
+    Template(template::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match &args.tool {
         Tool::KubeApiserver { scripts } => kube_apiserver(scripts),
         Tool::Kustomize(args) => kustomize::run(args),
+        Tool::Template(args) => template::run(args),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::File;
 
 /// A crate and what it may depend on. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
     ("api", &[]),
@@ -11,6 +11,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("source", &["git"]),
     ("kustomize", &["manifest"]),
     ("sops", &["manifest"]),
+    ("template", &["manifest"]),
     ("apply", &["manifest"]),
     (
         "controllers",

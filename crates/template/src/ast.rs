@@ -1,0 +1,268 @@
+//! A template as read, and how Go writes its parts in messages.
+//!
+//! Every part that a message can point at has a number; while a template runs only the number of the
+//! current part is kept, and the part is looked up when a message is needed.
+
+use crate::functions::FunctionId;
+use crate::literal::{self, Number};
+use crate::value::Str;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Where a part stands, and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) pos: u32,
+    pub(crate) id: u32,
+}
+
+/// One named template.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) name: Arc<str>,
+    /// The name of the text it was in.
+    pub(crate) source: Arc<str>,
+    pub(crate) text: Arc<str>,
+    pub(crate) root: Vec<Node>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    Text(Str),
+    Action(At, Pipe),
+    If(Box<Branch>),
+    With(Box<Branch>),
+    Range(Box<Branch>),
+    Template(At, Arc<str>, Option<Pipe>),
+    Break,
+    Continue,
+}
+
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub(crate) at: At,
+    pub(crate) pipe: Pipe,
+    pub(crate) list: Vec<Node>,
+    pub(crate) else_list: Option<Vec<Node>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    pub(crate) at: At,
+    pub(crate) is_assign: bool,
+    pub(crate) decl: Vec<Var>,
+    pub(crate) commands: Vec<Command>,
+}
+
+/// The name of a variable, with `$`, and its number in the text.
+#[derive(Debug, Clone)]
+pub(crate) struct Var {
+    pub(crate) name: Arc<str>,
+    pub(crate) slot: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) at: At,
+    /// The first is what is called or told.
+    pub(crate) args: Vec<Expr>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Expr {
+    pub(crate) at: At,
+    pub(crate) what: What,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    Dot,
+    Nil,
+    Bool(bool),
+    Number(Box<Number>),
+    /// As written, and what it says.
+    Text(Box<str>, Str),
+    Field(Box<[Str]>),
+    Variable(Var, Box<[Str]>),
+    Function(FunctionId),
+    Pipe(Box<Pipe>),
+    Chain(Box<Expr>, Box<[Str]>),
+}
+
+impl Tree {
+    /// The line from 1, the column from 0, and the text of a part.
+    pub(crate) fn context(&self, id: u32) -> (usize, usize, String) {
+        let (pos, text) = find_in_list(&self.root, id).unwrap_or((0, String::new()));
+        let before = self.text.get(..pos as usize).unwrap_or_default();
+        let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
+        let column = before
+            .rfind('\n')
+            .map_or(before.len(), |at| before.len() - at - 1);
+        (line, column, text)
+    }
+
+    /// Whether it holds nothing but space.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root.iter().all(|node| match node {
+            Node::Text(text) => text.lossy().trim().is_empty(),
+            _ => false,
+        })
+    }
+}
+
+type Found = Option<(u32, String)>;
+
+fn find_in_list(list: &[Node], id: u32) -> Found {
+    list.iter().find_map(|node| match node {
+        Node::Text(_) | Node::Break | Node::Continue => None,
+        Node::Action(at, pipe) => {
+            found(*at, id, || format!("{{{{{}}}}}", pipe.text())).or_else(|| find_in_pipe(pipe, id))
+        }
+        Node::If(branch) | Node::With(branch) | Node::Range(branch) => find_in_pipe(&branch.pipe, id)
+            .or_else(|| find_in_list(&branch.list, id))
+            .or_else(|| find_in_list(branch.else_list.as_deref().unwrap_or_default(), id))
+            .or_else(|| found(branch.at, id, || node.text())),
+        Node::Template(at, _, pipe) => {
+            found(*at, id, || node.text()).or_else(|| pipe.as_ref().and_then(|pipe| find_in_pipe(pipe, id)))
+        }
+    })
+}
+
+fn found(at: At, id: u32, text: impl FnOnce() -> String) -> Found {
+    (at.id == id).then(|| (at.pos, text()))
+}
+
+fn find_in_pipe(pipe: &Pipe, id: u32) -> Found {
+    let inside = || {
+        pipe.commands.iter().find_map(|command| {
+            let in_args = || command.args.iter().find_map(|arg| find_in_expr(arg, id));
+            found(command.at, id, || command.text()).or_else(in_args)
+        })
+    };
+    found(pipe.at, id, || pipe.text()).or_else(inside)
+}
+
+fn find_in_expr(expr: &Expr, id: u32) -> Found {
+    let itself = || found(expr.at, id, || expr.text());
+    stacker::maybe_grow(32 << 10, 1 << 20, || match &expr.what {
+        What::Pipe(pipe) => find_in_pipe(pipe, id),
+        What::Chain(inner, _) => itself().or_else(|| find_in_expr(inner, id)),
+        _ => itself(),
+    })
+}
+
+impl Node {
+    fn text(&self) -> String {
+        let branch = |name: &str, branch: &Branch| {
+            let mut text = format!("{{{{{name} {}}}}}{}", branch.pipe.text(), list_text(&branch.list));
+            if let Some(list) = &branch.else_list {
+                text.push_str("{{else}}");
+                text.push_str(&list_text(list));
+            }
+            text.push_str("{{end}}");
+            text
+        };
+        match self {
+            Self::Text(text) => text.lossy().into_owned(),
+            Self::Action(_, pipe) => format!("{{{{{}}}}}", pipe.text()),
+            Self::If(inner) => branch("if", inner),
+            Self::With(inner) => branch("with", inner),
+            Self::Range(inner) => branch("range", inner),
+            Self::Template(_, name, pipe) => {
+                let name = literal::quote(name);
+                let argument = pipe
+                    .as_ref()
+                    .map_or_else(String::new, |pipe| format!(" {}", pipe.text()));
+                format!("{{{{template {name}{argument}}}}}")
+            }
+            Self::Break => "{{break}}".into(),
+            Self::Continue => "{{continue}}".into(),
+        }
+    }
+}
+
+fn list_text(list: &[Node]) -> String {
+    list.iter().map(Node::text).collect()
+}
+
+impl Pipe {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) {
+        for (index, var) in self.decl.iter().enumerate() {
+            if index > 0 {
+                out.push_str(", ");
+            }
+            out.push_str(&var.name);
+        }
+        if !self.decl.is_empty() {
+            out.push_str(if self.is_assign { " = " } else { " := " });
+        }
+        for (index, command) in self.commands.iter().enumerate() {
+            if index > 0 {
+                out.push_str(" | ");
+            }
+            command.write(out);
+        }
+    }
+}
+
+impl Command {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) {
+        for (index, arg) in self.args.iter().enumerate() {
+            if index > 0 {
+                out.push(' ');
+            }
+            arg.write(out);
+        }
+    }
+}
+
+impl Expr {
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) {
+        match &self.what {
+            What::Dot => out.push('.'),
+            What::Nil => out.push_str("nil"),
+            What::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            What::Number(number) => out.push_str(&number.text),
+            What::Text(written, _) => out.push_str(written),
+            What::Field(fields) => write_fields(out, fields),
+            What::Variable(var, fields) => {
+                out.push_str(&var.name);
+                write_fields(out, fields);
+            }
+            What::Function(function) => out.push_str(function.name()),
+            What::Pipe(pipe) => stacker::maybe_grow(32 << 10, 1 << 20, || {
+                out.push('(');
+                pipe.write(out);
+                out.push(')');
+            }),
+            What::Chain(inner, fields) => {
+                inner.write(out);
+                write_fields(out, fields);
+            }
+        }
+    }
+}
+
+fn write_fields(out: &mut String, fields: &[Str]) {
+    for field in fields {
+        let _ = write!(out, ".{field}");
+    }
+}

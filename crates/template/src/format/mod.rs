@@ -1,0 +1,54 @@
+//! Values as text, the way Go's `fmt` prints them.
+
+mod number;
+mod verbs;
+
+pub(crate) use number::float_general;
+
+use crate::limits::{Limit, Limits};
+use crate::value::Value;
+
+/// A value as `%v` prints it.
+pub(crate) fn plain(value: &Value, limits: &Limits) -> Result<Vec<u8>, Limit> {
+    let mut printer = verbs::Printer::new(limits);
+    printer.value(value, 'v', 0)?;
+    Ok(printer.out)
+}
+
+/// A value as `%v` prints it, as text for messages and comparisons.
+pub(crate) fn plain_text(value: &Value, limits: &Limits) -> Result<String, Limit> {
+    plain(value, limits).map(|bytes| crate::value::lossy(&bytes).into_owned())
+}
+
+/// Operands one after the other, a space between two that are not texts.
+pub(crate) fn print(values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit> {
+    let mut printer = verbs::Printer::new(limits);
+    for (index, value) in values.iter().enumerate() {
+        let is_text = |value: &Value| matches!(value, Value::String(_));
+        if index > 0 && !is_text(value) && !is_text(&values[index - 1]) {
+            printer.out.push(b' ');
+        }
+        printer.value(value, 'v', 0)?;
+    }
+    Ok(printer.out)
+}
+
+/// Operands with a space between any two, and a line break.
+pub(crate) fn println(values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit> {
+    let mut printer = verbs::Printer::new(limits);
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            printer.out.push(b' ');
+        }
+        printer.value(value, 'v', 0)?;
+    }
+    printer.out.push(b'\n');
+    Ok(printer.out)
+}
+
+/// Operands by a format.
+pub(crate) fn printf(format: &[u8], values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit> {
+    let mut printer = verbs::Printer::new(limits);
+    printer.format(format, values)?;
+    Ok(printer.out)
+}

@@ -1,0 +1,641 @@
+//! From a text to the templates in it.
+//!
+//! Own, and not a library's: every message must name the line Go names, and the run needs the place of
+//! each part as Go counts it (a chain of fields stands where its second field does).
+//! A text's own template comes first in what [`parse`] returns, the ones it defines after it.
+
+use crate::ast::{At, Branch, Command, Expr, Node, Pipe, Tree, Var, What};
+use crate::fault::{Error, ErrorKind};
+use crate::functions::{FunctionId, Library};
+use crate::lex::{Kind, Lexer, Token};
+use crate::literal;
+use crate::value::Str;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The deepest nesting of parentheses, and of branches.
+const DEPTH_MAX: usize = 10_000;
+/// A text this long is no template.
+const BYTES_MAX: usize = 64 << 20;
+
+type Parsed<T> = Result<T, Box<Error>>;
+
+/// Reads a text. Templates without content do not replace others of the same name.
+pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library) -> Parsed<Vec<Arc<Tree>>> {
+    let mut parser = Parser {
+        name,
+        text,
+        library,
+        lexer: Lexer::new(text),
+        own: Own::default(),
+        slots: HashMap::from([("$", 0)]),
+        ids: 0,
+        depth: 0,
+        trees: Vec::new(),
+    };
+    if text.len() > BYTES_MAX {
+        return Err(parser.error_at(0, &format!("limit: a text of more than {BYTES_MAX} bytes")));
+    }
+    let root = parser.file()?;
+    let mut trees = std::mem::take(&mut parser.trees);
+    let own = parser.tree(Arc::clone(name), root);
+    parser.add(&mut trees, own)?;
+    if let Some(at) = trees.iter().position(|tree| tree.name == *name) {
+        trees[..=at].rotate_right(1);
+    }
+    Ok(trees)
+}
+
+/// What each template of a text has for itself.
+#[derive(Default)]
+struct Own<'a> {
+    /// Tokens read ahead, the next one last; the one at 0 is where faults are told.
+    buffer: [Option<Token<'a>>; 3],
+    peeked: usize,
+    vars: Vec<&'a str>,
+    range_depth: usize,
+    action_pos: Option<usize>,
+}
+
+struct Parser<'a> {
+    name: &'a Arc<str>,
+    text: &'a Arc<str>,
+    library: Library,
+    lexer: Lexer<'a>,
+    own: Own<'a>,
+    slots: HashMap<&'a str, u32>,
+    ids: u32,
+    depth: usize,
+    trees: Vec<Arc<Tree>>,
+}
+
+/// How a list ended.
+enum End {
+    End,
+    Else,
+}
+
+impl End {
+    fn shown(&self) -> &'static str {
+        match self {
+            Self::End => "{{end}}",
+            Self::Else => "{{else}}",
+        }
+    }
+}
+
+/// What follows in a list.
+enum Item {
+    Node(Node),
+    End(End),
+}
+
+impl<'a> Parser<'a> {
+    fn file(&mut self) -> Parsed<Vec<Node>> {
+        self.own.vars.push("$");
+        let mut root = Vec::new();
+        loop {
+            match self.peek().kind {
+                Kind::Eof => return Ok(root),
+                Kind::LeftDelim => {
+                    let delim = self.next();
+                    if self.next_non_space().kind == Kind::Define {
+                        self.definition()?;
+                        continue;
+                    }
+                    self.back_to(delim);
+                }
+                _ => {}
+            }
+            match self.item()? {
+                Item::Node(node) => root.push(node),
+                Item::End(end) => return Err(self.error(&format!("unexpected {}", end.shown()))),
+            }
+        }
+    }
+
+    fn tree(&self, name: Arc<str>, root: Vec<Node>) -> Tree {
+        Tree {
+            name,
+            source: Arc::clone(self.name),
+            text: Arc::clone(self.text),
+            root,
+        }
+    }
+
+    fn add(&self, trees: &mut Vec<Arc<Tree>>, tree: Tree) -> Parsed<()> {
+        match trees.iter().position(|other| other.name == tree.name) {
+            None => trees.push(Arc::new(tree)),
+            Some(at) if trees[at].is_empty() => trees[at] = Arc::new(tree),
+            Some(_) if tree.is_empty() => {}
+            Some(_) => {
+                let name = literal::quote(&tree.name);
+                return Err(self.error(&format!("template: multiple definition of template {name}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The body of a template within the text, up to its end.
+    fn inner(
+        &mut self,
+        context: Option<&'static str>,
+        name: impl FnOnce(&mut Self) -> Parsed<Arc<str>>,
+    ) -> Parsed<Arc<str>> {
+        let outer = std::mem::take(&mut self.own);
+        self.own.vars.push("$");
+        let name = name(self)?;
+        let (root, end) = self.list()?;
+        if let (End::Else, Some(context)) = (&end, context) {
+            return Err(self.error(&format!("unexpected {} in {context}", end.shown())));
+        }
+        let tree = self.tree(Arc::clone(&name), root);
+        let mut trees = std::mem::take(&mut self.trees);
+        self.add(&mut trees, tree)?;
+        self.trees = trees;
+        self.own = outer;
+        Ok(name)
+    }
+
+    fn definition(&mut self) -> Parsed<()> {
+        const CONTEXT: &str = "define clause";
+        self.inner(Some(CONTEXT), |parser| {
+            let token = parser.next_non_space();
+            let name = parser.template_name(&token, CONTEXT)?;
+            parser.expect(Kind::RightDelim, CONTEXT)?;
+            Ok(name)
+        })?;
+        Ok(())
+    }
+
+    fn template_name(&self, token: &Token<'a>, context: &str) -> Parsed<Arc<str>> {
+        if !matches!(token.kind, Kind::String | Kind::RawString) {
+            return Err(self.unexpected(token, context));
+        }
+        let bytes = self.unquote(token)?;
+        Ok(String::from_utf8_lossy(&bytes).into())
+    }
+
+    fn unquote(&self, token: &Token<'a>) -> Parsed<Vec<u8>> {
+        literal::unquote(token.text).ok_or_else(|| self.error("invalid syntax"))
+    }
+
+    fn list(&mut self) -> Parsed<(Vec<Node>, End)> {
+        let mut list = Vec::new();
+        while self.peek_non_space().kind != Kind::Eof {
+            match self.item()? {
+                Item::Node(node) => list.push(node),
+                Item::End(end) => return Ok((list, end)),
+            }
+        }
+        Err(self.error("unexpected EOF"))
+    }
+
+    fn item(&mut self) -> Parsed<Item> {
+        let token = self.next_non_space();
+        match token.kind {
+            Kind::Text => Ok(Item::Node(Node::Text(token.text.into()))),
+            Kind::LeftDelim => {
+                self.own.action_pos = Some(token.pos);
+                let item = stacker::maybe_grow(64 << 10, 1 << 20, || self.action());
+                self.own.action_pos = None;
+                item
+            }
+            _ => Err(self.unexpected(&token, "input")),
+        }
+    }
+
+    fn action(&mut self) -> Parsed<Item> {
+        let token = self.next_non_space();
+        let node = match token.kind {
+            Kind::Block => self.block()?,
+            Kind::Break => self.leave("{{break}}", Node::Break)?,
+            Kind::Continue => self.leave("{{continue}}", Node::Continue)?,
+            Kind::Else => {
+                if !matches!(self.peek_non_space().kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                return Ok(Item::End(End::Else));
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                return Ok(Item::End(End::End));
+            }
+            Kind::If => Node::If(self.branch("if")?),
+            Kind::Range => Node::Range(self.branch("range")?),
+            Kind::With => Node::With(self.branch("with")?),
+            Kind::Template => self.template()?,
+            _ => {
+                self.back();
+                let pos = self.peek().pos;
+                let at = self.at(pos);
+                Node::Action(at, self.pipeline("command", Kind::RightDelim)?)
+            }
+        };
+        Ok(Item::Node(node))
+    }
+
+    fn leave(&mut self, shown: &str, node: Node) -> Parsed<Node> {
+        let token = self.next_non_space();
+        if token.kind != Kind::RightDelim {
+            return Err(self.unexpected(&token, shown));
+        }
+        if self.own.range_depth == 0 {
+            return Err(self.error(&format!("{shown} outside {{{{range}}}}")));
+        }
+        Ok(node)
+    }
+
+    fn branch(&mut self, context: &'static str) -> Parsed<Box<Branch>> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.error(&format!("limit: actions nested deeper than {DEPTH_MAX}")));
+        }
+        let vars = self.own.vars.len();
+        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        self.own.range_depth += usize::from(context == "range");
+        let (list, end) = self.list()?;
+        self.own.range_depth -= usize::from(context == "range");
+        let else_list = match end {
+            End::End => None,
+            End::Else => Some(self.else_list(context)?),
+        };
+        self.own.vars.truncate(vars);
+        self.depth -= 1;
+        let at = self.at(pipe.at.pos as usize);
+        Ok(Box::new(Branch {
+            at,
+            pipe,
+            list,
+            else_list,
+        }))
+    }
+
+    fn else_list(&mut self, context: &'static str) -> Parsed<Vec<Node>> {
+        // its end is also the end of the branch it continues
+        let continues = stacker::maybe_grow(64 << 10, 1 << 20, || -> Parsed<Option<Node>> {
+            Ok(match (context, self.peek().kind) {
+                ("if", Kind::If) => {
+                    self.next();
+                    Some(Node::If(self.branch("if")?))
+                }
+                ("with", Kind::With) => {
+                    self.next();
+                    Some(Node::With(self.branch("with")?))
+                }
+                _ => None,
+            })
+        })?;
+        if let Some(node) = continues {
+            return Ok(vec![node]);
+        }
+        let (list, end) = self.list()?;
+        match end {
+            End::End => Ok(list),
+            End::Else => Err(self.error(&format!("expected end; found {}", end.shown()))),
+        }
+    }
+
+    fn block(&mut self) -> Parsed<Node> {
+        const CONTEXT: &str = "block clause";
+        let token = self.next_non_space();
+        let name = self.template_name(&token, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        let at = self.at(token.pos);
+        let name = self.inner(Some(CONTEXT), |_| Ok(name))?;
+        Ok(Node::Template(at, name, Some(pipe)))
+    }
+
+    fn template(&mut self) -> Parsed<Node> {
+        const CONTEXT: &str = "template clause";
+        let token = self.next_non_space();
+        let name = self.template_name(&token, CONTEXT)?;
+        let at = self.at(token.pos);
+        let pipe = if self.next_non_space().kind == Kind::RightDelim {
+            None
+        } else {
+            self.back();
+            Some(self.pipeline(CONTEXT, Kind::RightDelim)?)
+        };
+        Ok(Node::Template(at, name, pipe))
+    }
+
+    fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
+        let pos = self.peek_non_space().pos;
+        let mut pipe = Pipe {
+            at: self.at(pos),
+            is_assign: false,
+            decl: Vec::new(),
+            commands: Vec::new(),
+        };
+        self.declarations(&mut pipe, context)?;
+        loop {
+            let token = self.next_non_space();
+            match token.kind {
+                kind if kind == end => break,
+                Kind::Bool
+                | Kind::CharConstant
+                | Kind::Complex
+                | Kind::Dot
+                | Kind::Field
+                | Kind::Identifier
+                | Kind::Number
+                | Kind::Nil
+                | Kind::RawString
+                | Kind::String
+                | Kind::Variable
+                | Kind::LeftParen => {
+                    self.back();
+                    let command = self.command()?;
+                    pipe.commands.push(command);
+                }
+                _ => return Err(self.unexpected(&token, context)),
+            }
+        }
+        self.check(&pipe, context)?;
+        Ok(pipe)
+    }
+
+    /// `$x :=`, `$x =`, and `$i, $e :=` of a range.
+    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
+        while self.peek_non_space().kind == Kind::Variable {
+            let variable = self.next();
+            // telling `$x :=` from `$x y` takes looking two tokens ahead
+            let after = self.peek();
+            let next = self.peek_non_space();
+            match next.kind {
+                Kind::Assign | Kind::Declare => {
+                    pipe.is_assign = next.kind == Kind::Assign;
+                    self.next_non_space();
+                    self.declare(pipe, variable.text);
+                    return Ok(());
+                }
+                Kind::Char if next.text == "," => {
+                    self.next_non_space();
+                    self.declare(pipe, variable.text);
+                    if context != "range" || pipe.decl.len() >= 2 {
+                        return Err(self.error(&format!("too many declarations in {context}")));
+                    }
+                    let follows = self.peek_non_space().kind;
+                    if !matches!(follows, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
+                        return Err(self.error("range can only initialize variables"));
+                    }
+                }
+                _ => {
+                    if after.kind == Kind::Space {
+                        self.own.buffer[1] = Some(after);
+                        self.own.buffer[2] = Some(variable);
+                        self.own.peeked = 3;
+                    } else {
+                        self.back_to(variable);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, pipe: &mut Pipe, name: &'a str) {
+        let var = self.var(name);
+        pipe.decl.push(var);
+        self.own.vars.push(name);
+    }
+
+    fn var(&mut self, name: &'a str) -> Var {
+        let count = self.slots.len() as u32;
+        let slot = *self.slots.entry(name).or_insert(count);
+        Var {
+            name: name.into(),
+            slot,
+        }
+    }
+
+    fn check(&self, pipe: &Pipe, context: &str) -> Parsed<()> {
+        if pipe.commands.is_empty() {
+            return Err(self.error(&format!("missing value for {context}")));
+        }
+        for (index, command) in pipe.commands.iter().enumerate().skip(1) {
+            let first = command.args.first().map(|arg| &arg.what);
+            if let Some(What::Bool(_) | What::Dot | What::Nil | What::Number(_) | What::Text(..)) = first {
+                let stage = index + 1;
+                return Err(self.error(&format!("non executable command in pipeline stage {stage}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self) -> Parsed<Command> {
+        let pos = self.peek_non_space().pos;
+        let at = self.at(pos);
+        let mut args = Vec::new();
+        loop {
+            self.peek_non_space();
+            args.extend(self.operand()?);
+            let token = self.next();
+            match token.kind {
+                Kind::Space => {}
+                Kind::RightDelim | Kind::RightParen => {
+                    self.back();
+                    break;
+                }
+                Kind::Pipe => break,
+                _ => return Err(self.unexpected(&token, "operand")),
+            }
+        }
+        if args.is_empty() {
+            return Err(self.error("empty command"));
+        }
+        Ok(Command { at, args })
+    }
+
+    fn operand(&mut self) -> Parsed<Option<Expr>> {
+        let Some(term) = self.term()? else {
+            return Ok(None);
+        };
+        if self.peek().kind != Kind::Field {
+            return Ok(Some(term));
+        }
+        let pos = self.peek().pos;
+        let at = self.at(pos);
+        let mut fields: Vec<Str> = Vec::new();
+        while self.peek().kind == Kind::Field {
+            fields.push(self.next().text[1..].into());
+        }
+        let what = match term.what {
+            What::Field(first) => What::Field(first.iter().cloned().chain(fields).collect()),
+            What::Variable(var, first) => What::Variable(var, first.iter().cloned().chain(fields).collect()),
+            What::Bool(_) | What::Text(..) | What::Number(_) | What::Nil | What::Dot => {
+                let shown = literal::quote(&term.text());
+                return Err(self.error(&format!("unexpected . after term {shown}")));
+            }
+            _ => What::Chain(Box::new(term), fields.into()),
+        };
+        Ok(Some(Expr { at, what }))
+    }
+
+    fn term(&mut self) -> Parsed<Option<Expr>> {
+        let token = self.next_non_space();
+        let at = self.at(token.pos);
+        let what = match token.kind {
+            Kind::Identifier => match FunctionId::find(token.text, self.library) {
+                Some(function) => What::Function(function),
+                None => {
+                    let name = literal::quote(token.text);
+                    return Err(self.error(&format!("function {name} not defined")));
+                }
+            },
+            Kind::Dot => What::Dot,
+            Kind::Nil => What::Nil,
+            Kind::Variable => {
+                if !self.own.vars.contains(&token.text) {
+                    let name = literal::quote(token.text);
+                    return Err(self.error(&format!("undefined variable {name}")));
+                }
+                What::Variable(self.var(token.text), Box::default())
+            }
+            Kind::Field => What::Field([token.text[1..].into()].into()),
+            Kind::Bool => What::Bool(token.text == "true"),
+            Kind::CharConstant => What::Number(Box::new(
+                literal::character(token.text).map_err(|message| self.error(&message))?,
+            )),
+            Kind::Number | Kind::Complex => What::Number(Box::new(
+                literal::number(token.text).map_err(|message| self.error(&message))?,
+            )),
+            Kind::LeftParen => {
+                if self.depth >= DEPTH_MAX {
+                    return Err(self.error("max expression depth exceeded"));
+                }
+                self.depth += 1;
+                let pipe = stacker::maybe_grow(64 << 10, 1 << 20, || {
+                    self.pipeline("parenthesized pipeline", Kind::RightParen)
+                })?;
+                self.depth -= 1;
+                // a pipeline in parentheses is the part itself
+                return Ok(Some(Expr {
+                    at: pipe.at,
+                    what: What::Pipe(Box::new(pipe)),
+                }));
+            }
+            Kind::String | Kind::RawString => {
+                let bytes = self.unquote(&token)?;
+                What::Text(token.text.into(), bytes.into())
+            }
+            _ => {
+                self.back();
+                return Ok(None);
+            }
+        };
+        Ok(Some(Expr { at, what }))
+    }
+
+    fn at(&mut self, pos: usize) -> At {
+        self.ids += 1;
+        At {
+            pos: pos as u32,
+            id: self.ids,
+        }
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        if self.own.peeked > 0 {
+            self.own.peeked -= 1;
+        } else {
+            self.own.buffer[0] = Some(self.lexer.next());
+        }
+        self.token_at(self.own.peeked)
+    }
+
+    fn token_at(&self, index: usize) -> Token<'a> {
+        match self.own.buffer.get(index) {
+            Some(Some(token)) => token.clone(),
+            _ => Token {
+                kind: Kind::Eof,
+                pos: self.text.len(),
+                text: "",
+                message: String::new(),
+            },
+        }
+    }
+
+    fn back(&mut self) {
+        self.own.peeked += 1;
+    }
+
+    fn back_to(&mut self, token: Token<'a>) {
+        self.own.buffer[1] = Some(token);
+        self.own.peeked = 2;
+    }
+
+    fn peek(&mut self) -> Token<'a> {
+        if self.own.peeked == 0 {
+            self.own.buffer[0] = Some(self.lexer.next());
+            self.own.peeked = 1;
+        }
+        self.token_at(self.own.peeked - 1)
+    }
+
+    fn next_non_space(&mut self) -> Token<'a> {
+        loop {
+            let token = self.next();
+            if token.kind != Kind::Space {
+                return token;
+            }
+        }
+    }
+
+    fn peek_non_space(&mut self) -> Token<'a> {
+        let token = self.next_non_space();
+        self.back();
+        token
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Parsed<()> {
+        let token = self.next_non_space();
+        if token.kind == kind {
+            return Ok(());
+        }
+        Err(self.unexpected(&token, context))
+    }
+
+    fn line(&self, pos: usize) -> usize {
+        let before = self.text.as_bytes().get(..pos).unwrap_or_default();
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    fn unexpected(&self, token: &Token<'a>, context: &str) -> Box<Error> {
+        if token.kind != Kind::Error {
+            return self.error(&format!("unexpected {} in {context}", token.shown()));
+        }
+        let mut message = token.message.clone();
+        if let Some(start) = self.own.action_pos.map(|pos| self.line(pos))
+            && start != self.line(token.pos)
+        {
+            let action = if message.ends_with(" action") {
+                ""
+            } else {
+                " in action"
+            };
+            message = format!("{message}{action} started at {}:{start}", self.name);
+        }
+        self.error(&message)
+    }
+
+    /// An error where the token last read stands.
+    fn error(&self, message: &str) -> Box<Error> {
+        let pos = self.own.buffer[0].as_ref().map_or(0, |token| token.pos);
+        self.error_at(pos, message)
+    }
+
+    fn error_at(&self, pos: usize, message: &str) -> Box<Error> {
+        let line = self.line(pos);
+        Box::new(Error {
+            kind: ErrorKind::Parse,
+            message: format!("template: {}:{line}: {message}", self.name),
+            template: self.name.to_string(),
+            line,
+            column: None,
+            reason: message.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! Values from JSON and to JSON.
+
+use super::{Entries, List, Map, Str, Value};
+use crate::fault::Fault;
+use crate::limits::Limit;
+use serde_json::{Number, Value as Json};
+use std::rc::Rc;
+
+impl Value {
+    /// What Go's decoder makes of JSON: every number a `float64`.
+    pub fn from_json(json: &Json) -> Self {
+        match json {
+            Json::Null => Self::Nil,
+            Json::Bool(flag) => Self::Bool(*flag),
+            Json::Number(number) => Self::Float(number.as_f64().unwrap_or_default()),
+            Json::String(text) => Self::string(text.as_str()),
+            Json::Array(items) => Self::List(List::new(items.iter().map(Self::from_json).collect())),
+            Json::Object(map) => Self::Map(Map::of(
+                Entries::Any,
+                map.iter()
+                    .map(|(key, value)| (Str::from(key.as_str()), Self::from_json(value)))
+                    .collect(),
+            )),
+        }
+    }
+
+    /// The JSON of Go's encoder. Fails for infinities, and for values nested deeper than `depth`.
+    pub fn to_json(&self, depth: usize) -> Result<Json, Fault> {
+        self.json_below(depth, depth)
+    }
+
+    fn json_below(&self, left: usize, depth: usize) -> Result<Json, Fault> {
+        let Some(below) = left.checked_sub(1) else {
+            return Err(Limit::Depth(depth).into());
+        };
+        Ok(match self {
+            Self::Absent | Self::Nil => Json::Null,
+            Self::Bool(flag) => Json::Bool(*flag),
+            Self::Int(value, _) => Json::Number((*value).into()),
+            Self::Uint(value, _) => Json::Number((*value).into()),
+            Self::Float(value) => Json::Number(float(*value)?),
+            Self::String(text) => Json::String(text.lossy().into_owned()),
+            Self::Bytes(bytes) => {
+                use base64::Engine as _;
+                Json::String(base64::engine::general_purpose::STANDARD.encode(bytes.as_bytes()))
+            }
+            Self::List(list) if list.is_nil() => Json::Null,
+            Self::List(list) => Json::Array(
+                list.items()
+                    .iter()
+                    .map(|item| item.json_below(below, depth))
+                    .collect::<Result<_, _>>()?,
+            ),
+            Self::Map(map) => match map.read() {
+                None => Json::Null,
+                Some(entries) => Json::Object(
+                    entries
+                        .iter()
+                        .map(|(key, value)| Ok((key.lossy().into_owned(), value.json_below(below, depth)?)))
+                        .collect::<Result<_, Fault>>()?,
+                ),
+            },
+            Self::Host(host) => Rc::clone(host).to_json()?,
+        })
+    }
+}
+
+/// A float as JSON; a whole one as an integer, which is how Go writes it.
+fn float(value: f64) -> Result<Number, Fault> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative()) {
+        return Ok(Number::from(value as i64));
+    }
+    Number::from_f64(value).ok_or_else(|| {
+        let name = if value.is_nan() {
+            "NaN"
+        } else if value > 0.0 {
+            "+Inf"
+        } else {
+            "-Inf"
+        };
+        Fault::message(format!("json: unsupported value: {name}"))
+    })
+}

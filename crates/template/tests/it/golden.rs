@@ -1,0 +1,92 @@
+//! `tests/golden`: templates with the answers of the real engine, recorded by
+//! `cargo xtask baseline template`.
+
+use base64::Engine as _;
+use equate_template::{Library, MissingKey, Options, Seeded, Session, TemplateSet, Value};
+use serde_json::Value as Json;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What differs, and why: a case by file and template. Each must still differ.
+const DIFFERENCES: &[(&str, &str, &str)] =
+    &[("language", "{{1+2i}}", COMPLEX), ("language", "{{1i}}", COMPLEX)];
+const COMPLEX: &str = "no function takes a complex number: refused by name";
+
+/// The output, or the error.
+fn render(case: &Json) -> Result<Vec<u8>, String> {
+    let text = |name: &str| case.get(name).and_then(Json::as_str).unwrap_or_default();
+    let (library, options) = match text("mode") {
+        "go" => (
+            Library::Go,
+            Options {
+                set_name: "gotpl".into(),
+                ..Options::default()
+            },
+        ),
+        "strict" => (
+            Library::Helm,
+            Options {
+                missing_key: MissingKey::Error,
+                ..Options::helm()
+            },
+        ),
+        _ => (Library::Helm, Options::helm()),
+    };
+    let mut set = TemplateSet::new(library);
+    set.parse("t", text("template"))
+        .map_err(|error| error.to_string())?;
+    let mut session = Session::new(options, Box::new(Seeded::new(b"golden", 0)));
+    let data = case.get("data").map_or(Value::Nil, Value::from_json);
+    let output = session
+        .execute(&set, "t", data)
+        .map_err(|error| error.to_string())?;
+    Ok(output.as_bytes().to_vec())
+}
+
+fn expected(case: &Json) -> Result<Vec<u8>, String> {
+    if let Some(error) = case.get("error").and_then(Json::as_str) {
+        return Err(error.to_owned());
+    }
+    if let Some(bytes) = case.get("bytes").and_then(Json::as_str) {
+        return Ok(base64::engine::general_purpose::STANDARD.decode(bytes).unwrap());
+    }
+    Ok(case["output"].as_str().unwrap().as_bytes().to_vec())
+}
+
+#[test]
+fn equals_the_real_engine() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let only = std::env::var("GOLDEN").unwrap_or_default();
+    let (mut count, mut report, mut differ) = (0, String::new(), 0);
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    for file in files {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        if !name.contains(&only) {
+            continue;
+        }
+        for line in std::fs::read_to_string(&file).unwrap().lines() {
+            let case: Json = serde_json::from_str(line).unwrap();
+            let template = case["template"].as_str().unwrap();
+            let (wanted, got) = (expected(&case), render(&case));
+            let known = DIFFERENCES
+                .iter()
+                .any(|(file, text, _)| *file == name && *text == template);
+            count += 1;
+            if (wanted == got) == known {
+                differ += 1;
+                let shown = |result: &Result<Vec<u8>, String>| match result {
+                    Ok(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+                    Err(error) => format!("error: {error}"),
+                };
+                let (wanted, got) = (shown(&wanted), shown(&got));
+                let _ = writeln!(report, "{name}: {template}\n  wanted {wanted}\n  got    {got}");
+            }
+        }
+    }
+    assert!(count > 0, "no cases");
+    assert!(report.is_empty(), "{differ} of {count} differ:\n{report}");
+}

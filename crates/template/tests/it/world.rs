@@ -1,0 +1,1 @@
+//! What comes from outside: the values of the host, chance, the clock.
