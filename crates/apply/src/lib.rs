@@ -17,6 +17,7 @@
 //! | [`container`] | what else goes when an object is deleted |
 //! | [`plan`] | what to do, and why |
 //! | [`difference`] | which fields would change |
+//! | [`segment`] | a name in the address of a request |
 //! | [`cluster`] | doing it |
 
 pub mod cluster;
@@ -35,5 +36,6 @@ pub mod owner;
 pub mod plan;
 pub mod pointer;
 pub mod policy;
+pub mod segment;
 mod takeover;
 pub mod terms;

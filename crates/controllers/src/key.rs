@@ -29,8 +29,54 @@ impl Key {
     }
 }
 
+/// Whether a ConfigMap, a Secret or a ServiceAccount can have this name (RFC 1123, as Kubernetes has it).
+///
+/// A name that somebody wrote becomes part of the address of a request, as it is: one that is no name
+/// would be the address of something else, in another namespace perhaps. Nothing is asked for it.
+pub(crate) fn is_name(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    let all = bytes
+        .iter()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(byte));
+    all && bytes.len() <= 253 && edge(bytes.first()) && edge(bytes.last())
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_is_called_is_no_name() {
+        let check = |name: &str, expected: bool| assert_eq!(is_name(name), expected, "{name:?}");
+        check("deployer", true);
+        check("team-a.deployer-2", true);
+        for name in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            ".",
+            "..",
+            "../../other/secrets/a",
+            "a/status",
+            "a%2fb",
+            "a?watch=true",
+            "a#b",
+            "a:b",
+            "a b",
+            "a\r\nimpersonate-group: system:masters",
+            "ä",
+        ] {
+            check(name, false);
+        }
+        check(&"a".repeat(253), true);
+        check(&"a".repeat(254), false);
     }
 }

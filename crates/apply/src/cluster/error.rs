@@ -1,6 +1,7 @@
 //! Why something was not done, and when it is worth trying again.
 
 use crate::id::ObjectId;
+use crate::segment::SegmentError;
 use equate_manifest::object::GroupVersionKind;
 use std::fmt;
 use std::time::Duration;
@@ -56,6 +57,9 @@ pub enum ApplyError {
         /// What it has.
         api_version: String,
     },
+    /// Its name or namespace cannot stand in an address.
+    #[error(transparent)]
+    Name(#[from] SegmentError),
     /// Its namespace is not there.
     #[error("namespace {namespace} is not there; create it, or let git hold it")]
     NamespaceMissing {
@@ -204,7 +208,7 @@ impl ApplyError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchKind { .. } => "NoSuchKind",
-            Self::ApiVersion { .. } | Self::Invalid { .. } => "Invalid",
+            Self::ApiVersion { .. } | Self::Name(_) | Self::Invalid { .. } => "Invalid",
             Self::NamespaceMissing { .. } => "NamespaceMissing",
             Self::NamespaceTerminating { .. } => "NamespaceTerminating",
             Self::Conflict { .. } => "Conflict",
@@ -242,6 +246,7 @@ impl ApplyError {
             | Self::Webhook { answered: false, .. } => Retry::Later,
             Self::NoSuchKind { .. }
             | Self::ApiVersion { .. }
+            | Self::Name(_)
             | Self::NamespaceMissing { .. }
             | Self::Invalid { .. }
             | Self::Immutable { .. }

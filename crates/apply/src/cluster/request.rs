@@ -8,6 +8,7 @@ use super::discovery::Kind;
 use super::error::{ApplyError, FieldCause};
 use crate::id::ObjectId;
 use crate::owner::FIELD_MANAGER;
+use crate::segment::segment;
 use equate_manifest::object::{GroupVersionKind, Object};
 use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -105,8 +106,10 @@ impl Endpoint<'_> {
 
     fn request(&self, ask: Ask<'_>) -> Result<http::Request<Body>, ApplyError> {
         let namespace = self.kind.namespaced.then_some(&*self.id.namespace);
-        let collection = DynamicObject::url_path(&self.kind.resource, namespace);
-        let item = format!("{collection}/{}", self.id.name);
+        let namespace = namespace.map(|namespace| segment("namespace", namespace));
+        let namespace = namespace.transpose()?;
+        let collection = DynamicObject::url_path(&self.kind.resource, namespace.as_deref());
+        let item = format!("{collection}/{}", segment("resource name", &self.id.name)?);
         let dry = |dry_run: bool| if dry_run { "&dryRun=All" } else { "" };
         let (method, uri, content_type, body) = match ask {
             Ask::Get => (Method::GET, item, "application/json", Ok(Vec::new())),

@@ -21,6 +21,8 @@ pub(crate) enum SecretError {
         #[source]
         source: kube::Error,
     },
+    #[error("failed to get secret '{namespace}/{name}': that is not a name that a Secret can have")]
+    Name { namespace: String, name: String },
     #[error("failed to get secret '{namespace}/{name}': it does not exist")]
     Absent { namespace: String, name: String },
     #[error(
@@ -82,6 +84,7 @@ impl SecretError {
             | Self::Proxy { .. }
             | Self::Read { .. }
             | Self::Absent { .. }
+            | Self::Name { .. }
             | Self::Key { .. }
             | Self::NoSecret
             | Self::Text { .. } => Reason::AuthenticationFailed,
@@ -92,10 +95,11 @@ impl SecretError {
 impl SecretError {
     /// Whether nothing but another spec helps.
     pub(crate) fn is_final(&self) -> bool {
-        matches!(
-            self,
-            Self::NoGithubApp { named: false } | Self::GithubScheme { .. }
-        )
+        match self {
+            Self::NoGithubApp { named: false } | Self::GithubScheme { .. } | Self::Name { .. } => true,
+            Self::ProxySecret(error) => error.is_final(),
+            _ => false,
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::decide::{Artifact, Seen};
 use super::declared::Declared;
 use super::failure::{Failure, chain};
 use super::includes;
+use crate::key::is_name;
 
 /// The remote stands beside what was seen of it: fetching needs it again.
 pub(super) async fn observe(
@@ -114,6 +115,12 @@ pub(super) async fn secret(
     name: &str,
 ) -> Result<BTreeMap<String, ByteString>, SecretError> {
     let (owned_namespace, owned_name) = (namespace.to_owned(), name.to_owned());
+    if !is_name(name) {
+        return Err(SecretError::Name {
+            namespace: owned_namespace,
+            name: owned_name,
+        });
+    }
     match Api::<Secret>::namespaced(cx.client.clone(), namespace)
         .get_opt(name)
         .await

@@ -30,6 +30,7 @@ use zeroize::Zeroizing;
 
 use super::values::{Masks, TIMEOUT};
 use crate::Key;
+use crate::key::is_name;
 
 /// The entry of the Secret that says where its token may be sent: an address in each line.
 const ADDRESSES: &str = "sops.vault-address";
@@ -196,6 +197,10 @@ pub(super) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, 
 async fn get(client: &Client, keys: KeySecret<'_>) -> Result<Secret, KeysError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), keys.namespace);
     let (name, namespace) = (keys.name.to_owned(), keys.namespace.to_owned());
+    if !is_name(&name) {
+        let why = "that is not a name that a Secret can have".to_owned();
+        return Err(KeysError::Refused { name, namespace, why });
+    }
     let error = match tokio::time::timeout(TIMEOUT, api.get_opt(&name)).await {
         Ok(Ok(Some(secret))) => return Ok(secret),
         Ok(Ok(None)) => {

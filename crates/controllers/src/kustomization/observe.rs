@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::decide::{DependencySeen, Last, Seen, SourceSeen, Verdict, cycle, verdict};
 use super::declared::Declared;
 use super::memory::{Expects, Held, Leaning, Memory, Record};
-use super::reach::{Reach, is_name};
+use super::reach::Reach;
 use super::reasons::Stall;
 use super::report::Revision;
 use super::terms::Registry;
@@ -29,6 +29,7 @@ use super::wants::Wants;
 use super::{Context, supply};
 use crate::Key;
 use crate::expression::Expression;
+use crate::key::is_name;
 use crate::runtime::hub::sight::Sight;
 
 /// An artifact that can be read.

@@ -21,11 +21,11 @@ use kube::api::Api;
 use sha2::{Digest as _, Sha256};
 
 use super::kubeconfig::{self, KubeConfigError};
-use super::reach::is_name;
 use super::reach::{Place, Reach};
 use super::reasons::Failure;
 use super::values::Holder;
 use crate::Key;
+use crate::key::is_name;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::{Hub, Wake};

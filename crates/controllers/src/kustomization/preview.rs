@@ -31,7 +31,7 @@ use super::index::{self, Index, Need, Source};
 use super::kept;
 use super::others::{claimants, takers, wants};
 use super::places;
-use super::reach::{Place, is_name, user};
+use super::reach::{Place, user};
 use super::reasons::{Failure, Stall};
 use super::terms::Registry;
 use super::transit::Transits;
@@ -39,6 +39,7 @@ use super::values::{self, Masks};
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
 use crate::engine::OwnLoop;
+use crate::key::is_name;
 use crate::policy::Policy;
 use crate::runtime::mirror::{Change, What};
 

@@ -27,6 +27,7 @@ use sha2::{Digest as _, Sha256};
 use super::decryption::{self, KeyRing, KeySecret, KeysError};
 use super::reasons::Failure;
 use crate::Key;
+use crate::key::is_name;
 
 /// More references than this nobody writes by hand.
 pub const REFERENCES_MAX: usize = 64;
@@ -386,6 +387,10 @@ where
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let (kind, name) = (reference.kind.as_str(), reference.name.clone());
+    if !is_name(&name) {
+        let why = format!("that is not a name that a {kind} can have");
+        return Err(ValuesError::Refused { kind, name, why });
+    }
     let error = match tokio::time::timeout(TIMEOUT, api.get_opt(&name)).await {
         Ok(Ok(found)) => return Ok(found),
         Ok(Err(error)) => error,

@@ -45,7 +45,11 @@ impl ArtifactServer {
 
     /// Serves these files under a name; `status.artifact` of a source that has published them.
     pub(crate) fn publish(&self, name: &str, revision: &str, files: &[(&str, &str)]) -> Value {
-        let bytes = archive(files);
+        self.publish_bytes(name, revision, archive(files))
+    }
+
+    /// The same for an archive that a stranger made.
+    pub(crate) fn publish_bytes(&self, name: &str, revision: &str, bytes: Vec<u8>) -> Value {
         let hex: String = Sha256::digest(&bytes)
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -58,6 +62,11 @@ impl ArtifactServer {
             "revision": revision,
             "url": format!("{}/{name}", self.address),
         })
+    }
+
+    /// Where it serves a name.
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("{}/{name}", self.address)
     }
 
     /// What it served is collected.

@@ -19,7 +19,7 @@ use crate::session::{
     DEADLINE, HOME, Options, Session, deployment, document, inventory, kustomization, said,
 };
 
-async fn create<K>(client: &Client, namespace: &str, object: Value)
+pub(crate) async fn create<K>(client: &Client, namespace: &str, object: Value)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -32,7 +32,7 @@ where
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-async fn namespace(client: &Client, name: &str) {
+pub(crate) async fn namespace(client: &Client, name: &str) {
     let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     namespaces
@@ -43,7 +43,7 @@ async fn namespace(client: &Client, name: &str) {
 
 /// A namespace with the ServiceAccount `deployer`, which may do what it likes to ConfigMaps,
 /// Deployments, Roles and RoleBindings there.
-async fn tenant(session: &Session, name: &str) {
+pub(crate) async fn tenant(session: &Session, name: &str) {
     let client = &session.client;
     namespace(client, name).await;
     create::<ServiceAccount>(client, name, json!({ "metadata": { "name": "deployer" } })).await;
@@ -77,7 +77,7 @@ async fn allow(session: &Session, tenant: &str, namespace: &str) {
 }
 
 /// A Kustomization of the tenant: of a directory of `fleet`, as `deployer` unless the spec says otherwise.
-async fn kustomize(session: &Session, tenant: &str, path: &str, spec: Value) {
+pub(crate) async fn kustomize(session: &Session, tenant: &str, path: &str, spec: Value) {
     let mut all = json!({
         "serviceAccountName": "deployer",
         "retryInterval": "2s",
@@ -95,7 +95,7 @@ async fn kustomize(session: &Session, tenant: &str, path: &str, spec: Value) {
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-fn map(namespace: &str, name: &str, value: &str) -> String {
+pub(crate) fn map(namespace: &str, name: &str, value: &str) -> String {
     document(&json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -104,7 +104,7 @@ fn map(namespace: &str, name: &str, value: &str) -> String {
     }))
 }
 
-async fn absent(session: &Session, namespace: &str, name: &str) {
+pub(crate) async fn absent(session: &Session, namespace: &str, name: &str) {
     let found: Option<ConfigMap> = session.get(namespace, name).await;
     assert_eq!(found, None, "{namespace}/{name}");
 }

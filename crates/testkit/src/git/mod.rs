@@ -120,6 +120,25 @@ impl Repository {
     /// the branch has and `files` does not name stays. A content that begins with `#!` is made
     /// executable.
     pub fn commit_to(&self, branch: &str, message: &str, files: &[Change<'_>]) -> Result<String, Error> {
+        let kind = |content: &str| match content.starts_with("#!") {
+            true => EntryKind::BlobExecutable,
+            false => EntryKind::Blob,
+        };
+        self.write(branch, message, files, kind)
+    }
+
+    /// Commits a symbolic link to `main`, wherever it leads.
+    pub fn link(&self, path: &str, target: &str) -> Result<String, Error> {
+        self.write("main", "link", &[(path, Some(target))], |_| EntryKind::Link)
+    }
+
+    fn write(
+        &self,
+        branch: &str,
+        message: &str,
+        files: &[Change<'_>],
+        kind: impl Fn(&str) -> EntryKind,
+    ) -> Result<String, Error> {
         let repository = self.inner.to_thread_local();
         let name = format!("refs/heads/{branch}");
         let parent = match repository.try_find_reference(name.as_str())? {
@@ -134,11 +153,7 @@ impl Repository {
         for (path, content) in files {
             match content {
                 Some(content) => {
-                    let kind = match content.starts_with("#!") {
-                        true => EntryKind::BlobExecutable,
-                        false => EntryKind::Blob,
-                    };
-                    editor.upsert(*path, kind, repository.write_blob(content)?)?;
+                    editor.upsert(*path, kind(content), repository.write_blob(content)?)?;
                 }
                 None => {
                     editor.remove(*path)?;

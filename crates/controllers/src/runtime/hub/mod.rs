@@ -20,6 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,6 +29,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::{NAME_LABEL, Owner};
 use equate_apply::plan::Presence;
+use equate_apply::segment::segment;
 use equate_apply::terms::Terms;
 use equate_manifest::object::Object;
 use kube::Client;
@@ -396,12 +398,18 @@ impl Shared {
             Place::Managed(_) => (None, Some(NAME_LABEL.to_owned()), None),
             Place::Single(id) => {
                 let namespace = Some(&*id.namespace).filter(|n| !n.is_empty());
-                (namespace, None, Some(format!("metadata.name={}", id.name)))
+                (
+                    namespace,
+                    None,
+                    Some(format!("metadata.name={}", value(&id.name))),
+                )
             }
         };
+        // in a namespace that there cannot be is nothing
+        let namespace = namespace.map(|name| segment("namespace", name).unwrap_or(Cow::Borrowed("-")));
         Collection {
             client: self.client.clone(),
-            path: DynamicObject::url_path(resource, namespace),
+            path: DynamicObject::url_path(resource, namespace.as_deref()),
             labels,
             fields,
             metadata: false,
@@ -432,6 +440,11 @@ impl Shared {
             (self.wake)(wake);
         }
     }
+}
+
+/// A text as a value in a field selector, where some signs are its own.
+fn value(text: &str) -> String {
+    text.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
 /// Observes an object and lets it go. Lists leave out what their items' kind is.
