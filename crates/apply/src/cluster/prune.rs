@@ -137,7 +137,7 @@ impl Cluster {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };
         let observed = Observed::under(&live, execution.terms);
-        Ok(match plan::prunable(&observed, execution.options.owner) {
+        Ok(match plan::prunable(endpoint.id, &observed, execution.options) {
             Ok(()) => Ok(observed),
             Err(reason) => Err(Done::kept(reason, Some(observed))),
         })

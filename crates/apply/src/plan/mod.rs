@@ -194,6 +194,9 @@ pub struct Options<'a> {
     /// An owner of whom it is not known what it wants. What is no longer declared here may be
     /// declared there, so nothing is pruned meanwhile.
     pub awaited: Option<&'a Owner>,
+    /// Of the objects that are to be pruned, those whose labels name one that has let go of them, with
+    /// that one: they may be pruned though they were never applied here.
+    pub released: &'a BTreeMap<ObjectId, Owner>,
     /// Objects that others would go with ([`crate::container`]), each with one that somebody needs.
     pub needed: &'a BTreeMap<ObjectId, (Owner, ObjectId)>,
     /// Objects whose drift is not to be corrected for now, with the manager that writes them.
@@ -218,6 +221,7 @@ impl<'a> Options<'a> {
             claims: &NO_CLAIMS,
             contenders: &NO_CONTENDERS,
             awaited: None,
+            released: &NO_CONTENDERS,
             needed: &NOT_NEEDED,
             backing_off: &NO_BACKOFF,
         }
@@ -370,7 +374,7 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     let seen = match presence {
         Presence::Absent => return keep(KeepReason::Gone),
         // whoever took it over is written on it
-        Presence::Present(observed) if observed.owner.as_ref() != Some(options.owner) => {
+        Presence::Present(observed) if !belongs(id, observed, options) => {
             return keep(KeepReason::NotOurs(observed.owner.clone()));
         }
         Presence::Present(observed) => Some(observed),
@@ -379,7 +383,7 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     if let Some(taker) = options.contenders.get(id) {
         return keep(KeepReason::HandedOver(taker.clone()));
     }
-    if let Some(Err(reason)) = seen.map(|observed| prunable(observed, options.owner)) {
+    if let Some(Err(reason)) = seen.map(|observed| prunable(id, observed, options)) {
         return keep(reason);
     }
     if let Some((owner, object)) = options.needed.get(id) {
@@ -391,9 +395,17 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     }
 }
 
+/// Whether the labels of an object name who plans, or one that let go of it for that one.
+fn belongs(id: &ObjectId, observed: &Observed, options: &Options<'_>) -> bool {
+    observed
+        .owner
+        .as_ref()
+        .is_some_and(|named| named == options.owner || options.released.get(id) == Some(named))
+}
+
 /// Whether an object that is there may be pruned by an owner. The executor asks again what it sees itself.
-pub(crate) fn prunable(observed: &Observed, owner: &Owner) -> Result<(), KeepReason> {
-    if observed.owner.as_ref() != Some(owner) {
+pub(crate) fn prunable(id: &ObjectId, observed: &Observed, options: &Options<'_>) -> Result<(), KeepReason> {
+    if !belongs(id, observed, options) {
         Err(KeepReason::NotOurs(observed.owner.clone()))
     } else if observed.policy.ignored() {
         Err(KeepReason::Ignored)

@@ -669,3 +669,32 @@ fn of_two_objects_with_one_id_the_first_counts() {
     );
     assert_eq!(plan.to_string(), "patch ConfigMap/n/a (not seen yet)\n");
 }
+
+#[test]
+fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
+    let check = |labels: Option<Owner>, released: Option<Owner>, expected: &str| {
+        let a = desired("a", "");
+        let live = Live::from_iter([(id("a"), observed(&a, |observed| observed.owner = labels))]);
+        let mut inventory = Inventory::default();
+        inventory.insert(id("a"), "v1");
+        let (me, released) = (me(), released.map(|owner| (id("a"), owner)));
+        let released: BTreeMap<_, _> = released.into_iter().collect();
+        let options = Options {
+            allow_empty: Some("r"),
+            released: &released,
+            ..Options::new(&me, "r")
+        };
+        let plan = plan(&[], &inventory, &live, &Memory::default(), &options);
+        assert_eq!(plan.to_string().trim_end(), expected);
+    };
+    let theirs = "keep ConfigMap/n/a (belongs to Kustomization team/other)";
+    check(Some(other()), None, theirs);
+    check(Some(other()), Some(other()), "prune ConfigMap/n/a");
+    check(Some(other()), Some(Owner::new("team", "third")), theirs);
+    check(
+        None,
+        Some(other()),
+        "keep ConfigMap/n/a (its labels name no owner)",
+    );
+    check(Some(me()), Some(other()), "prune ConfigMap/n/a");
+}

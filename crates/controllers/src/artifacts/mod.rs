@@ -188,7 +188,9 @@ impl Artifacts {
             .or_insert_with(|| self.begun(&digest, ask.url));
         entry.readers.insert(reader.clone());
         let again = match &entry.stage {
-            Stage::Here(_) | Stage::Coming { .. } => false,
+            Stage::Here(_) => false,
+            // whoever serves it has moved: nothing comes from where it was
+            Stage::Coming { trouble, .. } => trouble.is_some() && entry.url != ask.url,
             Stage::Failed { at, gone, .. } => {
                 let pause = if *gone {
                     ask.retry.min(GONE_PAUSE)

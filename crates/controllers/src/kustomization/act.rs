@@ -51,7 +51,8 @@ impl Run<'_> {
             let held = self.held();
             return self.conclude(ks, held).await;
         };
-        let owner = Owner::new(&self.key.namespace, &self.key.name);
+        self.hand_over(ks).await?;
+        let owner = self.owner();
         let mut defined = false;
         loop {
             let held = self.held();
@@ -77,6 +78,7 @@ impl Run<'_> {
             }
             let claims = self.claims(&desired);
             let contenders = self.contenders(&desired, &held);
+            let released = self.released(&undeclared(&desired, &held));
             let rest = self.rest_of(ks, &undeclared(&desired, &held)).await;
             let awaited = rest.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
@@ -88,6 +90,7 @@ impl Run<'_> {
                 allow_empty: may_be_empty.then_some(revision.as_str()),
                 claims: &claims,
                 contenders: &contenders,
+                released: &released,
                 awaited: awaited.as_ref(),
                 backing_off: &backing_off,
                 ..Options::new(&owner, &revision)
@@ -136,6 +139,11 @@ impl Run<'_> {
             self.applied(ks);
             return self.finish(ks, plan, &desired, &execution).await;
         }
+    }
+
+    /// How labels name it.
+    pub(super) fn owner(&self) -> Owner {
+        Owner::new(&self.key.namespace, &self.key.name)
     }
 
     /// Until when the stages may take.
@@ -470,7 +478,14 @@ impl Run<'_> {
             .unwrap_or_default();
         if !contests.is_empty() {
             // nothing is pruned while it is not clear what belongs to whom
-            let theirs: BTreeSet<&ObjectId> = contests.iter().map(|contest| &contest.id).collect();
+            let theirs: BTreeSet<&ObjectId> = {
+                let index = self.cx.index();
+                let near = contests
+                    .iter()
+                    .filter(|contest| !index.is_foreign(&contest.other));
+                near.map(|contest| &contest.id).collect()
+            };
+            // what another shard holds stays claimed
             let kept = before
                 .iter()
                 .filter(|(id, _)| !theirs.contains(id))

@@ -80,10 +80,12 @@ impl Run<'_> {
         }
         let contenders = self.contenders(&[], &ks.inventory);
         let backing_off = BTreeMap::new();
+        let released = self.released(&ks.inventory);
         let options = Options {
             // there is no revision that could be mistaken for empty
             allow_empty: Some(""),
             contenders: &contenders,
+            released: &released,
             backing_off: &backing_off,
             ..Options::new(&owner, "")
         };

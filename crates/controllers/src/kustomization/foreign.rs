@@ -3,7 +3,8 @@
 //!
 //! What it holds is its inventory, which is written before anything is applied. Whether it holds all
 //! that it wants is known when all is applied from what its source has now. What it does not want any
-//! more it holds until it is deleted or taken, so from here wanting and holding look the same.
+//! more it holds until it is deleted or claimed ([`super::handover`]), so from here wanting and holding
+//! look the same until it has seen a claim.
 
 use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, Reason, condition, is_true};
@@ -60,6 +61,15 @@ pub(super) fn is_settled(object: &Kustomization, revision: &str) -> bool {
                 && ready.reason == Reason::HealthCheckFailed.as_str()
                 && ready.observed_generation == generation
         })
+}
+
+/// Whether its inventory may hold what it does not want: it does not delete it yet. What another claims of
+/// that, it lets go of.
+pub(super) fn keeps(object: &Kustomization) -> bool {
+    let conditions = object.status.as_ref().map(|status| &status.conditions[..]);
+    object.metadata.deletion_timestamp.is_none()
+        && !object.spec.suspend
+        && is_true(conditions.unwrap_or_default(), ConditionType::PruneHeld)
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(super) struct Hearing {
     pub(super) unheard: BTreeMap<Key, Instant>,
     /// What these want stays unknown for now, and why.
     pub(super) barred: BTreeMap<Key, String>,
+    /// Those of them that other shards reconcile.
+    pub(super) elsewhere: BTreeSet<Key>,
     /// Those who declare what is not applied yet.
     words: BTreeSet<Key>,
     /// When the last of the unheard has had its time.
@@ -65,6 +67,7 @@ impl Hearing {
         }
         let mut hearing = Self::clone(&self);
         hearing.barred.retain(|key, _| !powerless.contains(key));
+        hearing.elsewhere.retain(|key| !powerless.contains(key));
         hearing.unheard.retain(|key, _| !powerless.contains(key));
         if hearing.unheard.is_empty() {
             hearing.until = None;
@@ -150,6 +153,9 @@ impl<'a> Asking<'a> {
             return;
         }
         if self.cx.is_unheard(self.index, &key, object) {
+            if self.index.is_foreign(&key) {
+                return self.leave_open(key, object);
+            }
             let from = self.cx.unheard_from(object);
             // one that was tried is not waited for where no commit is both theirs and ours
             if near || !self.index.is_unreached(&key, &from) {
@@ -172,6 +178,14 @@ impl<'a> Asking<'a> {
                 }
             }
         }
+    }
+
+    /// What one of another shard wants is open until it has applied what is there now. Nothing but a
+    /// deletion waits for that: it may wait for this one.
+    fn leave_open(&mut self, key: Key, object: &Kustomization) {
+        let (_, revision) = self.cx.supply(object).unwrap_or_default();
+        self.hearing.elsewhere.insert(key.clone());
+        self.hearing.bar(key, format!("has not applied {revision} yet"));
     }
 
     /// Waits for one that is going to be built; each of its inputs gives it the same time.

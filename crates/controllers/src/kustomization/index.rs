@@ -140,6 +140,18 @@ impl Index {
         self.foreign.contains(key)
     }
 
+    /// Whether there are any of those.
+    pub fn has_foreign(&self) -> bool {
+        !self.foreign.is_empty()
+    }
+
+    /// Whether one of another shard is there and does not hold an object any more.
+    pub fn has_let_go(&self, key: &Key, id: &ObjectId, for_whom: &Key) -> bool {
+        let known = self.references.get(key);
+        let free = known.is_some_and(|references| !references.holds.contains(id));
+        free && self.is_foreign(key) && self.meet(key, for_whom)
+    }
+
     /// Takes in a change of a Kustomization: who has to run, itself included.
     pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
         let key = &change.key;
@@ -205,6 +217,9 @@ impl Index {
             None => References::default(),
         };
         let known = self.references.get(key).map(|known| Arc::clone(&known.holds));
+        if self.foreign.contains(key) {
+            wakes.extend(self.claimed(known.as_deref(), &now.holds));
+        }
         let holds_others = known.is_some_and(|known| known != now.holds);
         let rests = |object: &Option<Arc<Kustomization>>| object.as_ref().is_some_and(|o| o.spec.suspend);
         let freed = self.replace(key, now);
@@ -239,6 +254,19 @@ impl Index {
             Some(_) => {}
         }
         wakes
+    }
+
+    /// Who holds what another shard's has in its inventory by now.
+    fn claimed(
+        &self,
+        before: Option<&BTreeSet<ObjectId>>,
+        now: &BTreeSet<ObjectId>,
+    ) -> BTreeSet<(Key, Reason)> {
+        let claims = now
+            .iter()
+            .filter(|id| before.is_none_or(|before| !before.contains(*id)));
+        let holders = claims.flat_map(|id| self.ours(self.holders.get(id)));
+        holders.map(|key| (key, Reason::Dependency)).collect()
     }
 
     /// Forgets what a Kustomization that is gone said: who waited for a word of it.

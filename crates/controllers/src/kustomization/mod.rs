@@ -34,6 +34,7 @@
 //! | `others` | what the others want, and what that forbids |
 //! | `foreign` | what those of other shards say of that |
 //! | `hearing` | who of them has not said it |
+//! | `handover` | what goes to another shard, or comes from there |
 //! | `rights` | whether those others may write what they want |
 //! | `terms` | how it looks at its objects: healthy in its own words, fields that may differ |
 //! | `anew` | looking at them again when that changes |
@@ -61,6 +62,7 @@ pub mod decryption;
 mod finalize;
 mod foreign;
 mod halt;
+mod handover;
 mod hearing;
 pub mod index;
 mod kept;
@@ -293,6 +295,25 @@ fn looks_up(reason: Reason, told: bool) -> bool {
     }
 }
 
+/// Whether something is handed over before a decision is carried out: not where it is built first.
+fn crosses(decision: &Decision) -> bool {
+    match decision {
+        Decision::Wait(_)
+        | Decision::Resume
+        | Decision::Health
+        | Decision::Halted
+        | Decision::LetGo
+        | Decision::Carry
+        | Decision::Settled => true,
+        Decision::Gone
+        | Decision::Finalize(_)
+        | Decision::Adopt
+        | Decision::Rest
+        | Decision::Stall(_)
+        | Decision::Build(_) => false,
+    }
+}
+
 /// One run.
 struct Run<'a> {
     cx: &'a Context,
@@ -334,6 +355,9 @@ impl Run<'_> {
                 self.memory.waiting = None;
             }
             self.declare(&ks, &seen, artifact.as_ref(), &decision).await;
+            if crosses(&decision) && self.hand_over(&ks).await? {
+                continue;
+            }
             return match (decision, artifact) {
                 (Decision::Gone, _) => Err(Stop::Gone),
                 (Decision::Finalize(finalize), _) if self.is_lost(finalize) => Ok(self.finalize_later(&ks)),

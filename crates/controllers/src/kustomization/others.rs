@@ -57,6 +57,8 @@ use crate::runtime::wake::Reason;
 
 /// More names than this do not help anybody.
 pub(super) const NAMED: usize = 10;
+/// So many of other shards are named.
+const FEW: usize = 3;
 const UNBUILT: &str = "cannot be built at this revision";
 const ASTRAY: &str = "has a kubeConfig that cannot be used";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
@@ -112,10 +114,20 @@ impl Rest {
         if kept.is_empty() || self.hearing.barred.is_empty() {
             return None;
         }
-        let barred = self.hearing.barred.iter().take(NAMED);
-        let barred: Vec<String> = barred
+        // of many that apply the same revision each would be another text, and a status
+        let elsewhere = &self.hearing.elsewhere;
+        let many = elsewhere.len() > FEW;
+        let barred = self.hearing.barred.iter();
+        let named = barred.filter(|(key, _)| !(many && elsewhere.contains(*key)));
+        let named = named.take(NAMED);
+        let mut barred: Vec<String> = named
             .map(|(key, why)| format!("Kustomization/{key}, which {why}"))
             .collect();
+        if let Some(why) = elsewhere.first().and_then(|key| self.hearing.barred.get(key))
+            && many
+        {
+            barred.push(format!("a Kustomization of another shard, which {why}"));
+        }
         Some(format!(
             "not deleted yet: {kept}; may have moved to {}. It goes on when that is repaired, \
              suspended or deleted",
@@ -170,13 +182,13 @@ pub(super) fn wants(outcome: &Result<Rendered, Failure>) -> Option<Wants> {
 
 impl Context {
     /// The digest and the revision of the artifact that a Kustomization would be built from.
-    fn supply(&self, object: &Kustomization) -> Option<(String, String)> {
+    pub(super) fn supply(&self, object: &Kustomization) -> Option<(String, String)> {
         let artifact = self.sources.artifact(&index::source(object))?;
         Some((artifact.digest, artifact.revision))
     }
 
     /// The digest of that artifact.
-    fn artifact(&self, object: &Kustomization) -> Option<String> {
+    pub(super) fn artifact(&self, object: &Kustomization) -> Option<String> {
         self.supply(object).map(|(digest, _)| digest)
     }
 
@@ -225,7 +237,7 @@ impl Context {
 
     /// Whether one that has an object in its inventory may have applied it: one that impersonates has it
     /// there before it is known whether it may.
-    fn may_hold(&self, key: &Key, id: &ObjectId) -> bool {
+    pub(super) fn may_hold(&self, key: &Key, id: &ObjectId) -> bool {
         let Some(object) = self.kustomizations.get(key) else {
             return false;
         };
@@ -272,6 +284,7 @@ impl Context {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
         let mut rest = Rest::default();
         let mut needed = BTreeMap::new();
+        let released = self.released(reach, &ks.key, gone);
         {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
@@ -301,6 +314,7 @@ impl Context {
             allow_empty: Some(""),
             contenders: &rest.takers,
             needed: &needed,
+            released: &released,
             awaited: awaited.as_ref(),
             ..Options::new(&owner, "")
         };
@@ -483,16 +497,23 @@ impl Run<'_> {
         for Desired { id, .. } in desired {
             // whether there is something to wait for is nothing to one that may not write it
             if index.rights.allow(&self.key, id) {
+                let ours = || match self.reach.hub.get(id) {
+                    Presence::Present(observed) => observed.owner == Some(self.owner()),
+                    Presence::Absent | Presence::Unknown => false,
+                };
+                // in another shard it may be known later that it is taken
                 let theirs = index
                     .holders(id, &self.key)
-                    .filter(|key| self.cx.may_hold(key, id));
+                    .filter(|key| self.cx.may_hold(key, id) && !(index.is_foreign(key) && ours()));
                 holders.extend(theirs.cloned());
             }
         }
         let (mut all, mut until) = (BTreeSet::new(), None);
         for key in holders {
             let object = self.cx.kustomizations.get(&key);
-            let unheard = object.filter(|object| self.cx.is_unheard(&index, &key, object));
+            let unheard = object.filter(|object| {
+                self.cx.is_unheard(&index, &key, object) || (index.is_foreign(&key) && foreign::keeps(object))
+            });
             let Some(object) = unheard else { continue };
             let since = index.unheard_since(&key, self.cx.unheard_from(&object), now);
             let its = deadline(since, ks.timeout);
@@ -628,8 +649,12 @@ impl Run<'_> {
         let held = self.held();
         let lingering = std::mem::take(&mut self.memory.lingering);
         let rest = self.rest_of(ks, &lingering).await;
-        let owner = Owner::new(&self.key.namespace, &self.key.name);
-        let options = Options::new(&owner, "");
+        let owner = self.owner();
+        let released = self.released(&lingering);
+        let options = Options {
+            released: &released,
+            ..Options::new(&owner, "")
+        };
         let execution = equate_apply::cluster::Execution::new(&options);
         if let Err((failure, _)) = self.prune(&rest.plan.prune, &lingering, &execution).await {
             return self.fail(ks, failure, Some(held)).await.map(Some);

@@ -142,6 +142,13 @@ impl<'a> Report<'a> {
         self
     }
 
+    /// It holds other objects than before, and nothing else is new.
+    #[must_use]
+    pub fn holding(mut self, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self
+    }
+
     /// All is as declared.
     #[must_use]
     pub fn ready(

@@ -39,6 +39,7 @@ mod remote;
 mod rest;
 mod scenarios;
 mod session;
+mod shards;
 mod steady;
 mod substitute_from;
 mod switch_over;

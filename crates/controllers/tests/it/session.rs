@@ -185,6 +185,14 @@ impl Session {
         json!({ SESSION: self.home })
     }
 
+    /// Selects what is this session's; empty where all is.
+    pub(crate) fn own(&self) -> String {
+        match self.cluster {
+            Some(_) => String::new(),
+            None => format!("{SESSION}={}", self.home),
+        }
+    }
+
     /// Starts an engine, in place of the one there is.
     pub(crate) async fn engine(&mut self, options: Options) {
         self.stop().await;
@@ -199,9 +207,8 @@ impl Session {
             .mirrors(mirrors)
             .storage(storage)
             .policy(options.policy);
-        let own = format!("{SESSION}={}", self.home);
-        let selectors = self.cluster.is_none().then_some(own).into_iter();
-        let selectors: Vec<String> = selectors.chain(options.selector).collect();
+        let own = Some(self.own()).filter(|own| !own.is_empty());
+        let selectors: Vec<String> = own.into_iter().chain(options.selector).collect();
         builder = builder.shards(Shards::default().labels(&selectors.join(",")).unwrap());
         if let Some(retries) = options.http_retries {
             builder = builder.http_retries(retries);

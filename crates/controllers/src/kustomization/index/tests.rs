@@ -300,3 +300,39 @@ fn a_source_that_was_looked_at_is_news_once() {
     index.lost(&source);
     assert!(!index.has_looked(&source));
 }
+
+#[test]
+fn what_another_shard_claims_is_told_to_who_holds_it() {
+    let half = crate::shards::Slice::new(0, 2).unwrap();
+    let named = |ours: bool| {
+        let mut names = (0..100).map(|number| format!("ks-{number}"));
+        names.find(|name| half.has("n", name) == ours).unwrap()
+    };
+    let (ours, theirs) = (named(true), named(false));
+    let mut told = Told {
+        index: Index::of(Shards::default().slice(half)),
+        ..Told::default()
+    };
+    let x = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
+    let [our_key, their_key] = [&ours, &theirs].map(|name| Key::new("n", name.as_str()));
+    let holds = |holds: &[&str]| Some((json!({}), ready("1", holds)));
+    let appeared = format!("{ours} appeared");
+    told.check(&ours, What::Appeared, holds(&["n_x__ConfigMap"]), &[&appeared]);
+    told.check(&theirs, What::Appeared, holds(&["n_y__ConfigMap"]), &[]);
+    assert!(told.index.has_let_go(&their_key, &x, &our_key));
+    assert!(
+        !told.index.has_let_go(&our_key, &x, &their_key),
+        "not of another shard"
+    );
+
+    let woken = format!("{ours} dependency");
+    let both = ["n_x__ConfigMap", "n_y__ConfigMap"];
+    told.check(&theirs, What::Status, holds(&both), &[&woken]);
+    told.check(&theirs, What::Status, holds(&both), &[]);
+    assert!(!told.index.has_let_go(&their_key, &x, &our_key));
+    told.check(&theirs, What::Status, holds(&[]), &[]);
+    assert!(told.index.has_let_go(&their_key, &x, &our_key));
+    // of one that is gone nobody knows anything
+    told.check(&theirs, What::Gone, None, &[]);
+    assert!(!told.index.has_let_go(&their_key, &x, &our_key));
+}
