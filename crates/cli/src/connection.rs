@@ -112,13 +112,21 @@ const UP: &str = "equate up";
 impl Options {
     /// Reads the kubeconfig that is chosen and prepares a client. Nothing is asked of the cluster yet.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
+        self.connect_by(Client::try_from).await
+    }
+
+    /// As [`Self::connect`], with a client of the caller's making.
+    pub(crate) async fn connect_by(
+        &self,
+        make: impl FnOnce(Config) -> Result<Client, kube::Error>,
+    ) -> Result<Connection, ConnectError> {
         let directory = std::env::current_dir().map_err(ConnectError::Directory)?;
         let choice = self.choose(
             std::env::var_os("KUBECONFIG").as_deref(),
             std::env::home_dir(),
             &directory,
         )?;
-        self.open(choice).await
+        self.open(choice, make).await
     }
 
     /// As [`Self::connect`], and says on standard error which cluster it is.
@@ -169,7 +177,11 @@ impl Options {
         }
     }
 
-    async fn open(&self, choice: Choice) -> Result<Connection, ConnectError> {
+    async fn open(
+        &self,
+        choice: Choice,
+        make: impl FnOnce(Config) -> Result<Client, kube::Error>,
+    ) -> Result<Connection, ConnectError> {
         let Choice { files, source } = choice;
         let kubeconfig = read(&files)?;
         if let Some(context) = &self.context
@@ -207,7 +219,7 @@ impl Options {
             .map_err(|source| unusable(source.into()))?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let url = config.cluster_url.to_string();
-        let client = Client::try_from(config).map_err(|source| unusable(source.into()))?;
+        let client = make(config).map_err(|source| unusable(source.into()))?;
         Ok(Connection {
             client,
             context,

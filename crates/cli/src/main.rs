@@ -5,6 +5,7 @@ mod api;
 mod build;
 mod connection;
 mod controllers;
+mod counts;
 mod diff;
 mod document;
 mod events;

@@ -11,7 +11,7 @@ use equate_testkit::real::{Profile, RealCluster};
 const CRATES: [&str; 1] = ["equate-testkit"];
 
 /// The tests of the controllers that run on any cluster.
-const ANYWHERE: [&str; 3] = ["fields::", "scenarios::", "switch_over::"];
+const ANYWHERE: [&str; 4] = ["fields::", "scenarios::", "shards::", "switch_over::"];
 
 /// What `test-peers` is asked to do.
 #[derive(Debug, clap::Args)]
@@ -53,15 +53,18 @@ fn anywhere() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
     let cluster = runtime.block_on(RealCluster::start(Profile::Full, &mut progress))?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .args(["test", "--package", "equate-controllers", "--test", "it", "--"])
-        // the API server has the same two cores
-        .args(["--test-threads=4"])
-        .args(ANYWHERE)
-        .env("EQUATE_TEST_CLUSTER", "real")
-        .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
-    let outcome = succeeds(&mut cargo, "the tests of fields on the real API");
+    let tests = |package: &str, threads: &str, names: &[&str]| {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .args(["test", "--package", package, "--test", "it", "--", threads])
+            .args(names)
+            .env("EQUATE_TEST_CLUSTER", "real")
+            .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
+        succeeds(&mut cargo, "the tests on the real API")
+    };
+    // the API server has the same two cores
+    let outcome = tests("equate-controllers", "--test-threads=4", &ANYWHERE)
+        .and_then(|()| tests("equate-cli", "--test-threads=1", &["controllers::"]));
     runtime.block_on(cluster.stop())?;
     outcome
 }

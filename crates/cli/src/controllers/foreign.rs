@@ -23,7 +23,7 @@ const fn flag(name: &'static str, why: &'static str) -> Flag {
 }
 
 /// Taken, with a word about why it means nothing.
-const IDLE: [Flag; 12] = [
+const IDLE: [Flag; 11] = [
     flag(
         "kube-api-qps",
         "requests are few, and the API server's own fairness bounds them",
@@ -59,7 +59,6 @@ const IDLE: [Flag; 12] = [
         "helm-cache-purge-interval",
         "there is no controller for Helm repositories",
     ),
-    flag("leader-election-resource-lock", "Leases alone are used"),
 ];
 
 /// Refused, for without it something else would be done than is asked for.

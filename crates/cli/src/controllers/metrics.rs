@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use equate_controllers::Engine;
 use equate_controllers::engine::{Observer, Ran};
-use equate_controllers::{Engine, Stats};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -17,11 +17,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets_range};
 use prometheus_client::registry::Registry;
 
+use crate::counts::{self, Requests};
+
 /// All series of a process.
 pub(crate) struct Metrics {
     registry: Registry,
     durations: Family<Object, Histogram, fn() -> Histogram>,
     reconciles: Family<Outcome, Counter>,
+    times: Family<Controller, Histogram, fn() -> Histogram>,
+    requests: Requests,
     leads: Family<Named, Gauge>,
 }
 
@@ -42,6 +46,11 @@ struct Object {
 struct Outcome {
     controller: &'static str,
     result: Verdict,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,8 +80,16 @@ fn histogram() -> Histogram {
     Histogram::new(exponential_buckets_range(0.01, 1800.0, 10))
 }
 
+/// controller-runtime's, with what of it matters here.
+fn times() -> Histogram {
+    Histogram::new([
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    ])
+}
+
 impl Metrics {
-    pub(crate) fn new() -> Arc<Self> {
+    /// Nothing is measured yet; so many Kustomizations are reconciled at once.
+    pub(crate) fn new(concurrent: u16) -> Arc<Self> {
         let mut registry = Registry::default();
         let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
         registry.register(
@@ -87,6 +104,21 @@ impl Metrics {
             "Total number of reconciliations per controller",
             reconciles.clone(),
         );
+        let times = Family::new_with_constructor(times as fn() -> Histogram);
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of time per reconciliation per controller",
+            times.clone(),
+        );
+        let most = Family::<Controller, Gauge>::default();
+        registry.register(
+            "controller_runtime_max_concurrent_reconciles",
+            "Maximum number of concurrent reconciles per controller",
+            most.clone(),
+        );
+        let controller = "kustomization";
+        most.get_or_create(&Controller { controller })
+            .set(concurrent.into());
         let leads = Family::default();
         registry.register(
             "leader_election_master_status",
@@ -97,8 +129,15 @@ impl Metrics {
             registry,
             durations,
             reconciles,
+            times,
+            requests: Requests::default(),
             leads,
         })
+    }
+
+    /// Where requests to the API server are counted.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// Notes each run.
@@ -120,8 +159,12 @@ impl Metrics {
                 .get_or_create(&object)
                 .observe(ran.took.as_secs_f64()),
         }
+        let controller = controller(ran.kind);
+        self.times
+            .get_or_create(&Controller { controller })
+            .observe(ran.took.as_secs_f64());
         let outcome = Outcome {
-            controller: controller(ran.kind),
+            controller,
             result: if ran.failed {
                 Verdict::Error
             } else {
@@ -145,8 +188,9 @@ impl Metrics {
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
         if let Some(engine) = engine {
-            counted(&mut text, &engine.stats());
+            counts::engine(&mut text, &engine.stats());
         }
+        self.requests.write(&mut text);
         process(&mut text);
         text.push_str("# EOF\n");
         text
@@ -158,35 +202,6 @@ fn controller(kind: &str) -> &'static str {
         "Kustomization" => "kustomization",
         _ => "gitrepository",
     }
-}
-
-fn counted(text: &mut String, stats: &Stats) {
-    let Stats {
-        runs,
-        builds,
-        builds_skipped,
-        applies,
-        prunes,
-        corrections,
-        status_patches,
-        hearings,
-        queue,
-    } = *stats;
-    for (name, value) in [
-        ("equate_runs", runs),
-        ("equate_builds", builds),
-        ("equate_builds_skipped", builds_skipped),
-        ("equate_objects_applied", applies),
-        ("equate_objects_pruned", prunes),
-        ("equate_objects_corrected", corrections),
-        ("equate_status_patches", status_patches),
-        ("equate_hearings", hearings),
-    ] {
-        text.push_str(&format!("# TYPE {name} counter\n{name}_total {value}\n"));
-    }
-    text.push_str(&format!(
-        "# TYPE workqueue_depth gauge\nworkqueue_depth{{name=\"kustomization\"}} {queue}\n"
-    ));
 }
 
 /// What the kernel says of this process, where it says it as Linux does.
@@ -230,7 +245,7 @@ mod tests {
 
     #[test]
     fn runs_are_told_under_the_names_of_flux() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(8);
         let observer = metrics.observer();
         let ran = |name: &str, failed: bool, gone: bool| {
             observer(&Ran {
@@ -251,6 +266,8 @@ mod tests {
             "gotk_reconcile_duration_seconds_count{kind=\"Kustomization\",name=\"apps\",namespace=\"flux-system\"} 2",
             "gotk_reconcile_duration_seconds_sum{kind=\"Kustomization\",name=\"apps\",namespace=\"flux-system\"} 1.0",
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"error\"} 1",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"kustomization\"} 4",
+            "controller_runtime_max_concurrent_reconciles{controller=\"kustomization\"} 8",
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"success\"} 3",
             "leader_election_master_status{name=\"kustomize-controller-leader-election\"} 1",
         ] {

@@ -17,6 +17,7 @@ use equate_git::{Limits, Mirrors};
 use equate_source::{Storage, StorageError};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use kube::client::ClientBuilder;
 use kube::config::InClusterError;
 use kube::{Client, Config};
 use tokio::net::TcpListener;
@@ -29,10 +30,14 @@ use super::metrics::Metrics;
 use super::probe::Probe;
 use super::value::Listen;
 use crate::connection::ConnectError;
+use crate::counts::Requests;
 use crate::transit::CertificatesError;
 
-/// How long those who read an artifact may take when the process ends.
+/// How long those who read an artifact, and an API server that is to take Leases back, may take when
+/// the process ends.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long runs that have begun may take when the process ends: less than what a pod has.
+const GRACE: Duration = Duration::from_secs(20);
 /// How long opening a connection to the API server may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -103,8 +108,8 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     }
     let shards = args.scope.shards()?;
     let terms = terms(&args)?;
-    let client = client(&args).await?;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(args.concurrent);
+    let client = client(&args, metrics.requests()).await?;
     let probe = Probe::new(Arc::clone(&metrics));
     let mut listeners = Listeners::default();
     let health = bind(&args.endpoints.health_addr, "probes").await?;
@@ -136,7 +141,16 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         external_artifacts: gates.external_artifacts,
         ..args.lockdown.policy(&args.scope.namespace)
     };
-    let engine = Arc::new(start(&args, client, storage, shards, policy, &metrics).await?);
+    // it asks the API server, which may be silent
+    let engine = tokio::select! {
+        started = start(&args, client, storage, shards, policy, &metrics) => Arc::new(started?),
+        result = &mut interrupt => {
+            leases.release(&args).await;
+            listeners.end().await;
+            return result.map_err(ControllersError::Signal);
+        }
+        lost = leases.lost() => return Err(ControllersError::Lost(lost)),
+    };
     probe.works(&engine);
     tracing::info!(controllers = ?args.controllers, "starting");
     let ended = tokio::select! {
@@ -146,8 +160,10 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     };
     tracing::info!("stopping");
     // a scrape may hold it for a moment; then dropping it ends it
-    if let Some(engine) = Arc::into_inner(engine) {
-        engine.stop().await;
+    if let Some(engine) = Arc::into_inner(engine)
+        && tokio::time::timeout(GRACE, engine.stop()).await.is_err()
+    {
+        tracing::error!("what was being done did not end in {GRACE:?}, and is broken off");
     }
     leases.release(&args).await;
     listeners.end().await;
@@ -232,9 +248,9 @@ impl Leases {
 
     async fn release(self, args: &Args) {
         if args.election.leader_election_release_on_cancel {
-            for held in self.0 {
-                held.release().await;
-            }
+            let all = self.0.into_iter().map(Held::release);
+            // what the API server does not hear of runs out
+            drop(tokio::time::timeout(PATIENCE, futures::future::join_all(all)).await);
         }
     }
 }
@@ -278,16 +294,17 @@ fn host() -> String {
 }
 
 /// The cluster that a kubeconfig names, or the one this is a pod of.
-async fn client(args: &Args) -> Result<Client, ControllersError> {
+async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersError> {
+    let make = |config| Ok(ClientBuilder::try_from(config)?.with_layer(requests).build());
     let named = args.cluster.kubeconfig.is_some()
         || args.cluster.context.is_some()
         || std::env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty());
     if named {
-        return Ok(args.cluster.connect().await?.client);
+        return Ok(args.cluster.connect_by(make).await?.client);
     }
     let mut config = Config::incluster().map_err(ControllersError::InCluster)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    Client::try_from(config).map_err(ControllersError::Client)
+    make(config).map_err(ControllersError::Client)
 }
 
 async fn bind(at: &Listen, what: &'static str) -> Result<Option<TcpListener>, ControllersError> {

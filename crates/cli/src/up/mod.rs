@@ -8,7 +8,6 @@ mod endpoints;
 mod once;
 mod picture;
 mod repository;
-mod requests;
 mod run;
 mod screen;
 mod view;

@@ -6,18 +6,21 @@ use super::endpoints::{Endpoints, Loop};
 use super::once::{QUIET, Verdict, judge};
 use super::picture::{Known, picture};
 use super::repository::{Repository, RepositoryError};
-use super::requests::Requests;
 use super::screen::Screen;
 use super::view::Picture;
+use crate::counts::{self, Requests};
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
+use axum::Router;
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
-use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
+use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
-use equate_controllers::engine::{Engine, OwnLoop, StartError, Stats};
+use equate_controllers::engine::{Engine, OwnLoop, StartError};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage, StorageError};
-use std::fmt::Write;
+use http::Request;
+use kube::Client;
+use kube::client::Body;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -26,6 +29,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tower::{Layer as _, ServiceExt as _};
 
 /// Ages are read in seconds; redrawing more often for them would only flicker.
 const TICK: Duration = Duration::from_secs(1);
@@ -189,7 +193,7 @@ impl Session {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
         let serving = cluster.serve(address).await.map_err(UpError::Serve)?;
         let requests = Requests::default();
-        let client = requests.client(cluster.router());
+        let client = in_process(cluster.router(), &requests);
         bootstrap::definitions(&client).await?;
         bootstrap::root(&client, &root(args, repository)).await?;
         let endpoints = Endpoints::bind().await.map_err(UpError::Endpoints)?;
@@ -332,37 +336,23 @@ impl Loop for Running {
     }
 
     fn metrics(&self) -> String {
-        let Stats {
-            runs,
-            builds,
-            builds_skipped,
-            applies,
-            prunes,
-            corrections,
-            status_patches,
-            hearings,
-            queue,
-        } = self.engine.stats();
         let mut text = String::new();
-        for (name, value) in [
-            ("equate_runs_total", runs),
-            ("equate_builds_total", builds),
-            ("equate_builds_skipped_total", builds_skipped),
-            ("equate_objects_applied_total", applies),
-            ("equate_objects_pruned_total", prunes),
-            ("equate_objects_corrected_total", corrections),
-            ("equate_status_patches_total", status_patches),
-            ("equate_hearings_total", hearings),
-        ] {
-            let _infallible = writeln!(text, "# TYPE {name} counter\n{name} {value}");
-        }
-        let _infallible = writeln!(
-            text,
-            "# TYPE equate_queue_depth gauge\nequate_queue_depth {queue}"
-        );
+        counts::engine(&mut text, &self.engine.stats());
         self.requests.write(&mut text);
         text
     }
+}
+
+/// An administrator's client on an in-process API whose requests are counted.
+fn in_process(api: Router, requests: &Requests) -> Client {
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        let api = api.clone();
+        async move {
+            request.extensions_mut().insert(Identity::admin());
+            api.oneshot(request).await
+        }
+    });
+    Client::new(requests.layer(service), "default")
 }
 
 async fn build(persist: Option<&Path>) -> Result<EmbeddedCluster, UpError> {

@@ -7,6 +7,7 @@
 )]
 
 mod build;
+mod controllers;
 mod example;
 mod session;
 mod webhook;

@@ -1,0 +1,138 @@
+//! What a process counts of itself, as lines of `/metrics`: the same lines of `equate controllers` and of
+//! `equate up`, under the names of client-go and controller-runtime where they have one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use equate_controllers::Stats;
+use http::{Request, Response};
+use kube::client::Body;
+use tower::{Layer, Service};
+
+/// What an engine did so far.
+pub(crate) fn engine(text: &mut String, stats: &Stats) {
+    let Stats {
+        runs,
+        builds,
+        builds_skipped,
+        applies,
+        prunes,
+        corrections,
+        status_patches,
+        hearings,
+        queue,
+    } = *stats;
+    for (name, value) in [
+        ("equate_runs", runs),
+        ("equate_builds", builds),
+        ("equate_builds_skipped", builds_skipped),
+        ("equate_objects_applied", applies),
+        ("equate_objects_pruned", prunes),
+        ("equate_objects_corrected", corrections),
+        ("equate_status_patches", status_patches),
+        ("equate_hearings", hearings),
+    ] {
+        let _infallible = writeln!(text, "# TYPE {name} counter\n{name}_total {value}");
+    }
+    let _infallible = writeln!(
+        text,
+        "# TYPE workqueue_depth gauge\nworkqueue_depth{{name=\"kustomization\"}} {queue}"
+    );
+}
+
+/// Requests to the API server so far, by method and status. A clone counts into the same place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Requests(Arc<Mutex<BTreeMap<(String, u16), u64>>>);
+
+impl Requests {
+    fn count(&self, method: String, status: u16) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((method, status)).or_default() += 1;
+    }
+
+    /// All of them.
+    pub(crate) fn write(&self, text: &mut String) {
+        text.push_str("# TYPE rest_client_requests counter\n");
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((method, status), count) in counts.iter() {
+            let _infallible = writeln!(
+                text,
+                "rest_client_requests_total{{method=\"{method}\",code=\"{status}\"}} {count}"
+            );
+        }
+    }
+}
+
+impl<S> Layer<S> for Requests {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted {
+            inner,
+            requests: self.clone(),
+        }
+    }
+}
+
+/// A way to the API server whose answers are counted; a request without one is not.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted<S> {
+    inner: S,
+    requests: Requests,
+}
+
+impl<S, B> Service<Request<Body>> for Counted<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (requests, method) = (self.requests.clone(), request.method().to_string());
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            requests.count(method, answer.status().as_u16());
+            Ok(answer)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_counted_under_names_that_are_known() {
+        let requests = Requests::default();
+        for (method, status) in [("GET", 200), ("GET", 200), ("PATCH", 409)] {
+            requests.count(method.to_owned(), status);
+        }
+        let mut text = String::new();
+        let stats = Stats {
+            builds: 3,
+            queue: 2,
+            ..Stats::default()
+        };
+        engine(&mut text, &stats);
+        requests.write(&mut text);
+        for line in [
+            "equate_builds_total 3",
+            "workqueue_depth{name=\"kustomization\"} 2",
+            "rest_client_requests_total{method=\"GET\",code=\"200\"} 2",
+            "rest_client_requests_total{method=\"PATCH\",code=\"409\"} 1",
+        ] {
+            assert!(text.lines().any(|known| known == line), "no {line} in\n{text}");
+        }
+    }
+}

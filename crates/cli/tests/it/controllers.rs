@@ -1,0 +1,629 @@
+//! `equate controllers` as processes that are killed: what they were doing is completed by the next one,
+//! nothing is lost, nothing is pruned that is in Git, and what need not change is not written.
+//!
+//! On the embedded API, or on the real one that `EQUATE_TEST_KUBECONFIG` names where
+//! `EQUATE_TEST_CLUSTER=real`, as `cargo xtask test-peers` has it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use equate_api::kustomize::{Kustomization, KustomizationStatus};
+use equate_api::meta::{ConditionType, condition};
+use equate_api::source::GitRepository;
+use equate_controllers::shards::Slice;
+use equate_testkit::cluster::Cluster;
+use equate_testkit::eventually::eventually;
+use equate_testkit::git::Repository;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Config, CustomResourceExt, Resource};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::session::equate_in;
+
+const URL: &str = "https://local.invalid/fleet";
+/// For anything a loaded machine does.
+const DEADLINE: Duration = Duration::from_secs(120);
+const SESSION: &str = "equate.test/session";
+const KEY: &str = "sharding.fluxcd.io/key";
+const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
+/// What a Kustomization waits for that is held up.
+const GATE: &str = "gate";
+/// So many objects of each Kustomization do not change.
+const STEADY: usize = 20;
+
+/// A cluster, a repository, and processes that apply it.
+struct Place {
+    client: Client,
+    kubeconfig: PathBuf,
+    home: String,
+    repository: Repository,
+    processes: BTreeMap<String, Process>,
+    /// Absent where it is somebody else's.
+    cluster: Option<Cluster>,
+    // last: nothing writes there any more
+    folder: TempDir,
+}
+
+/// One that runs.
+struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// As the kernel does where memory runs out.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// How it ended.
+    async fn ended(mut self) -> ExitStatus {
+        let child = std::sync::Mutex::new(&mut self.child);
+        let look = async || child.lock().unwrap().try_wait().unwrap().ok_or("it runs");
+        eventually("the process ends", DEADLINE, look).await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+        if std::thread::panicking() {
+            println!("{}:\n{}", self.log.display(), self.log());
+        }
+    }
+}
+
+/// An object as it was: uid and resource version.
+type Was = BTreeMap<String, (String, String)>;
+
+impl Place {
+    async fn start(name: &str) -> Place {
+        let real = std::env::var("EQUATE_TEST_CLUSTER").is_ok_and(|name| name == "real");
+        let (client, kubeconfig, cluster) = if real {
+            let path = PathBuf::from(std::env::var_os("EQUATE_TEST_KUBECONFIG").unwrap());
+            (client_of(&path).await, path, None)
+        } else {
+            let cluster = Cluster::named("embedded", &mut |_| ()).await.unwrap();
+            let path = cluster.kubeconfig().to_owned();
+            (cluster.client().unwrap(), path, Some(cluster))
+        };
+        let place = Place {
+            client,
+            kubeconfig,
+            home: format!("{name}-{}", std::process::id()),
+            repository: Repository::init().unwrap(),
+            processes: BTreeMap::new(),
+            cluster,
+            folder: tempfile::tempdir().unwrap(),
+        };
+        place.furnish().await;
+        place
+    }
+
+    async fn furnish(&self) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for definition in [Kustomization::crd(), GitRepository::crd()] {
+            match definitions.create(&PostParams::default(), &definition).await {
+                Err(kube::Error::Api(status)) if status.code == 409 && self.cluster.is_none() => {}
+                created => drop(created.unwrap()),
+            }
+        }
+        let home: Namespace = object(json!({ "metadata": { "name": self.home } }));
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces.create(&PostParams::default(), &home).await.unwrap();
+    }
+
+    /// Creates an object of this session, in the shard of this label.
+    async fn create<K>(&self, name: &str, shard: &str, spec: Value)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + Serialize
+            + std::fmt::Debug,
+    {
+        let created: K = object(json!({
+            "metadata": { "name": name, "namespace": self.home, "labels": { SESSION: self.home, KEY: shard } },
+            "spec": spec,
+        }));
+        let create = async || self.all::<K>().create(&PostParams::default(), &created).await;
+        eventually(&format!("{name} is created"), DEADLINE, create).await;
+    }
+
+    /// A Kustomization of a directory of its own name.
+    async fn kustomize(&self, name: &str, shard: &str, source: &str) {
+        let gate = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": GATE, "namespace": self.home });
+        let spec = json!({
+            "interval": "10m",
+            "path": name,
+            "prune": true,
+            "timeout": "5m",
+            "sourceRef": { "kind": "GitRepository", "name": source },
+            "healthChecks": [gate],
+        });
+        self.create::<Kustomization>(name, shard, spec).await;
+    }
+
+    async fn source(&self, name: &str, shard: &str) {
+        let spec = json!({ "url": URL, "interval": "10m", "ref": { "branch": "main" } });
+        self.create::<GitRepository>(name, shard, spec).await;
+    }
+
+    fn all<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.home)
+    }
+
+    /// What Kustomizations wait for.
+    async fn open(&self, open: bool) {
+        let maps = self.all::<ConfigMap>();
+        let gate: ConfigMap = object(json!({ "metadata": { "name": GATE } }));
+        match open {
+            true => drop(maps.create(&PostParams::default(), &gate).await.unwrap()),
+            false => drop(
+                maps.delete(GATE, &kube::api::DeleteParams::default())
+                    .await
+                    .unwrap(),
+            ),
+        }
+    }
+
+    /// Starts a process, of the shard that the arguments name.
+    fn run(&mut self, name: &str, selector: &str, arguments: &[&str]) {
+        let log = self.folder.path().join(format!("{name}.log"));
+        let file = File::options().append(true).create(true).open(&log).unwrap();
+        let storage = self.folder.path().join(name);
+        std::fs::create_dir_all(&storage).unwrap();
+        let selector = match selector {
+            "" => format!("{SESSION}={}", self.home),
+            selector => format!("{SESSION}={},{selector}", self.home),
+        };
+        let child = equate_in(self.folder.path(), &["controllers", "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .args(["--namespace", &self.home, "--watch-label-selector", &selector])
+            .arg("--storage-path")
+            .arg(storage)
+            .args([
+                "--storage-addr",
+                "127.0.0.1:0",
+                "--metrics-addr",
+                "0",
+                "--health-addr",
+                "0",
+            ])
+            .arg("--instead-of")
+            .arg(format!("{URL}={}", self.repository.path().display()))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        self.processes.insert(name.to_owned(), Process { child, log });
+    }
+
+    fn kill(&mut self, name: &str) {
+        self.processes.remove(name).unwrap().kill();
+    }
+
+    /// Commits, and has the source looked at.
+    async fn commit(&self, files: &BTreeMap<String, Option<String>>, source: &str) -> String {
+        let files: Vec<(&str, Option<&str>)> = files
+            .iter()
+            .map(|(path, text)| (&**path, text.as_deref()))
+            .collect();
+        let commit = self.repository.commit(&files).unwrap();
+        let request = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": commit } } });
+        let sources = self.all::<GitRepository>();
+        if !source.is_empty() {
+            sources
+                .patch(source, &PatchParams::default(), &Patch::Merge(request))
+                .await
+                .unwrap();
+        }
+        format!("main@sha1:{commit}")
+    }
+
+    fn map(&self, name: &str, value: &str) -> Option<String> {
+        let map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": name, "namespace": self.home },
+            "data": { "value": value },
+        });
+        Some(map.to_string())
+    }
+
+    /// What each of these Kustomizations is made of first.
+    fn first(&self, names: &[String]) -> BTreeMap<String, Option<String>> {
+        let mut files = BTreeMap::new();
+        for name in names {
+            for number in 0..STEADY {
+                let map = format!("{name}-steady-{number}");
+                files.insert(format!("{name}/steady-{number}.yaml"), self.map(&map, "1"));
+            }
+            for part in ["changed", "gone"] {
+                files.insert(
+                    format!("{name}/{part}.yaml"),
+                    self.map(&format!("{name}-{part}"), "1"),
+                );
+            }
+        }
+        files
+    }
+
+    /// And then: an object changes, one goes, and as many come as there are.
+    fn second(&self, names: &[String]) -> BTreeMap<String, Option<String>> {
+        let mut files = BTreeMap::new();
+        for name in names {
+            let changed = self.map(&format!("{name}-changed"), "2");
+            files.insert(format!("{name}/changed.yaml"), changed);
+            files.insert(format!("{name}/gone.yaml"), None);
+            for number in 0..STEADY {
+                let map = format!("{name}-added-{number}");
+                files.insert(format!("{name}/added-{number}.yaml"), self.map(&map, "1"));
+            }
+        }
+        files
+    }
+
+    /// All objects that Kustomizations of this session hold.
+    async fn objects(&self) -> Was {
+        let managed = ListParams::default().labels(OWNER);
+        let list = self.all::<ConfigMap>().list(&managed).await.unwrap();
+        let was = |map: ConfigMap| {
+            let meta = map.metadata;
+            let version = meta.resource_version.unwrap_or_default();
+            (
+                meta.name.unwrap_or_default(),
+                (meta.uid.unwrap_or_default(), version),
+            )
+        };
+        list.items.into_iter().map(was).collect()
+    }
+
+    /// Waits until a status passes.
+    async fn until(&self, name: &str, what: &str, passes: impl Fn(&KustomizationStatus) -> bool) {
+        let look = async || {
+            let found = self.all::<Kustomization>().get(name).await;
+            let status = found
+                .map_err(|error| error.to_string())?
+                .status
+                .unwrap_or_default();
+            match passes(&status) {
+                true => Ok(()),
+                false => Err(format!("{:?}", status.conditions)),
+            }
+        };
+        eventually(&format!("{name} {what}"), DEADLINE, look).await;
+    }
+
+    async fn ready(&self, name: &str, revision: &str) {
+        let message = format!("Applied revision: {revision}");
+        self.until(name, &message, |status| {
+            let ready = condition(&status.conditions, ConditionType::Ready);
+            ready.is_some_and(|ready| ready.status == "True" && ready.message == message)
+        })
+        .await;
+    }
+
+    /// Waits until it has applied a revision, and waits for its health.
+    async fn checks(&self, name: &str, revision: &str) {
+        self.until(name, "waits for its health", |status| {
+            let healthy = condition(&status.conditions, ConditionType::Healthy);
+            healthy.is_some_and(|healthy| healthy.status == "Unknown" && healthy.message.contains(revision))
+        })
+        .await;
+    }
+
+    /// Waits until one of the processes is the leader; its name.
+    async fn leader(&self) -> String {
+        let look = async || {
+            let mut processes = self.processes.iter();
+            let leads = processes.find(|(_, process)| process.log().contains("became leader"));
+            leads.map(|(name, _)| name.clone()).ok_or("there is none")
+        };
+        eventually("one leads", DEADLINE, look).await
+    }
+
+    /// All is as the second commit has it, and what did not change is as it was.
+    async fn compare(&self, names: &[String], before: &Was) {
+        let after = self.objects().await;
+        let mut expected: Vec<String> = Vec::new();
+        for name in names {
+            for number in 0..STEADY {
+                let steady = format!("{name}-steady-{number}");
+                assert_eq!(after.get(&steady), before.get(&steady), "{steady} is as it was");
+                expected.extend([steady, format!("{name}-added-{number}")]);
+            }
+            let changed = format!("{name}-changed");
+            assert_eq!(
+                after[&changed].0, before[&changed].0,
+                "{changed} is the one it was"
+            );
+            assert_ne!(after[&changed].1, before[&changed].1, "{changed} was changed");
+            expected.push(changed);
+        }
+        expected.sort();
+        let found: Vec<String> = after.into_keys().collect();
+        assert_eq!(found, expected);
+    }
+
+    /// Ends all processes as a cluster does.
+    async fn end(mut self) {
+        for process in self.processes.values() {
+            process.terminate();
+        }
+        while let Some((name, process)) = self.processes.pop_first() {
+            let status = process.ended().await;
+            assert!(status.success(), "{name}: {status}");
+        }
+        if let Some(cluster) = self.cluster.take() {
+            cluster.stop().await.unwrap();
+        }
+    }
+}
+
+fn object<K: DeserializeOwned + Resource<DynamicType = ()>>(mut value: Value) -> K {
+    value["apiVersion"] = K::api_version(&()).into();
+    value["kind"] = K::kind(&()).into();
+    serde_json::from_value(value).unwrap()
+}
+
+/// The administrator of the real cluster.
+async fn client_of(path: &std::path::Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(path).unwrap();
+    // the process's one provider; a second installation is the same provider
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.unwrap()).unwrap()
+}
+
+/// Three processes share the objects, and the one of `victim` is killed; what each is told, and the names of
+/// its source, if it has it, and of its Kustomization.
+struct Share {
+    process: &'static str,
+    selector: String,
+    arguments: Vec<&'static str>,
+    kustomization: String,
+    label: String,
+}
+
+/// When a process is killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Moment {
+    /// It waits until what it has applied is healthy.
+    Checking,
+    /// One of its objects is written.
+    Writing,
+}
+
+/// The first share has the source, which is called `source`.
+async fn an_owner_is_killed(
+    mut place: Place,
+    shares: [Share; 3],
+    source: &str,
+    victim: usize,
+    moment: Moment,
+) {
+    let names: Vec<String> = shares.iter().map(|share| share.kustomization.clone()).collect();
+    place.source(source, &shares[0].label).await;
+    for share in &shares {
+        place.kustomize(&share.kustomization, &share.label, source).await;
+    }
+    place.open(true).await;
+    let first = place.commit(&place.first(&names), "").await;
+    for share in &shares {
+        place.run(share.process, &share.selector, &share.arguments);
+    }
+    for name in &names {
+        place.ready(name, &first).await;
+    }
+    let before = place.objects().await;
+    assert_eq!(before.len(), 3 * (STEADY + 2));
+
+    place.open(false).await;
+    let second = place.commit(&place.second(&names), source).await;
+    let killed = &shares[victim];
+    match moment {
+        Moment::Checking => place.checks(&killed.kustomization, &second).await,
+        Moment::Writing => {
+            let added = format!("{}-added-", killed.kustomization);
+            let look = async || {
+                let objects = place.objects().await;
+                let some = objects.keys().any(|name| name.starts_with(&added));
+                some.then_some(()).ok_or("none is written")
+            };
+            eventually("an object is written", DEADLINE, look).await;
+        }
+    }
+    place.kill(killed.process);
+    place.open(true).await;
+    // the others go on without it, where they have the artifact
+    if victim != 0 {
+        for name in names.iter().filter(|name| **name != killed.kustomization) {
+            place.ready(name, &second).await;
+        }
+    }
+    place.run(killed.process, &killed.selector, &killed.arguments);
+    for name in &names {
+        place.ready(name, &second).await;
+    }
+    // what goes goes once all know that nobody else has it
+    for name in &names {
+        place
+            .until(name, "holds nothing else", |status| {
+                let held = condition(&status.conditions, ConditionType::PruneHeld);
+                held.is_none_or(|held| held.status != "True")
+            })
+            .await;
+    }
+    place.compare(&names, &before).await;
+    place.end().await;
+}
+
+async fn by_label(victim: usize, moment: Moment) {
+    let place = Place::start("by-label").await;
+    let share = |process: &'static str, kustomization: &str| Share {
+        process,
+        selector: format!("{KEY}={process}"),
+        arguments: Vec::new(),
+        kustomization: kustomization.to_owned(),
+        label: process.to_owned(),
+    };
+    let shares = [share("one", "red"), share("two", "green"), share("three", "blue")];
+    an_owner_is_killed(place, shares, "fleet", victim, moment).await;
+}
+
+async fn by_hash(victim: usize, moment: Moment) {
+    let place = Place::start("by-hash").await;
+    // a name for each share
+    let named = |what: &str, index: u32| {
+        let slice = Slice::new(index, 3).unwrap();
+        let mut names = (0..1000).map(|number| format!("{what}-{number}"));
+        names.find(|name| slice.has(&place.home, name)).unwrap()
+    };
+    let share = |process: &'static str, index: u32, shard: &'static str| Share {
+        process,
+        selector: String::new(),
+        arguments: vec!["--shard", shard],
+        kustomization: named("app", index),
+        label: "any".to_owned(),
+    };
+    let shares = [
+        share("one", 0, "0/3"),
+        share("two", 1, "1/3"),
+        share("three", 2, "2/3"),
+    ];
+    let source = named("fleet", 0);
+    an_owner_is_killed(place, shares, &source, victim, moment).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_labelled_shard_is_killed_while_it_checks() {
+    by_label(1, Moment::Checking).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_labelled_shard_with_the_source_is_killed_while_it_writes() {
+    by_label(0, Moment::Writing).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hashed_shard_with_the_source_is_killed_while_it_checks() {
+    by_hash(0, Moment::Checking).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hashed_shard_is_killed_while_it_writes() {
+    by_hash(2, Moment::Writing).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_is_killed_and_a_replica_completes_what_it_did() {
+    let mut place = Place::start("leader").await;
+    let names = ["app".to_owned()];
+    place.source("fleet", "any").await;
+    place.kustomize("app", "any", "fleet").await;
+    place.open(true).await;
+    let first = place.commit(&place.first(&names), "").await;
+    let election = [
+        "--enable-leader-election",
+        "--leader-election-lease-duration=4s",
+        "--leader-election-renew-deadline=3s",
+        "--leader-election-retry-period=500ms",
+    ];
+    for name in ["one", "two", "three"] {
+        place.run(name, "", &election);
+    }
+    place.ready("app", &first).await;
+    let before = place.objects().await;
+    let leader = place.leader().await;
+
+    place.open(false).await;
+    let second = place.commit(&place.second(&names), "fleet").await;
+    place.checks("app", &second).await;
+    place.kill(&leader);
+    place.open(true).await;
+    let next = place.leader().await;
+    assert_ne!(next, leader);
+    place.ready("app", &second).await;
+    place.compare(&names, &before).await;
+
+    // one that ends in order leaves the rest to the last
+    let process = place.processes.remove(&next).unwrap();
+    process.terminate();
+    assert!(process.ended().await.success());
+    place.leader().await;
+    let third = BTreeMap::from([("app/changed.yaml".to_owned(), place.map("app-changed", "3"))]);
+    let third = place.commit(&third, "fleet").await;
+    place.ready("app", &third).await;
+    place.end().await;
+}
+
+/// Whoever asks is not answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_ends_while_the_api_server_is_silent() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        "clusters": [{ "name": "c", "cluster": { "server": format!("http://{address}") } }],
+        "users": [{ "name": "u", "user": {} }],
+    });
+    File::create(&kubeconfig)
+        .unwrap()
+        .write_all(config.to_string().as_bytes())
+        .unwrap();
+    let log = folder.path().join("log");
+    let file = File::create(&log).unwrap();
+    let child = equate_in(folder.path(), &["controllers", "--kubeconfig", "kubeconfig"])
+        .args(["--storage-path", "data", "--storage-addr", "127.0.0.1:0"])
+        .args(["--metrics-addr", "0", "--health-addr", "0"])
+        .stdout(file.try_clone().unwrap())
+        .stderr(file)
+        .spawn()
+        .unwrap();
+    let process = Process { child, log };
+    // it asks, and gets no answer
+    let asked = tokio::task::spawn_blocking(move || (silent.accept().unwrap(), silent));
+    let held = tokio::time::timeout(DEADLINE, asked).await.unwrap().unwrap();
+    process.terminate();
+    let status = process.ended().await;
+    assert!(status.success(), "{status}");
+    drop(held);
+}
