@@ -10,16 +10,17 @@
 //! - the first change is `Listed` or trouble; every `Listed` is the whole collection at one
 //!   version, read consistently (never from a stale cache), and supersedes what came before;
 //! - between two `Listed`, changes come in the server's order, possibly more than once;
-//! - trouble never ends the feed. Dropping the future does.
+//! - trouble never ends the feed, nor does a panic of the reader. Dropping the future does.
 //!
 //! Versions must be numbers, as Kubernetes guarantees; others are an error by name.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
@@ -148,6 +149,12 @@ pub enum Trouble {
         /// How long was waited.
         limit: Duration,
     },
+    /// Reading an object, or telling of it, broke off.
+    #[error("following {path} broke off and begins anew: an error of Equate, whose log has more")]
+    Broke {
+        /// Of the collection.
+        path: String,
+    },
     /// The server's version of an object or list is not a number.
     #[error("{path} has the version {text:?}, which is not a number")]
     Version {
@@ -166,7 +173,7 @@ impl Trouble {
                 _ => None,
             },
             Trouble::Ended { source, .. } => Some(source),
-            Trouble::Silent { .. } | Trouble::Version { .. } => None,
+            Trouble::Silent { .. } | Trouble::Broke { .. } | Trouble::Version { .. } => None,
         }
     }
 
@@ -220,12 +227,12 @@ pub async fn follow<T, U>(
         types: std::marker::PhantomData,
     };
     loop {
-        match feed.list().await {
-            Ok((version, items)) => {
-                (feed.tell)(Change::Listed(version, items));
-                feed.watch_from(version).await;
-            }
-            Err(trouble) => feed.rest(trouble, Pause::Backoff).await,
+        // one object that a reader falls over ends nothing for those who read the others
+        let round = AssertUnwindSafe(feed.round()).catch_unwind().await;
+        if round.is_err() {
+            tracing::error!(path = feed.request.url_path, "a reader of objects broke off");
+            let path = feed.collection.path.clone();
+            feed.rest(Trouble::Broke { path }, Pause::Backoff).await;
         }
     }
 }
@@ -264,6 +271,17 @@ where
     R: Fn(T) -> Result<Item<U>, String> + Send,
     F: FnMut(Change<U>) + Send,
 {
+    /// Lists, and watches for as long as that goes on.
+    async fn round(&mut self) {
+        match self.list().await {
+            Ok((version, items)) => {
+                (self.tell)(Change::Listed(version, items));
+                self.watch_from(version).await;
+            }
+            Err(trouble) => self.rest(trouble, Pause::Backoff).await,
+        }
+    }
+
     /// Reads all pages. A first page without a version is a consistent read; the others
     /// are of the same version.
     async fn list(&self) -> Result<(u64, Vec<Item<U>>), Trouble> {

@@ -119,17 +119,23 @@ impl<I: Clone + Eq + Hash, V> Shelf<I, V> {
         self.told = self.told.max(version);
     }
 
-    /// A list: what differs from what was known.
+    /// A list: what differs from what was known. One without a value is there and cannot be read: it stays
+    /// what it was.
     pub(super) fn relist(
         &mut self,
         version: u64,
-        items: impl IntoIterator<Item = (I, Item<V>)>,
+        items: impl IntoIterator<Item = (I, Option<Item<V>>)>,
     ) -> Vec<(I, Difference<V>)> {
         let restored = version < self.told;
         let mut old = std::mem::take(&mut self.slots);
         let mut differences = Vec::new();
         for (id, item) in items {
-            let before = match old.remove(&id) {
+            let known = old.remove(&id);
+            let Some(item) = item else {
+                self.slots.extend(known.map(|slot| (id, slot)));
+                continue;
+            };
+            let before = match known {
                 Some(slot) if slot.version == item.version || (slot.version > item.version && !restored) => {
                     self.slots.insert(id, slot);
                     continue;
@@ -184,7 +190,13 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             let mut differences: Vec<String> = match words[..] {
                 ["list", version, ref items @ ..] => {
-                    let items = items.iter().map(|text| item(text));
+                    let items = items.iter().map(|text| match text.strip_suffix('?') {
+                        Some(id) => (id.to_owned(), None),
+                        None => {
+                            let (id, item) = item(text);
+                            (id, Some(item))
+                        }
+                    });
                     let all = shelf.relist(version.parse().unwrap(), items);
                     all.iter().map(|(id, d)| show(id, d)).collect()
                 }
@@ -270,6 +282,14 @@ mod tests {
             "- a:none>6 a:6>none - | ",
         );
         check("list 5; told 9; note a@7; note a@10", "- - a:none>10 | a@10");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_gone() {
+        check(
+            "list 5 a@1 b@2; list 9 a? c?; list 10 a@8",
+            "a:none>1,b:none>2 b:2>none a:1>8 | a@8",
+        );
     }
 
     #[test]

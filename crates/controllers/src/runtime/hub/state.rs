@@ -207,7 +207,10 @@ impl State {
             feed::Change::Listed(version, items) => {
                 self.counts.lists += 1;
                 let first = !followed.shelf.listed();
-                let differences = followed.shelf.relist(version, items.into_iter().map(split));
+                let differences = followed.shelf.relist(
+                    version,
+                    items.into_iter().map(split).map(|(id, item)| (id, Some(item))),
+                );
                 // who waits for the kind looks at all of it; nothing changed for anyone else
                 let differences = if first { Vec::new() } else { differences };
                 (Standing::Following, differences)

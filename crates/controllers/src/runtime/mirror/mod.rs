@@ -7,8 +7,9 @@
 //! The answer to a write of ours goes in by [`Mirror::note`], so that the next run reads
 //! what the last one wrote (an inventory above all), not what the watch had told by then.
 //!
-//! An object that is not what its type says (its definition asks for no `spec`) is left out, with a
-//! warning: whoever may make one would hold up all others otherwise.
+//! An object that is not what its type says (its definition asks for no `spec`) is taken for what it was
+//! when it could be read, with a warning, and is not there if it never could: whoever may make one would
+//! hold up all others otherwise. That it cannot be read is never taken for its end.
 
 #[cfg(test)]
 mod tests;
@@ -238,7 +239,7 @@ where
         match change {
             feed::Change::Listed(version, items) => {
                 let items = items.into_iter().map(split);
-                let items = items.filter_map(|(key, item)| Some((key, readable(item)?)));
+                let items = items.map(|(key, item)| (key, readable(item)));
                 let differences = self.write().relist(version, items);
                 for (key, difference) in differences {
                     self.tell(key, Some(difference));
@@ -312,7 +313,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Any<K> {
         let metadata = ObjectMeta::deserialize(&object["metadata"]).map_err(serde::de::Error::custom)?;
         let object = K::deserialize(object).inspect_err(|error| {
             let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-            tracing::warn!(namespace, name, %error, "an object cannot be read, and is left alone");
+            tracing::warn!(namespace, name, %error, "an object cannot be read: what it was before counts");
         });
         Ok(Self {
             metadata,

@@ -202,3 +202,34 @@ async fn standing_says_what_is_wrong_and_goes_on() {
         ["cannot list /apis/apps/v1/statefulsets", "Unserved", "Following"]
     );
 }
+
+/// Whoever is told falls over one object: the others are told of all the same.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_breaks_off_begins_anew() {
+    let cluster = EmbeddedCluster::builder().build().await.unwrap();
+    let api: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
+    let (told, falls) = (Changes::default(), Arc::new(Mutex::new(2)));
+    let changes = Arc::clone(&told);
+    let pace = Pace {
+        jitter: Jitter::seeded(5),
+        ..Pace::default()
+    };
+    let mirror = Mirror::start(cluster.client(), pace, move |change: Change<StatefulSet>| {
+        let mut left = falls.lock().unwrap();
+        if change.key.name == "bad" && *left > 0 {
+            *left -= 1;
+            drop(left);
+            panic!("this one is too much");
+        }
+        let change = format!("{} {:?}", change.key, change.what);
+        told.lock().unwrap().push(change);
+    });
+    mirror.ready().await;
+    for name in ["bad", "good"] {
+        let mut object = stateful_set();
+        object.metadata = serde_json::from_value(json!({ "name": name })).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    until(&changes, &["default/good Appeared"]).await;
+    assert_eq!(mirror.all().len(), 2);
+}
