@@ -9,6 +9,7 @@ use crate::diff::DiffError;
 use crate::events::EventsError;
 use crate::explain::ExplainError;
 use crate::get::GetError;
+use crate::install::InstallError;
 use crate::objects::RequestError;
 use crate::reconcile::ReconcileError;
 use crate::suspend::SuspendError;
@@ -53,6 +54,9 @@ pub(crate) enum Failure {
     /// `equate controllers` did not start, or broke off.
     #[error(transparent)]
     Controllers(#[from] ControllersError),
+    /// Equate is not installed, or does not run.
+    #[error(transparent)]
+    Install(#[from] InstallError),
     /// Nothing was built.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -147,6 +151,7 @@ impl Failure {
             | Self::Reconcile(ReconcileError::Request(error))
             | Self::Suspend(SuspendError::Request(error)) => request_hint(error),
             Self::Reconcile(error) | Self::Suspend(SuspendError::Reconcile(error)) => reconcile_hint(error),
+            Self::Install(error) => install_hint(error),
             Self::Explain(ExplainError::Elsewhere { .. }) => Some("-n names the namespace"),
             Self::Diff(_)
             | Self::Render(_)
@@ -178,6 +183,31 @@ fn connection_hint(error: &ConnectError) -> Option<&'static str> {
             Some("name another with --kubeconfig or --context")
         }
         ConnectError::Directory(_) | ConnectError::Use { .. } => None,
+    }
+}
+
+fn install_hint(error: &InstallError) -> Option<&'static str> {
+    match error {
+        InstallError::OwnCluster => Some("name another cluster with --kubeconfig or --context"),
+        InstallError::Held { .. } => Some(
+            "--beside-flux leaves Flux's objects as they are; or put there what --export prints, see docs/install.md; --force writes them all the same",
+        ),
+        InstallError::Elsewhere { .. } => {
+            Some("name that namespace with -n, or scale it to 0 and say --force")
+        }
+        InstallError::NoFlux { .. } => Some("install without --beside-flux, or name its namespace with -n"),
+        InstallError::Late { .. } => Some(
+            "while Flux's controllers run they hold the Leases; --timeout waits longer, --no-wait not at all",
+        ),
+        InstallError::Unestablished { .. }
+        | InstallError::Definition(_)
+        | InstallError::Unread { .. }
+        | InstallError::Unserved { .. }
+        | InstallError::Unknown { .. }
+        | InstallError::Refused { .. }
+        | InstallError::Answer { .. }
+        | InstallError::Watch { .. }
+        | InstallError::Output(_) => None,
     }
 }
 
@@ -213,7 +243,8 @@ impl Failure {
         | Self::Events(EventsError::Output(error))
         | Self::Explain(ExplainError::Output(error))
         | Self::Reconcile(ReconcileError::Output(error))
-        | Self::Suspend(SuspendError::Output(error))) = self
+        | Self::Suspend(SuspendError::Output(error))
+        | Self::Install(InstallError::Output(error))) = self
         else {
             return false;
         };

@@ -14,6 +14,7 @@ mod explain;
 #[cfg(test)]
 mod fixture;
 mod get;
+mod install;
 mod interrupt;
 mod kinds;
 mod line;
@@ -55,6 +56,8 @@ enum Command {
     Up(up::Args),
     /// Reconcile the sources and Kustomizations of a cluster.
     Controllers(Box<controllers::Args>),
+    /// Put Equate into a cluster, where Flux's controllers would be.
+    Install(install::Args),
     /// Print the objects that a directory builds, as `kustomize build` does.
     Build(build::Args),
     /// Show what a commit of the worktree as it is would change in the cluster.
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Controllers(args) => runtime
             .block_on(controllers::run(*args))
             .map_err(exit::Failure::from),
+        Command::Install(args) => runtime.block_on(install::run(args)),
         Command::Diff(args) => {
             return match diff::run(&args, &runtime) {
                 Ok(code) => code,

@@ -44,8 +44,26 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         .args(["--", "--test-threads=1", "--nocapture"])
         .args(&args.arguments);
     succeeds(cargo.env(RUN_VARIABLE, "1"), "the real-peer tests")?;
+    installed()?;
     anywhere()?;
     ssh()
+}
+
+/// What is installed in a cluster, by this program and by kubectl.
+fn installed() -> Result<(), Box<dyn Error>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "test",
+        "--package",
+        "equate-cli",
+        "--test",
+        "it",
+        "--",
+        "install::",
+    ]);
+    // each starts a control plane of its own
+    cargo.arg("--test-threads=1");
+    succeeds(cargo.env(RUN_VARIABLE, "1"), "the tests of what is installed")
 }
 
 /// What holds on the embedded API, on a real one with all its controllers.
@@ -106,7 +124,7 @@ fn ssh() -> Result<(), Box<dyn Error>> {
     const SERVER: &str = "/usr/sbin/sshd";
     // nothing is installed on a person's machine unasked
     if !Path::new(SERVER).exists() && std::env::var("CI").is_ok_and(|value| value == "true") {
-        install();
+        install("openssh-server");
     }
     if !Path::new(SERVER).exists() {
         println!("skipped: ssh, for no server is installed (openssh-server)");
@@ -117,11 +135,11 @@ fn ssh() -> Result<(), Box<dyn Error>> {
     succeeds(&mut cargo, "the tests against a real ssh server")
 }
 
-/// Installs the server where that is a matter of one command.
-fn install() {
+/// Installs a package where that is a matter of one command.
+pub(crate) fn install(package: &str) {
     for arguments in [
         &["update", "--quiet"][..],
-        &["install", "--yes", "--no-install-recommends", "openssh-server"],
+        &["install", "--yes", "--no-install-recommends", package],
     ] {
         let mut step = Command::new("apt-get");
         step.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");

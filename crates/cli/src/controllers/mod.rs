@@ -25,5 +25,6 @@ mod probe;
 mod run;
 mod value;
 
-pub(crate) use flags::Args;
+pub(crate) use flags::{Args, Controller};
 pub(crate) use run::{ControllersError, run};
+pub(crate) use value::boolean;

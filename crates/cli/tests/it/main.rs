@@ -3,11 +3,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "a test that cannot go on says so"
 )]
 
 mod build;
 mod controllers;
 mod example;
+mod install;
 mod session;
 mod webhook;

@@ -1,0 +1,462 @@
+//! `equate install` as a person runs it: on the embedded API, and on a real one under
+//! `cargo xtask test-peers`, where `kubectl`, the authorizer and the admission of pods judge as well.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use equate_testkit::cluster::Cluster;
+use equate_testkit::eventually::eventually;
+use equate_testkit::git::Repository;
+use equate_testkit::peers::{self, KubectlVersion};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "flux-system";
+/// For anything that a loaded machine does.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+struct World {
+    cluster: Cluster,
+    client: kube::Client,
+    kubeconfig: PathBuf,
+    kubectl: Option<PathBuf>,
+}
+
+impl World {
+    async fn start() -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let real = peers::wanted().is_ok();
+        let mut progress = |line: &str| println!("peers: {line}");
+        let cluster = Cluster::named(if real { "real" } else { "embedded" }, &mut progress)
+            .await
+            .unwrap();
+        let kubectl = real.then(|| {
+            peers::kubectl(KubectlVersion::ALL[0], &mut progress)
+                .unwrap()
+                .kubectl
+        });
+        Self {
+            client: cluster.client().unwrap(),
+            kubeconfig: cluster.kubeconfig().to_owned(),
+            cluster,
+            kubectl,
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_equate"));
+        command.arg("install").args(arguments);
+        if !arguments.contains(&"--export") {
+            command.arg("--kubeconfig").arg(&self.kubeconfig);
+        }
+        tokio::task::block_in_place(|| command.output().unwrap())
+    }
+
+    /// What it printed of each object.
+    fn install(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let (said, complained) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(output.status.success(), "{arguments:?}: {said}{complained}");
+        said
+    }
+
+    /// Why it did nothing.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn kubectl(&self, arguments: &[&str], input: &str) -> String {
+        let mut command = Command::new(self.kubectl.as_ref().unwrap());
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
+        let command = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        tokio::task::block_in_place(|| {
+            let mut child = command.spawn().unwrap();
+            child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let complained = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{arguments:?}: {complained}");
+            String::from_utf8(output.stdout).unwrap()
+        })
+    }
+
+    /// The resource versions of all that is installed.
+    async fn versions(&self) -> BTreeMap<String, String> {
+        let mut versions = BTreeMap::new();
+        for object in documents(&self.install(&["--export"])) {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
+                Some((group, version)) => (group, version),
+                None => ("", "v1"),
+            };
+            let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+            let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+                None => Api::all_with(self.client.clone(), &resource),
+            };
+            let found = api.get(&name).await.unwrap();
+            versions.insert(format!("{kind}/{name}"), found.metadata.resource_version.unwrap());
+        }
+        versions
+    }
+
+    /// Applies an object as somebody else would.
+    async fn apply(&self, object: Value) {
+        let gvk = match object["apiVersion"].as_str().unwrap().split_once('/') {
+            Some((group, version)) => GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap()),
+            None => GroupVersionKind::gvk("", "v1", object["kind"].as_str().unwrap()),
+        };
+        let resource = ApiResource::from_gvk(&gvk);
+        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let name = object["metadata"]["name"].as_str().unwrap();
+        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&object))
+            .await
+            .unwrap();
+    }
+
+    async fn deployment(&self) -> Deployment {
+        let api: Api<Deployment> = Api::namespaced(self.client.clone(), NAMESPACE);
+        api.get("equate").await.unwrap()
+    }
+
+    /// Installs until that changes no resource version: controllers write what follows from the first.
+    async fn settled(&self, arguments: &[&str], objects: usize) {
+        let probe = async || {
+            let before = self.versions().await;
+            let said = self.install(arguments);
+            let after = self.versions().await;
+            match before == after {
+                true => Ok(all_are(&said, " unchanged")),
+                false => Err(format!("{said}\n{before:?}\n{after:?}")),
+            }
+        };
+        let what = "a second install changes nothing";
+        let unchanged = eventually(what, DEADLINE, async || probe().await).await;
+        assert_eq!(unchanged, objects);
+    }
+
+    async fn stop(self) {
+        self.cluster.stop().await.unwrap();
+    }
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let all = equate_manifest::yaml::load(text, &equate_manifest::yaml::Options::default());
+    all.unwrap().into_iter().map(|document| document.value).collect()
+}
+
+/// That every line ends so, and how many there are.
+fn all_are(said: &str, what: &str) -> usize {
+    let others: Vec<&str> = said.lines().filter(|line| !line.ends_with(what)).collect();
+    assert!(others.is_empty(), "not {what}: {others:#?}");
+    said.lines().count()
+}
+
+const ONCE: [&str; 3] = ["--no-wait", "--image", "equate:one"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_applied_and_applying_it_again_changes_nothing() {
+    let world = World::start().await;
+    let foreseen = world.install(&["--dry-run", "--image", "equate:one"]);
+    let objects = all_are(&foreseen, " created (dry run)");
+    if world.kubectl.is_some() {
+        // what is printed is for kubectl as well, which tells itself what changed
+        let manifests = world.install(&["--export", "--image", "equate:one"]);
+        let first = world.kubectl(&["apply", "-f", "-"], &manifests);
+        assert_eq!(all_are(&first, " created"), objects);
+        let again = world.kubectl(&["apply", "-f", "-"], &manifests);
+        assert_eq!(all_are(&again, " unchanged"), objects);
+        let side = ["apply", "--server-side", "-f", "-"];
+        let served = world.kubectl(&side, &manifests);
+        assert_eq!(all_are(&served, " serverside-applied"), objects);
+        // and this command takes over from it
+        world.install(&ONCE);
+    } else {
+        let said = world.install(&ONCE);
+        assert_eq!(all_are(&said, " created"), objects, "{foreseen}");
+    }
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    for definition in equate_api::definitions() {
+        let found = definitions.get(definition.name).await.unwrap();
+        let conditions = found
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        let established = conditions
+            .iter()
+            .any(|condition| condition.type_ == "Established" && condition.status == "True");
+        assert!(established, "{}: {conditions:?}", definition.name);
+    }
+    world.settled(&ONCE, objects).await;
+
+    // a newer one over it: only what differs is written
+    let other = ["--no-wait", "--image", "equate:two"];
+    let before = world.deployment().await;
+    let foreseen = world.install(&["--dry-run", "--image", "equate:two"]);
+    assert!(
+        foreseen.contains(
+            "Deployment/flux-system/equate configured (dry run)\n    ~ .spec.template.spec.containers"
+        ),
+        "{foreseen}"
+    );
+    assert!(
+        foreseen.contains("\"equate:one\" -> \"equate:two\""),
+        "{foreseen}"
+    );
+    let untouched = world.deployment().await;
+    assert_eq!(before.metadata.generation, untouched.metadata.generation);
+    let said = world.install(&other);
+    let changed: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.ends_with(" unchanged"))
+        .collect();
+    assert_eq!(changed, ["Deployment/flux-system/equate configured"]);
+    world.settled(&other, objects).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_holds_is_left_alone() {
+    const DEFINITION: &str = "gitrepositories.source.toolkit.fluxcd.io";
+    let world = World::start().await;
+    let said = world.refused(&["--beside-flux"]);
+    assert!(
+        said.contains("Flux is not in the namespace flux-system"),
+        "{said}"
+    );
+    world.install(&ONCE);
+
+    // Flux's controller in another namespace has another Lease
+    let controller = |namespace: &str, replicas: u32| {
+        let labels = json!({ "app": "source-controller" });
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": "source-controller",
+                "namespace": namespace,
+                "labels": { "app.kubernetes.io/part-of": "flux" },
+            },
+            "spec": {
+                "replicas": replicas,
+                "selector": { "matchLabels": labels },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": { "containers": [{ "name": "manager", "image": "flux" }] },
+                },
+            },
+        })
+    };
+    world.apply(controller("default", 1)).await;
+    let said = world.refused(&ONCE);
+    assert!(
+        said.contains("Flux's source-controller runs in the namespace default")
+            && said.contains("hint: name that"),
+        "{said}"
+    );
+    world.apply(controller("default", 0)).await;
+
+    // git would put back what is changed
+    world
+        .apply(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": DEFINITION, "labels": {
+                "kustomize.toolkit.fluxcd.io/name": "flux-system",
+                "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+            } },
+        }))
+        .await;
+    let said = world.refused(&ONCE);
+    assert!(
+        said.contains("held by git, by the Kustomization flux-system/flux-system")
+            && said.contains("hint: --beside-flux leaves"),
+        "{said}"
+    );
+
+    // where Flux runs there is a word about whom Equate waits for, and nothing of Flux's is written
+    world.apply(controller(NAMESPACE, 1)).await;
+    let output = world.run(&["--no-wait", "--beside-flux", "--image", "equate:two"]);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        complained.contains("Flux's source-controller runs, and Equate waits until it does not"),
+        "{complained}"
+    );
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        said.lines().collect::<Vec<_>>(),
+        [
+            "ClusterRole/equate-controllers-flux-system unchanged",
+            "ClusterRoleBinding/equate-controllers-flux-system unchanged",
+            "ClusterRoleBinding/equate-reconciler-flux-system unchanged",
+            "Deployment/flux-system/equate configured",
+        ]
+    );
+    world.stop().await;
+}
+
+/// A pod without the security context is the proof that the judge is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restricted_namespace_takes_the_pod() {
+    if let Err(skip) = peers::wanted() {
+        println!("{}", skip.0);
+        return;
+    }
+    let world = World::start().await;
+    world
+        .apply(json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": { "name": "restricted", "labels": {
+                "pod-security.kubernetes.io/enforce": "restricted",
+                "pod-security.kubernetes.io/enforce-version": "latest",
+            } },
+        }))
+        .await;
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "restricted");
+    let deployment = documents(&world.install(&["--export"])).pop().unwrap();
+    let template = &deployment["spec"]["template"];
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": "equate", "labels": template["metadata"]["labels"] },
+        "spec": template["spec"],
+    });
+    let create = async |pod: &Value| {
+        let trial = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let pod = serde_json::from_value(pod.clone()).unwrap();
+        pods.create(&trial, &pod)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(create(&pod).await, Ok(()));
+    for field in [
+        "allowPrivilegeEscalation",
+        "capabilities",
+        "runAsNonRoot",
+        "seccompProfile",
+    ] {
+        let mut without = pod.clone();
+        without["spec"]["containers"][0]["securityContext"]
+            .as_object_mut()
+            .unwrap()
+            .remove(field);
+        let refused = create(&without).await.unwrap_err();
+        assert!(
+            refused.contains("violates PodSecurity") && refused.contains(field),
+            "{refused}"
+        );
+    }
+    world.stop().await;
+}
+
+/// The controllers with the rights of the ServiceAccount that is installed for them, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rights_are_enough_for_sources() {
+    const URL: &str = "https://git.example/fleet.git";
+    if let Err(skip) = peers::wanted() {
+        println!("{}", skip.0);
+        return;
+    }
+    let world = World::start().await;
+    world.install(&["--no-wait", "--components=source-controller"]);
+    let token = world.kubectl(
+        &["--namespace", NAMESPACE, "create", "token", "source-controller"],
+        "",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubeconfig = documents(&std::fs::read_to_string(&world.kubeconfig).unwrap()).remove(0);
+    kubeconfig["users"][0]["user"] = json!({ "token": token.trim() });
+    let own = folder.path().join("kubeconfig");
+    std::fs::write(&own, kubeconfig.to_string()).unwrap();
+    let repository = Repository::init().unwrap();
+    repository
+        .commit(&[("kustomization.yaml", Some("resources: []\n"))])
+        .unwrap();
+    let controllers = Command::new(env!("CARGO_BIN_EXE_equate"))
+        .args([
+            "controllers",
+            "--controllers=source-controller",
+            "--enable-leader-election",
+        ])
+        .args([
+            "--metrics-addr=0",
+            "--health-addr=0",
+            "--storage-addr=127.0.0.1:0",
+        ])
+        .arg("--storage-path")
+        .arg(folder.path().join("data"))
+        .arg(format!("--instead-of={URL}={}", repository.path().display()))
+        .arg("--kubeconfig")
+        .arg(&own)
+        .env("RUNTIME_NAMESPACE", NAMESPACE)
+        .spawn();
+    let controllers = Running(controllers.unwrap());
+    world
+        .apply(json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1",
+            "kind": "GitRepository",
+            "metadata": { "name": "fleet", "namespace": NAMESPACE },
+            "spec": { "url": URL, "interval": "1h", "ref": { "branch": "main" } },
+        }))
+        .await;
+    let jsonpath = |what: &[&str], path: &str| {
+        let path = format!("jsonpath={path}");
+        world.kubectl(
+            &[&["--namespace", NAMESPACE, "get"], what, &["-o", &path]].concat(),
+            "",
+        )
+    };
+    eventually(
+        "the source is ready, and its event is there",
+        DEADLINE,
+        async || {
+            let ready = jsonpath(
+                &["gitrepository", "fleet"],
+                "{.status.conditions[?(@.type=='Ready')].status}",
+            );
+            let events = jsonpath(&["events"], "{.items[*].reason}");
+            match ready == "True" && events.contains("NewArtifact") {
+                true => Ok(()),
+                false => Err(format!("{ready} {events}")),
+            }
+        },
+    )
+    .await;
+    let leases = jsonpath(&["leases"], "{.items[*].metadata.name}");
+    assert_eq!(leases, "source-controller-leader-election");
+    drop(controllers);
+    world.stop().await;
+}
+
+/// Ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
