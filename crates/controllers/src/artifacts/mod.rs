@@ -37,6 +37,8 @@ const PAUSE: Backoff = Backoff {
 };
 /// What a source has collected it is about to replace: that is not worth a whole `retryInterval`.
 pub(crate) const GONE_PAUSE: Duration = Duration::from_secs(30);
+/// After this time it is forgotten where something was looked for.
+const TRIED: Duration = Duration::from_secs(3600);
 /// By then whoever reads an artifact of before the start has asked for it.
 const SWEEP_AFTER: Duration = Duration::from_secs(600);
 
@@ -92,13 +94,23 @@ struct State {
 /// What one reader asked for last.
 struct Reader {
     digest: Digest,
+    url: String,
     token: Option<String>,
 }
 
 struct Entry {
     readers: BTreeSet<Key>,
     url: String,
+    /// Where else it was looked for in vain, and until when: one digest may be published at many places.
+    tried: HashMap<String, Instant>,
     stage: Stage,
+}
+
+impl Entry {
+    /// Whether it may be somewhere where it was not looked for lately.
+    fn is_elsewhere(&self, url: &str, pause: Duration) -> bool {
+        self.url != url && self.tried.get(url).is_none_or(|at| at.elapsed() >= pause)
+    }
 }
 
 enum Stage {
@@ -180,7 +192,7 @@ impl Artifacts {
             }
         };
         let mut state = self.state();
-        let asked = state.reads(reader, &digest, ask.token);
+        let asked = state.reads(reader, &digest, ask);
         let let_go = asked.let_go;
         let entry = state
             .entries
@@ -190,22 +202,26 @@ impl Artifacts {
         let again = match &entry.stage {
             Stage::Here(_) => false,
             // whoever serves it has moved: nothing comes from where it was
-            Stage::Coming { trouble, .. } => trouble.is_some() && entry.url != ask.url,
+            Stage::Coming { trouble, .. } => {
+                trouble.is_some()
+                    && entry.url != ask.url
+                    && (asked.again || entry.is_elsewhere(ask.url, ask.retry))
+            }
             Stage::Failed { at, gone, .. } => {
                 let pause = if *gone {
                     ask.retry.min(GONE_PAUSE)
                 } else {
                     ask.retry
                 };
-                asked.again || entry.url != ask.url || at.elapsed() >= pause
+                asked.again || entry.is_elsewhere(ask.url, pause) || at.elapsed() >= pause
             }
         };
         if again {
-            let readers = std::mem::take(&mut entry.readers);
-            *entry = Entry {
-                readers,
-                ..self.begun(&digest, ask.url)
-            };
+            let begun = self.begun(&digest, ask.url);
+            let url = std::mem::replace(&mut entry.url, begun.url);
+            entry.stage = begun.stage;
+            entry.tried.retain(|_, at| at.elapsed() < TRIED);
+            entry.tried.insert(url, Instant::now());
         }
         let look = match &entry.stage {
             Stage::Here(tree) => Look::Here(tree.clone()),
@@ -232,6 +248,7 @@ impl Artifacts {
         Entry {
             readers: BTreeSet::new(),
             url: url.to_owned(),
+            tried: HashMap::new(),
             stage: Stage::Coming {
                 trouble: None,
                 _task: AbortOnDropHandle::new(task),
@@ -254,23 +271,27 @@ impl Artifacts {
 
 /// What a reader's asking means.
 struct Asked {
-    /// Whether a request is open that was not seen before.
+    /// Whether a request is open that was not seen before, or it is said to be somewhere else than before.
     again: bool,
     /// What nobody reads any more.
     let_go: Option<Digest>,
 }
 
 impl State {
-    fn reads(&mut self, reader: &Key, digest: &Digest, token: Option<&str>) -> Asked {
+    fn reads(&mut self, reader: &Key, digest: &Digest, ask: Ask<'_>) -> Asked {
         let before = self.readers.get(reader);
-        let again = token.is_some() && before.is_some_and(|before| before.token.as_deref() != token);
+        let again = before.is_some_and(|before| {
+            let asked = ask.token.is_some() && before.token.as_deref() != ask.token;
+            asked || (before.digest == *digest && before.url != ask.url)
+        });
         let let_go = match before {
             Some(before) if before.digest != *digest => self.release(reader),
             _ => None,
         };
         let now = Reader {
             digest: digest.clone(),
-            token: token.map(str::to_owned),
+            url: ask.url.to_owned(),
+            token: ask.token.map(str::to_owned),
         };
         self.readers.insert(reader.clone(), now);
         Asked { again, let_go }

@@ -361,3 +361,22 @@ async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
     fetching.artifacts.look(&key, ask(Some("again"), &a));
     assert_eq!(said(fetching.settled("r", &digest, &a).await), r#"here: b"a: 1""#);
 }
+
+/// Two sources of the same content have one digest and two addresses.
+#[tokio::test]
+async fn those_who_look_in_different_places_do_not_chase_each_other() {
+    let gone = || vec![Answer::Status(404), Answer::Status(404)];
+    let (site, base) = Site::serve(vec![("a", gone()), ("b", gone())]).await;
+    let digest = digest(b"");
+    let (a, b) = (format!("{base}/a"), format!("{base}/b"));
+    let mut fetching = Fetching::new(0);
+    fetching.settled("one", &digest, &a).await;
+    fetching.settled("two", &digest, &b).await;
+    for _ in 0..5 {
+        for (reader, url) in [("one", &a), ("two", &b)] {
+            let look = fetching.look(reader, &digest, url);
+            assert!(matches!(look, Look::Failed(true, _)), "{reader}");
+        }
+    }
+    assert_eq!(site.asked(), 2);
+}
