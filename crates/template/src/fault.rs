@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Fault {
     /// What Go's function would return as its error, or panic with.
     Message(String),
+    /// What the author of a chart has to say, with `fail` or `required`.
+    Said(String),
     /// A limit was reached: the render ends, whatever is around it.
     Limit(Limit),
     /// A template that the function ran failed.
@@ -39,6 +41,8 @@ pub enum ErrorKind {
     Parse,
     /// It failed while it ran.
     Exec,
+    /// It refused to go on, with `fail` or `required`: the reason is its author's.
+    Said,
     /// It reached a limit.
     Limit(Limit),
 }

@@ -24,7 +24,6 @@ mod parse;
 mod session;
 mod value;
 
-
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
 pub use functions::Library;

@@ -204,7 +204,10 @@ pub(crate) fn float(text: &str) -> Option<f64> {
             if !lower.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
                 return None;
             }
-            let value: f64 = lower.parse().ok()?;
+            if lower.starts_with('_') || lower.ends_with('_') || lower.contains("__") {
+                return None;
+            }
+            let value: f64 = lower.replace('_', "").parse().ok()?;
             if value.is_infinite() {
                 return None;
             }

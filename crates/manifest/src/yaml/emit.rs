@@ -475,7 +475,7 @@ fn number_text(number: &Number) -> String {
 }
 
 /// go-yaml's order of keys: letters after other characters, runs of digits by value.
-fn natural_order(left: &str, right: &str) -> Ordering {
+pub fn natural_order(left: &str, right: &str) -> Ordering {
     // most keys differ in a letter first, which decides
     let mut pairs = left.bytes().zip(right.bytes());
     if let Some((one, other)) = pairs.find(|(one, other)| one != other)

@@ -22,7 +22,7 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
-pub use emit::to_string;
+pub use emit::{natural_order, to_string};
 pub use error::{Fault, YamlError};
 pub use load::{Document, Duplicate, Duplicates, Folded, Options, Place, Spans, load};
 pub use plain::{Part, parts};

@@ -5,7 +5,17 @@
 //! makes it where one call could make much.
 
 mod builtins;
+mod case;
+mod cast;
+mod dicts;
+mod documents;
 mod duration;
+mod encode;
+mod engine;
+mod lists;
+mod math;
+mod pretty;
+mod strings;
 
 pub(crate) use duration::{number_method, number_text};
 
@@ -95,7 +105,17 @@ const fn special(name: &'static str, body: Body) -> Function {
 }
 
 /// Later groups replace functions of earlier ones by name.
-const GROUPS: &[(Library, &[Function])] = &[(Library::Go, LOGIC), (Library::Go, builtins::FUNCTIONS)];
+const GROUPS: &[(Library, &[Function])] = &[
+    (Library::Go, LOGIC),
+    (Library::Go, builtins::FUNCTIONS),
+    (Library::Helm, strings::FUNCTIONS),
+    (Library::Helm, math::FUNCTIONS),
+    (Library::Helm, lists::FUNCTIONS),
+    (Library::Helm, dicts::FUNCTIONS),
+    (Library::Helm, encode::FUNCTIONS),
+    (Library::Helm, documents::FUNCTIONS),
+    (Library::Helm, engine::FUNCTIONS),
+];
 
 static TABLE: LazyLock<Vec<(Library, Function)>> = LazyLock::new(|| {
     let rows = |(library, group): &(Library, &'static [Function])| {

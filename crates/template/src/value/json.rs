@@ -26,10 +26,15 @@ impl Value {
 
     /// The JSON of Go's encoder. Fails for infinities, and for values nested deeper than `depth`.
     pub fn to_json(&self, depth: usize) -> Result<Json, Fault> {
-        self.json_below(depth, depth)
+        self.json_below(depth, depth, true)
     }
 
-    fn json_below(&self, left: usize, depth: usize) -> Result<Json, Fault> {
+    /// The same; a `float64` stays one even when it is whole.
+    pub(crate) fn to_json_with_floats(&self, depth: usize) -> Result<Json, Fault> {
+        self.json_below(depth, depth, false)
+    }
+
+    fn json_below(&self, left: usize, depth: usize, whole: bool) -> Result<Json, Fault> {
         let Some(below) = left.checked_sub(1) else {
             return Err(Limit::Depth(depth).into());
         };
@@ -38,7 +43,7 @@ impl Value {
             Self::Bool(flag) => Json::Bool(*flag),
             Self::Int(value, _) => Json::Number((*value).into()),
             Self::Uint(value, _) => Json::Number((*value).into()),
-            Self::Float(value) => Json::Number(float(*value)?),
+            Self::Float(value) => Json::Number(float(*value, whole)?),
             Self::String(text) => Json::String(text.lossy().into_owned()),
             Self::Bytes(bytes) => {
                 use base64::Engine as _;
@@ -48,7 +53,7 @@ impl Value {
             Self::List(list) => Json::Array(
                 list.items()
                     .iter()
-                    .map(|item| item.json_below(below, depth))
+                    .map(|item| item.json_below(below, depth, whole))
                     .collect::<Result<_, _>>()?,
             ),
             Self::Map(map) => match map.read() {
@@ -56,7 +61,9 @@ impl Value {
                 Some(entries) => Json::Object(
                     entries
                         .iter()
-                        .map(|(key, value)| Ok((key.lossy().into_owned(), value.json_below(below, depth)?)))
+                        .map(|(key, value)| {
+                            Ok((key.lossy().into_owned(), value.json_below(below, depth, whole)?))
+                        })
                         .collect::<Result<_, Fault>>()?,
                 ),
             },
@@ -66,10 +73,17 @@ impl Value {
 }
 
 /// A float as JSON; a whole one as an integer, which is how Go writes it.
-fn float(value: f64) -> Result<Number, Fault> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative()) {
-        return Ok(Number::from(value as i64));
+fn float(value: f64, whole: bool) -> Result<Number, Fault> {
+    // as far as Go writes no exponent
+    const PLAIN: f64 = 1e21;
+    if whole && value.fract() == 0.0 && value.abs() < PLAIN && !(value == 0.0 && value.is_sign_negative()) {
+        let digits = value.to_string();
+        if let Ok(whole) = digits.parse::<i64>() {
+            return Ok(whole.into());
+        }
+        if let Ok(whole) = digits.parse::<u64>() {
+            return Ok(whole.into());
+        }
     }
     Number::from_f64(value).ok_or_else(|| {
         let name = if value.is_nan() {

@@ -8,8 +8,21 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What differs, and why: a case by file and template. Each must still differ.
-const DIFFERENCES: &[(&str, &str, &str)] =
-    &[("language", "{{1+2i}}", COMPLEX), ("language", "{{1i}}", COMPLEX)];
+const DIFFERENCES: &[(&str, &str, &str)] = &[
+    ("language", "{{1+2i}}", COMPLEX),
+    ("language", "{{1i}}", COMPLEX),
+    ("encode", "{{ toJson (trunc 1 \"é\") }}", REPLACED),
+    ("documents", "{{ fromJson \"{\\\"a\\\":1e400}\" }}", TEXT),
+    ("documents", "{{ fromJsonArray \"{\\\"a\\\":1e400}\" }}", TEXT),
+    ("documents", "{{ fromYaml \"a: {b\" }}", TEXT),
+    ("documents", "{{ fromYaml \"a: b: c\" }}", TEXT),
+    ("documents", "{{ fromYaml \"a:\\n\\t- b\" }}", TEXT),
+    ("documents", "{{ fromYamlArray \"a: {b\" }}", TEXT),
+    ("documents", "{{ fromYamlArray \"a: b: c\" }}", TEXT),
+    ("documents", "{{ fromYamlArray \"a:\\n\\t- b\" }}", TEXT),
+];
+const REPLACED: &str = "what is not UTF-8 is replaced before it becomes JSON, so not as an escape";
+const TEXT: &str = "the text of an error is our reader's";
 const COMPLEX: &str = "no function takes a complex number: refused by name";
 
 /// The output, or the error.

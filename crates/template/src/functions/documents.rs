@@ -1,0 +1,193 @@
+//! JSON and YAML, in and out.
+
+use super::{Function, table};
+use crate::call::{Call, Outcome};
+use crate::fault::Fault;
+use crate::value::{Entries, List, Map, Value};
+use equate_manifest::{json, yaml};
+use serde_json::Value as Json;
+
+pub(super) const FUNCTIONS: &[Function] = table! {
+    "toJson" (Any) => |call| lenient(call, |json| json::to_go_string(json));
+    "mustToJson" (Any) => |call| strict(call, |json| json::to_go_string(json));
+    "toPrettyJson" (Any) => |call| lenient(call, |json| indented(json, 0));
+    "mustToPrettyJson" (Any) => |call| strict(call, |json| indented(json, 0));
+    "toRawJson" (Any) => |call| strict(call, |json| raw(&json::to_go_string(json)));
+    "mustToRawJson" (Any) => |call| strict(call, |json| raw(&json::to_go_string(json)));
+    "toYaml" (Any) => |call| lenient(call, to_yaml);
+    "mustToYaml" (Any) => |call| strict(call, to_yaml);
+    "toYamlPretty" (Any) => |call| {
+        match call.arg(0).to_json_with_floats(call.depth_max()) {
+            Ok(json) => call.done(super::pretty::to_yaml(&json)),
+            Err(Fault::Message(_)) => Ok("".into()),
+            Err(fault) => Err(fault),
+        }
+    };
+    "fromJson" (Str) => |call| {
+        let read = from_json(call, MAP);
+        Ok(map_or_error(read).into())
+    };
+    "fromJsonArray" (Str) => |call| {
+        let read = from_json(call, LIST);
+        Ok(list_or_error(read).into())
+    };
+    "mustFromJson" (Str) => |call| from_json(call, ANY).map_err(Fault::Message);
+    "fromYaml" (Str) => |call| {
+        let read = from_yaml(call, MAP);
+        Ok(map_or_error(read).into())
+    };
+    "fromYamlArray" (Str) => |call| {
+        let read = from_yaml(call, LIST);
+        Ok(list_or_error(read).into())
+    };
+};
+
+fn to_json(call: &mut Call<'_, '_>) -> Result<Json, Fault> {
+    call.arg(0).to_json(call.depth_max())
+}
+
+/// What is written; nothing for what cannot be.
+fn lenient(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
+    match to_json(call) {
+        Ok(json) => call.done(write(&json)),
+        Err(Fault::Message(_)) => Ok("".into()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn strict(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
+    let json = to_json(call)?;
+    call.done(write(&json))
+}
+
+fn to_yaml(json: &Json) -> String {
+    let text = yaml::to_string(json);
+    match text.strip_suffix('\n') {
+        Some(text) => text.to_owned(),
+        None => text,
+    }
+}
+
+/// JSON as Go indents it, by two spaces.
+fn indented(json: &Json, depth: usize) -> String {
+    let inner = "  ".repeat(depth + 1);
+    let outer = "  ".repeat(depth);
+    match json {
+        Json::Array(items) if !items.is_empty() => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| format!("{inner}{}", indented(item, depth + 1)))
+                .collect();
+            format!("[\n{}\n{outer}]", items.join(",\n"))
+        }
+        Json::Object(map) if !map.is_empty() => {
+            let entries = map.iter().map(|(key, value)| {
+                let key = json::to_go_string(&Json::String(key.clone()));
+                format!("{inner}{key}: {}", indented(value, depth + 1))
+            });
+            format!("{{\n{}\n{outer}}}", entries.collect::<Vec<_>>().join(",\n"))
+        }
+        other => json::to_go_string(other),
+    }
+}
+
+/// JSON with `<`, `>` and `&` as they are.
+fn raw(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let plain = match escape.get(..6) {
+            Some("\\u003c") => Some('<'),
+            Some("\\u003e") => Some('>'),
+            Some("\\u0026") => Some('&'),
+            _ => None,
+        };
+        let length = match plain {
+            Some(character) => {
+                out.push(character);
+                6
+            }
+            None => {
+                // an escaped backslash hides what follows
+                out.push_str(escape.get(..2).unwrap_or(escape));
+                escape.len().min(2)
+            }
+        };
+        rest = &escape[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What is wanted: a JSON type, and its name in Go.
+type Wanted = (fn(&Json) -> bool, &'static str);
+
+const ANY: Wanted = (|_| true, "");
+const MAP: Wanted = (
+    |json| json.is_object() || json.is_null(),
+    "map[string]interface {}",
+);
+const LIST: Wanted = (|json| json.is_array() || json.is_null(), "[]interface {}");
+
+fn fitting(json: &Json, (fits, name): Wanted) -> Result<Value, String> {
+    if !fits(json) {
+        let found = json::type_name(json);
+        return Err(format!(
+            "json: cannot unmarshal {found} into Go value of type {name}"
+        ));
+    }
+    Ok(Value::from_json(json))
+}
+
+fn spent(call: &mut Call<'_, '_>) -> Result<(), String> {
+    call.read().map_err(|limit| limit.to_string())?;
+    let length = call.bytes(0).len();
+    call.exec
+        .meter()
+        .make(length.saturating_mul(4))
+        .map_err(|limit| limit.to_string())
+}
+
+fn from_json(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
+    spent(call)?;
+    let decoded = json::decode(call.bytes(0)).map_err(|error| error.to_string())?;
+    fitting(&decoded.value, wanted)
+}
+
+fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
+    spent(call)?;
+    let options = yaml::Options {
+        duplicates: yaml::Duplicates::Collect,
+        ..yaml::Options::default()
+    };
+    let mut documents = yaml::load(&call.text(0), &options).map_err(|error| {
+        format!(
+            "error converting YAML to JSON: yaml: line {}: {}",
+            error.line, error.fault
+        )
+    })?;
+    let json = if documents.is_empty() {
+        Json::Null
+    } else {
+        documents.swap_remove(0).value
+    };
+    fitting(&json, wanted).map_err(|error| format!("error unmarshaling JSON: while decoding JSON: {error}"))
+}
+
+fn map_or_error(read: Result<Value, String>) -> Map {
+    match read {
+        Ok(Value::Map(map)) => map,
+        Ok(_) => Map::nil(Entries::Any),
+        Err(message) => Map::from_iter([("Error".into(), message.into())]),
+    }
+}
+
+fn list_or_error(read: Result<Value, String>) -> List {
+    match read {
+        Ok(Value::List(list)) => list,
+        Ok(_) => List::nil(crate::value::Elements::Any),
+        Err(message) => List::new(vec![message.into()]),
+    }
+}

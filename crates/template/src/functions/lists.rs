@@ -1,0 +1,265 @@
+//! Slices. None of these changes its argument.
+
+use super::{Function, table};
+use crate::call::{Call, Outcome};
+use crate::fault::Fault;
+use crate::limits::Limit;
+use crate::value::{Elements, List, Uint, Value};
+
+pub(super) const FUNCTIONS: &[Function] = table! {
+    "list" (;Any) => |call| call.list(call.args.to_vec());
+    "tuple" (;Any) => |call| call.list(call.args.to_vec());
+    "first" (Any) => |call| end(call, "find first", |items| items.first());
+    "mustFirst" (Any) => |call| end(call, "find first", |items| items.first());
+    "last" (Any) => |call| end(call, "find last", |items| items.last());
+    "mustLast" (Any) => |call| end(call, "find last", |items| items.last());
+    "rest" (Any) => |call| rest(call, "find rest", |items| items.get(1..));
+    "mustRest" (Any) => |call| rest(call, "find rest", |items| items.get(1..));
+    "initial" (Any) => |call| rest(call, "find initial", |items| items.split_last().map(|(_, items)| items));
+    "mustInitial" (Any) => |call| rest(call, "find initial", |items| items.split_last().map(|(_, items)| items));
+    "append" (Any, Any) => |call| append(call);
+    "mustAppend" (Any, Any) => |call| append(call);
+    "push" (Any, Any) => |call| append(call);
+    "mustPush" (Any, Any) => |call| append(call);
+    "prepend" (Any, Any) => |call| prepend(call);
+    "mustPrepend" (Any, Any) => |call| prepend(call);
+    "concat" (;Any) => concat;
+    "reverse" (Any) => |call| reverse(call);
+    "mustReverse" (Any) => |call| reverse(call);
+    "uniq" (Any) => |call| uniq(call);
+    "mustUniq" (Any) => |call| uniq(call);
+    "without" (Any; Any) => |call| without(call);
+    "mustWithout" (Any; Any) => |call| without(call);
+    "has" (Any, Any) => |call| has(call);
+    "mustHas" (Any, Any) => |call| has(call);
+    "compact" (Any) => |call| compact(call);
+    "mustCompact" (Any) => |call| compact(call);
+    "slice" (Any; Any) => |call| slice(call);
+    "mustSlice" (Any; Any) => |call| slice(call);
+    "chunk" (Int, Any) => |call| chunk(call);
+    "mustChunk" (Int, Any) => |call| chunk(call);
+    "deepEqual" (Any, Any) => |call| {
+        call.read()?;
+        let (limit, mut budget) = (call.depth_max(), call.exec.limits().steps_max);
+        Ok(Value::Bool(same(call.arg(0), call.arg(1), limit, limit, &mut budget)?))
+    };
+};
+
+/// The elements, whatever the slice says it holds; otherwise a message.
+fn items(call: &mut Call<'_, '_>, index: usize, what: &str) -> Result<Vec<Value>, Fault> {
+    let found = match call.arg(index) {
+        Value::List(list) => list.items().to_vec(),
+        Value::Bytes(bytes) => {
+            let bytes = bytes.as_bytes().iter();
+            bytes
+                .map(|byte| Value::Uint((*byte).into(), Uint::Uint8))
+                .collect()
+        }
+        Value::Absent | Value::Nil => {
+            return call.fail("runtime error: invalid memory address or nil pointer dereference");
+        }
+        other => return call.fail(format!("Cannot {what} on type {}", other.kind().name())),
+    };
+    call.made_items(found.len())?;
+    Ok(found)
+}
+
+fn end(call: &mut Call<'_, '_>, what: &str, pick: fn(&[Value]) -> Option<&Value>) -> Outcome {
+    if let Value::List(list) = call.arg(0) {
+        return Ok(pick(list.items()).cloned().unwrap_or(Value::Nil));
+    }
+    let items = items(call, 0, what)?;
+    Ok(pick(&items).cloned().unwrap_or(Value::Nil))
+}
+
+fn rest(call: &mut Call<'_, '_>, what: &str, pick: fn(&[Value]) -> Option<&[Value]>) -> Outcome {
+    let items = items(call, 0, what)?;
+    Ok(match pick(&items) {
+        Some(items) => List::new(items.to_vec()),
+        None => List::nil(Elements::Any),
+    }
+    .into())
+}
+
+fn append(call: &mut Call<'_, '_>) -> Outcome {
+    let mut items = items(call, 0, "push")?;
+    items.push(call.arg(1).clone());
+    Ok(List::new(items).into())
+}
+
+fn prepend(call: &mut Call<'_, '_>) -> Outcome {
+    let mut items = items(call, 0, "prepend")?;
+    items.insert(0, call.arg(1).clone());
+    Ok(List::new(items).into())
+}
+
+fn concat(call: &mut Call<'_, '_>) -> Outcome {
+    let mut all = Vec::new();
+    for index in 0..call.count() {
+        if !matches!(
+            call.arg(index),
+            Value::List(_) | Value::Bytes(_) | Value::Nil | Value::Absent
+        ) {
+            let kind = call.arg(index).kind().name();
+            return call.fail(format!("Cannot concat type {kind} as list"));
+        }
+        all.append(&mut items(call, index, "concat")?);
+    }
+    if all.is_empty() {
+        return Ok(List::nil(Elements::Any).into());
+    }
+    Ok(List::new(all).into())
+}
+
+fn reverse(call: &mut Call<'_, '_>) -> Outcome {
+    let mut items = items(call, 0, "find reverse")?;
+    items.reverse();
+    Ok(List::new(items).into())
+}
+
+/// Whether two values are equal in type and content, as `reflect.DeepEqual` says.
+fn same(left: &Value, right: &Value, depth: usize, limit: usize, budget: &mut u64) -> Result<bool, Limit> {
+    let below = depth.checked_sub(1).ok_or(Limit::Depth(limit))?;
+    *budget = budget.checked_sub(1).ok_or(Limit::Steps(0))?;
+    Ok(match (left, right) {
+        (Value::Absent | Value::Nil, Value::Absent | Value::Nil) => true,
+        (Value::Bool(left), Value::Bool(right)) => left == right,
+        (Value::Int(left, a), Value::Int(right, b)) => left == right && a == b,
+        (Value::Uint(left, a), Value::Uint(right, b)) => left == right && a == b,
+        (Value::Float(left), Value::Float(right)) => left == right,
+        (Value::String(left), Value::String(right)) | (Value::Bytes(left), Value::Bytes(right)) => {
+            left == right
+        }
+        (Value::List(left), Value::List(right)) => {
+            if left.elements() != right.elements()
+                || left.is_nil() != right.is_nil()
+                || left.len() != right.len()
+            {
+                return Ok(false);
+            }
+            for (left, right) in left.items().iter().zip(right.items()) {
+                if !same(left, right, below, limit, budget)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Value::Map(left), Value::Map(right)) => {
+            if left.entries_type() != right.entries_type() || left.is_nil() != right.is_nil() {
+                return Ok(false);
+            }
+            let (Some(left), Some(right)) = (left.read(), right.read()) else {
+                return Ok(true);
+            };
+            if left.len() != right.len() {
+                return Ok(false);
+            }
+            for ((key, left), (other, right)) in left.iter().zip(right.iter()) {
+                if key != other || !same(left, right, below, limit, budget)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Value::Host(left), Value::Host(right)) => {
+            left.type_name() == right.type_name() && left.text() == right.text()
+        }
+        _ => false,
+    })
+}
+
+fn in_list(call: &mut Call<'_, '_>, list: &[Value], needle: &Value) -> Result<bool, Fault> {
+    let limit = call.depth_max();
+    let mut budget = call.exec.limits().steps_max;
+    call.exec.meter().work(list.len().saturating_mul(16))?;
+    for item in list {
+        if same(item, needle, limit, limit, &mut budget)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn uniq(call: &mut Call<'_, '_>) -> Outcome {
+    let items = items(call, 0, "find uniq")?;
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        if !in_list(call, &kept, &item)? {
+            kept.push(item);
+        }
+    }
+    Ok(List::new(kept).into())
+}
+
+fn without(call: &mut Call<'_, '_>) -> Outcome {
+    let items = items(call, 0, "find without")?;
+    let omitted = call.rest(1).to_vec();
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        if !in_list(call, &omitted, &item)? {
+            kept.push(item);
+        }
+    }
+    Ok(List::new(kept).into())
+}
+
+fn has(call: &mut Call<'_, '_>) -> Outcome {
+    if matches!(call.arg(1), Value::Nil | Value::Absent) {
+        return Ok(Value::Bool(false));
+    }
+    let needle = call.arg(0).clone();
+    let items = match call.arg(1) {
+        Value::List(list) => list.clone(),
+        _ => List::new(items(call, 1, "find has")?),
+    };
+    in_list(call, items.items(), &needle).map(Value::Bool)
+}
+
+fn compact(call: &mut Call<'_, '_>) -> Outcome {
+    let mut items = items(call, 0, "compact")?;
+    items.retain(Value::is_true);
+    Ok(List::new(items).into())
+}
+
+fn slice(call: &mut Call<'_, '_>) -> Outcome {
+    let (items, elements) = match call.arg(0) {
+        Value::List(list) => (list.items().to_vec(), list.elements()),
+        Value::Bytes(_) => (items(call, 0, "slice")?, Elements::Any),
+        Value::Absent | Value::Nil => {
+            return call.fail("runtime error: invalid memory address or nil pointer dereference");
+        }
+        other => {
+            let kind = other.kind().name();
+            return call.fail(format!("list should be type of slice or array but {kind}"));
+        }
+    };
+    let count = items.len() as i64;
+    if count == 0 {
+        return Ok(Value::Nil);
+    }
+    let bound = |index: usize| call.rest(1).get(index).map(super::cast::int);
+    let start = bound(0).unwrap_or(0);
+    let end = bound(1).unwrap_or(count);
+    if start < 0 || end > count || start > end {
+        return call.fail("reflect.Value.Slice: slice index out of bounds");
+    }
+    call.made_items((end - start) as usize)?;
+    Ok(List::of(elements, items[start as usize..end as usize].to_vec()).into())
+}
+
+fn chunk(call: &mut Call<'_, '_>) -> Outcome {
+    let size = call.int(0);
+    if !matches!(
+        call.arg(1),
+        Value::List(_) | Value::Bytes(_) | Value::Nil | Value::Absent
+    ) {
+        let kind = call.arg(1).kind().name();
+        return call.fail(format!("Cannot chunk type {kind}"));
+    }
+    let items = items(call, 1, "chunk")?;
+    let Some(size) = usize::try_from(size).ok().filter(|size| *size > 0) else {
+        return call.fail("runtime error: makeslice: len out of range");
+    };
+    let chunks = items.chunks(size).map(|chunk| List::new(chunk.to_vec()).into());
+    Ok(List::of(Elements::Lists, chunks.collect()).into())
+}
