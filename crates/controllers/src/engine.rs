@@ -552,7 +552,9 @@ async fn run_sources(
             let began = Instant::now();
             let outcome = git_repository::reconcile(Arc::clone(&context), key.clone(), reasons).await;
             if let Some(observer) = observer {
-                let gone = context.repositories.get(&key).is_none();
+                // as good as gone where another shard has it
+                let object = context.repositories.get(&key);
+                let gone = object.is_none_or(|object| !context.shards.own(&object.metadata));
                 observer(&ran("GitRepository", &key, began, outcome, gone));
             }
             outcome
@@ -578,7 +580,8 @@ async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken, obse
             let began = Instant::now();
             let outcome = kustomization::reconcile(Arc::clone(&context), key.clone(), reasons).await;
             if let Some(observer) = observer {
-                let gone = context.kustomizations.get(&key).is_none();
+                // as good as gone where another shard has it
+                let gone = context.kustomizations.get(&key).is_none() || context.is_foreign(&key);
                 observer(&ran("Kustomization", &key, began, outcome, gone));
             }
             outcome

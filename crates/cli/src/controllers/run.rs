@@ -152,7 +152,12 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         lost = leases.lost() => return Err(ControllersError::Lost(lost)),
     };
     probe.works(&engine);
-    tracing::info!(controllers = ?args.controllers, "starting");
+    let names: Vec<&str> = args
+        .controllers
+        .iter()
+        .map(|controller| controller.name())
+        .collect();
+    tracing::info!(controllers = names.join(","), "starting");
     let ended = tokio::select! {
         result = &mut interrupt => result.map_err(ControllersError::Signal),
         // nothing is waited for: the next one may begin soon

@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
@@ -104,6 +105,8 @@ type Was = BTreeMap<String, (String, String)>;
 
 impl Place {
     async fn start(name: &str) -> Place {
+        static PLACES: AtomicU32 = AtomicU32::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let real = std::env::var("EQUATE_TEST_CLUSTER").is_ok_and(|name| name == "real");
         let (client, kubeconfig, cluster) = if real {
             let path = PathBuf::from(std::env::var_os("EQUATE_TEST_KUBECONFIG").unwrap());
@@ -116,7 +119,7 @@ impl Place {
         let place = Place {
             client,
             kubeconfig,
-            home: format!("{name}-{}", std::process::id()),
+            home: format!("{name}-{}-{number}", std::process::id()),
             repository: Repository::init().unwrap(),
             processes: BTreeMap::new(),
             cluster,

@@ -132,4 +132,27 @@ mod tests {
         check(attempted("main@sha1:1", "HealthCheckFailed", 2), false);
         check(attempted("main@sha1:2", "BuildFailed", 2), false);
     }
+
+    #[test]
+    fn it_may_hold_what_it_does_not_want() {
+        let check = |merge: Value, expected: bool| {
+            assert_eq!(keeps(&object(&merge)), expected, "{merge}");
+        };
+        let held = |status: &str| {
+            let mut conditions = ready(status, "OthersUnknown", 2);
+            conditions[0]["type"] = "PruneHeld".into();
+            json!({ "status": { "conditions": conditions } })
+        };
+        check(json!({}), false);
+        check(held("True"), true);
+        check(held("False"), false);
+        for over in [
+            json!({ "spec": { "suspend": true } }),
+            json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }),
+        ] {
+            let mut merge = held("True");
+            json_patch(&mut merge, &over);
+            check(merge, false);
+        }
+    }
 }

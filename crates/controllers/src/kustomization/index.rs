@@ -155,14 +155,14 @@ impl Index {
     /// Takes in a change of a Kustomization: who has to run, itself included.
     pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
         let key = &change.key;
-        let was_foreign = self.foreign.remove(key);
+        let was_ours = !self.foreign.remove(key) && change.before.is_some();
         let object = change.after.as_deref();
         if object.is_some_and(|object| !self.shards.own(&object.metadata)) {
             self.foreign.insert(key.clone());
         }
         let mut wakes = self.concerned(change);
         // one that was ours runs once more, to be forgotten
-        wakes.retain(|(woken, _)| !self.foreign.contains(woken) || (woken == key && !was_foreign));
+        wakes.retain(|(woken, _)| !self.foreign.contains(woken) || (woken == key && was_ours));
         wakes
     }
 

@@ -200,6 +200,11 @@ impl Context {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether another process reconciles a Kustomization.
+    pub(crate) fn is_foreign(&self, key: &Key) -> bool {
+        self.index().is_foreign(key)
+    }
+
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -333,6 +333,7 @@ fn what_another_shard_claims_is_told_to_who_holds_it() {
     told.check(&theirs, What::Status, holds(&[]), &[]);
     assert!(told.index.has_let_go(&their_key, &x, &our_key));
     // of one that is gone nobody knows anything
-    told.check(&theirs, What::Gone, None, &[]);
+    let forgotten = format!("{theirs} deleted");
+    told.check(&theirs, What::Gone, None, &[&forgotten]);
     assert!(!told.index.has_let_go(&their_key, &x, &our_key));
 }
