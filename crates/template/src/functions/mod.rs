@@ -7,6 +7,7 @@
 mod builtins;
 mod case;
 mod cast;
+mod chance;
 mod dicts;
 mod documents;
 mod duration;
@@ -14,8 +15,11 @@ mod encode;
 mod engine;
 mod lists;
 mod math;
+mod paths;
+mod patterns;
 mod pretty;
 mod strings;
+mod versions;
 
 pub(crate) use duration::{number_method, number_text};
 
@@ -115,6 +119,10 @@ const GROUPS: &[(Library, &[Function])] = &[
     (Library::Helm, encode::FUNCTIONS),
     (Library::Helm, documents::FUNCTIONS),
     (Library::Helm, engine::FUNCTIONS),
+    (Library::Helm, patterns::FUNCTIONS),
+    (Library::Helm, versions::FUNCTIONS),
+    (Library::Helm, paths::FUNCTIONS),
+    (Library::Helm, chance::FUNCTIONS),
 ];
 
 static TABLE: LazyLock<Vec<(Library, Function)>> = LazyLock::new(|| {

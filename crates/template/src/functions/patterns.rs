@@ -1,0 +1,355 @@
+//! Regular expressions, in Go's syntax.
+//!
+//! The engine is of the same family; what its syntax reads otherwise is rewritten: classes such as
+//! `\d` mean ASCII, a brace that begins no repetition is itself, and so is what is escaped.
+
+use super::{Function, table};
+use crate::call::{Call, Outcome};
+use crate::fault::Fault;
+use crate::value::{Elements, List, Str, Value};
+use regex::{Regex, RegexBuilder};
+use std::fmt::Write as _;
+
+/// The most memory a compiled expression may take, in bytes.
+const SIZE_MAX: usize = 4 << 20;
+
+pub(super) const FUNCTIONS: &[Function] = table! {
+    "regexMatch" (Str, Str) => |call| match pattern(call, 0) {
+        Ok(regex) => Ok(Value::Bool(regex.is_match(&call.text(1)))),
+        Err(Fault::Message(_)) => Ok(Value::Bool(false)),
+        Err(fault) => Err(fault),
+    };
+    "mustRegexMatch" (Str, Str) => |call| Ok(Value::Bool(pattern(call, 0)?.is_match(&call.text(1))));
+    "regexFind" (Str, Str) => |call| find(call, true);
+    "mustRegexFind" (Str, Str) => |call| find(call, false);
+    "regexFindAll" (Str, Str, Int) => |call| find_all(call, true);
+    "mustRegexFindAll" (Str, Str, Int) => |call| find_all(call, false);
+    "regexReplaceAll" (Str, Str, Str) => |call| replace(call, true, false);
+    "mustRegexReplaceAll" (Str, Str, Str) => |call| replace(call, false, false);
+    "regexReplaceAllLiteral" (Str, Str, Str) => |call| replace(call, true, true);
+    "mustRegexReplaceAllLiteral" (Str, Str, Str) => |call| replace(call, false, true);
+    "regexSplit" (Str, Str, Int) => |call| split(call, true);
+    "mustRegexSplit" (Str, Str, Int) => |call| split(call, false);
+    "regexQuoteMeta" (Str) => |call| {
+        let mut quoted = String::new();
+        for character in call.text(0).chars() {
+            if r"\.+*?()|[]{}^$".contains(character) {
+                quoted.push('\\');
+            }
+            quoted.push(character);
+        }
+        call.done(quoted)
+    };
+};
+
+/// The expression of an argument, compiled once in a session.
+fn pattern(call: &mut Call<'_, '_>, index: usize) -> Result<Regex, Fault> {
+    call.read()?;
+    let text = call.str(index);
+    if let Some(regex) = call.exec.session().patterns.get(&text) {
+        return Ok(regex.clone());
+    }
+    call.exec
+        .meter()
+        .work(text.len().saturating_mul(256).saturating_add(16 << 10))?;
+    let source = text.lossy();
+    if let Some(reason) = refused(&source) {
+        return call.fail(format!("error parsing regexp: {reason}"));
+    }
+    let regex = RegexBuilder::new(&rewritten(&source))
+        .size_limit(SIZE_MAX)
+        .build()
+        .map_err(|error| Fault::message(format!("error parsing regexp: {}", reason(&source, &error))))?;
+    call.exec.session().patterns.insert(text, regex.clone());
+    Ok(regex)
+}
+
+/// The same, with the words of a panic where the function has no error to return.
+fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Regex, Fault> {
+    pattern(call, 0).map_err(|fault| match fault {
+        Fault::Message(message) if panics => {
+            let text = call.text(0);
+            let shown = if text.contains('`') {
+                crate::literal::quote(&text)
+            } else {
+                format!("`{text}`")
+            };
+            Fault::Message(format!("regexp: Compile({shown}): {message}"))
+        }
+        other => other,
+    })
+}
+
+/// Go's words for what is wrong, where they are known.
+fn reason(source: &str, error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    if last.contains("unclosed group") {
+        format!("missing closing ): `{source}`")
+    } else if last.contains("unopened group") {
+        format!("unexpected ): `{source}`")
+    } else if last.contains("unclosed character class") {
+        let at = source.rfind('[').unwrap_or(0);
+        format!("missing closing ]: `{}`", &source[at..])
+    } else if last.contains("repetition operator missing expression") {
+        let operator = source.find(['*', '+', '?']).map_or("", |at| &source[at..=at]);
+        format!("missing argument to repetition operator: `{operator}`")
+    } else {
+        let last = last.trim_start_matches("error: ");
+        format!("{last}: `{source}`")
+    }
+}
+
+/// What Go does not read, though the engine would.
+fn refused(source: &str) -> Option<String> {
+    const REPEAT_MAX: u32 = 1_000;
+    let mut class = false;
+    // where the last repetition began, and whether it may still become lazy
+    let mut repetition: Option<(usize, bool)> = None;
+    let mut at = 0;
+    while let Some(character) = source[at..].chars().next() {
+        let start = at;
+        at += character.len_utf8();
+        let rest = &source[at..];
+        match character {
+            '\\' => match rest.chars().next() {
+                None => return Some("trailing backslash at end of expression: ``".into()),
+                Some(escaped) => {
+                    at += escaped.len_utf8();
+                    repetition = None;
+                }
+            },
+            '[' if !class => {
+                class = true;
+                let skipped = rest.strip_prefix('^').unwrap_or(rest);
+                at += rest.len() - skipped.len() + usize::from(skipped.starts_with(']'));
+                repetition = None;
+            }
+            ']' if class => class = false,
+            _ if class => {
+                let mut next = rest.chars();
+                if next.next() == Some('-')
+                    && let Some(last) = next.next().filter(|last| !matches!(last, ']' | '\\' | '['))
+                    && last < character
+                {
+                    return Some(format!("invalid character class range: `{character}-{last}`"));
+                }
+            }
+            '(' if rest.starts_with('?') => {
+                let flags = rest[1..].find(|c: char| !"imsU-".contains(c));
+                let bad = flags.and_then(|end| rest[1 + end..].chars().next().map(|c| (end, c)));
+                if let Some((end, bad)) = bad
+                    && !matches!(bad, ':' | ')' | 'P' | '<')
+                {
+                    return Some(format!(
+                        "invalid or unsupported Perl syntax: `(?{}{bad}`",
+                        &rest[1..=end]
+                    ));
+                }
+                at += 1;
+                repetition = None;
+            }
+            '*' | '+' | '?' | '{' => {
+                if character == '{' {
+                    if !is_repetition(rest) {
+                        repetition = None;
+                        continue;
+                    }
+                    at += rest.find('}').map_or(0, |end| end + 1);
+                    let shown = &source[start..at];
+                    let numbers = shown.trim_matches(['{', '}']).split(',');
+                    let mut numbers = numbers.filter(|number| !number.is_empty());
+                    if numbers.any(|number| number.parse::<u32>().is_ok_and(|number| number > REPEAT_MAX)) {
+                        return Some(format!("invalid repeat count: `{shown}`"));
+                    }
+                }
+                repetition = match repetition {
+                    Some((_, true)) if character == '?' => Some((start, false)),
+                    Some((first, _)) => {
+                        let shown = &source[first..at];
+                        return Some(format!("invalid nested repetition operator: `{shown}`"));
+                    }
+                    None => Some((start, true)),
+                };
+            }
+            _ => repetition = None,
+        }
+    }
+    None
+}
+
+fn rewritten(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() + 16);
+    let mut rest = source;
+    let mut class = false;
+    while let Some(character) = rest.chars().next() {
+        rest = &rest[character.len_utf8()..];
+        match character {
+            '\\' => {
+                let Some(escaped) = rest.chars().next() else {
+                    out.push('\\');
+                    break;
+                };
+                rest = &rest[escaped.len_utf8()..];
+                match escaped {
+                    'd' => out.push_str("[0-9]"),
+                    'D' => out.push_str("[^0-9]"),
+                    'w' => out.push_str("[0-9A-Za-z_]"),
+                    'W' => out.push_str("[^0-9A-Za-z_]"),
+                    's' => out.push_str("[\\t\\n\\x0C\\r ]"),
+                    'S' => out.push_str("[^\\t\\n\\x0C\\r ]"),
+                    'b' if !class => out.push_str("(?-u:\\b)"),
+                    'Q' => {
+                        let (literal, after) = rest.split_once("\\E").unwrap_or((rest, ""));
+                        out.push_str(&regex::escape(literal));
+                        rest = after;
+                    }
+                    _ if escaped.is_ascii() && !escaped.is_ascii_alphanumeric() => {
+                        let _ = write!(out, "\\x{:02X}", u32::from(escaped));
+                    }
+                    _ => {
+                        out.push('\\');
+                        out.push(escaped);
+                    }
+                }
+            }
+            '[' if class => {
+                if rest.starts_with(':') && rest.contains(":]") {
+                    // a named class
+                    let end = rest.find(":]").map_or(rest.len(), |at| at + 2);
+                    out.push('[');
+                    out.push_str(&rest[..end]);
+                    rest = &rest[end..];
+                } else {
+                    out.push_str("\\[");
+                }
+            }
+            '[' => {
+                class = true;
+                out.push('[');
+                if let Some(after) = rest.strip_prefix('^') {
+                    out.push('^');
+                    rest = after;
+                }
+                // as the first of a class a bracket is itself
+                if let Some(after) = rest.strip_prefix(']') {
+                    out.push_str("\\]");
+                    rest = after;
+                }
+            }
+            ']' if class => {
+                class = false;
+                out.push(']');
+            }
+            '&' | '~' if class => {
+                out.push('\\');
+                out.push(character);
+            }
+            '-' if class && (rest.starts_with(']') || out.ends_with(['[', '^'])) => out.push_str("\\-"),
+            '{' if !class && !is_repetition(rest) => out.push_str("\\{"),
+            '}' if !class && !out_closes(&out) => out.push_str("\\}"),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// Whether what follows a brace is `2}`, `2,}` or `2,3}`.
+fn is_repetition(rest: &str) -> bool {
+    let Some((inner, _)) = rest.split_once('}') else {
+        return false;
+    };
+    let (low, high) = inner.split_once(',').unwrap_or((inner, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    !low.is_empty() && digits(low) && digits(high)
+}
+
+/// Whether a brace is open that is no literal: a repetition, or the name of a class or character.
+fn out_closes(out: &str) -> bool {
+    match (out.rfind('{'), out.rfind('}')) {
+        (Some(open), close) => !out[..open].ends_with('\\') && close.is_none_or(|close| close < open),
+        _ => false,
+    }
+}
+
+fn find(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
+    let regex = compiled(call, panics)?;
+    let found = regex
+        .find(&call.text(1))
+        .map_or_else(String::new, |found| found.as_str().to_owned());
+    call.done(found)
+}
+
+fn most(count: i64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
+    let regex = compiled(call, panics)?;
+    let text = call.str(1);
+    call.made_items(text.len().min(most(call.int(2))))?;
+    let lossy = text.lossy();
+    let found: Vec<Str> = regex
+        .find_iter(&lossy)
+        .take(most(call.int(2)))
+        .map(|found| found.as_str().into())
+        .collect();
+    Ok(if found.is_empty() {
+        List::nil(Elements::String).into()
+    } else {
+        List::strings(found).into()
+    })
+}
+
+fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
+    let regex = compiled(call, panics)?;
+    let (text, with) = (call.str(1), call.str(2));
+    let (text, with) = (text.lossy(), with.lossy());
+    // what is put in may be there many times
+    let limit = call.exec.limits().output_bytes_max;
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for found in regex.captures_iter(&text) {
+        let Some(whole) = found.get(0) else { continue };
+        out.push_str(&text[from..whole.start()]);
+        if literal {
+            out.push_str(&with);
+        } else {
+            found.expand(&with, &mut out);
+        }
+        from = whole.end();
+        if out.len() > limit {
+            return Err(crate::limits::Limit::Output(limit).into());
+        }
+    }
+    out.push_str(&text[from..]);
+    call.done(out)
+}
+
+fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
+    let regex = compiled(call, panics)?;
+    let (text, count) = (call.str(1), call.int(2));
+    if count == 0 {
+        return Ok(List::nil(Elements::String).into());
+    }
+    call.made_items(text.len().min(most(count)))?;
+    let text = text.lossy();
+    if text.is_empty() && !call.bytes(0).is_empty() {
+        return Ok(List::strings([""]).into());
+    }
+    let (mut parts, mut begin, mut end): (Vec<&str>, usize, usize) = (Vec::new(), 0, 0);
+    for found in regex.find_iter(&text).take(most(count)) {
+        if count > 0 && parts.len() as i64 == count - 1 {
+            break;
+        }
+        end = found.start();
+        if found.end() != 0 {
+            parts.push(&text[begin..end]);
+        }
+        begin = found.end();
+    }
+    if end != text.len() {
+        parts.push(&text[begin..]);
+    }
+    Ok(List::strings(parts).into())
+}
