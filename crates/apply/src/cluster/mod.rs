@@ -137,8 +137,9 @@ impl Cluster {
         self.kinds.expect_change(group).await;
     }
 
-    /// Whether an object may be written, as the API server says: an empty patch of it as a dry run is
-    /// not forbidden. One that is not there may. Where the version is empty, any does.
+    /// Whether an object may be written, as the API server says: its authorizer has nothing against an
+    /// empty patch of it as a dry run. One that is not there may; what admission says of the object is no
+    /// matter of rights. Where the version is empty, any does.
     ///
     /// # Errors
     /// When the API server does not say.
@@ -158,7 +159,9 @@ impl Cluster {
             .ask(&self.caller, Ask::Touch)
             .await
         {
-            Err(ApplyError::Forbidden { .. }) => Ok(false),
+            Err(ApplyError::Forbidden { message }) if message.contains(NO_RIGHT) => Ok(false),
+            // that somebody may not be asked as says nothing of what that one may
+            Err(error @ ApplyError::Forbidden { .. }) if error.to_string().contains(NO_IDENTITY) => Err(error),
             Err(
                 error @ (ApplyError::Unreachable(_)
                 | ApplyError::Timeout { .. }
@@ -189,6 +192,11 @@ impl Cluster {
         }
     }
 }
+
+/// How every authorizer's refusal of a patch is worded; an admission policy's has the same code and reason.
+const NO_RIGHT: &str = " cannot patch resource ";
+/// How it is worded that an identity may not be taken.
+const NO_IDENTITY: &str = " cannot impersonate";
 
 /// Repeats what fails in passing until it succeeds or patience ends.
 ///

@@ -2,6 +2,7 @@
 
 use crate::world::{World, check, say};
 use equate_apply::cluster::{Cluster, Execution};
+use equate_apply::id::ObjectId;
 use equate_manifest::object::GroupVersionKind;
 use http::{Request, Response};
 use kube::client::Body;
@@ -152,6 +153,35 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
         Fault::Status(503, "ServiceUnavailable", "not ready"),
         "the API server failed with 503: not ready",
         6,
+    )
+    .await;
+}
+
+/// Another than the authorizer has the same code and reason.
+#[tokio::test(start_paused = true)]
+async fn a_right_is_missing_where_the_authorizer_says_so() {
+    let world = World::start().await;
+    let id = ObjectId::new("", "ConfigMap", "default", "a");
+    let check_one = async |message: &'static str, expected: Result<bool, &str>| {
+        let fault = Fault::Status(403, "Forbidden", message);
+        let (cluster, _) = faulty(&world, vec![fault], "/configmaps/");
+        let may = cluster.may_write(&id, "v1", Duration::from_secs(10)).await;
+        let may = may.map_err(|error| error.to_string());
+        assert_eq!(may, expected.map_err(str::to_owned), "{message}");
+    };
+    check_one(
+        "configmaps a is forbidden: User x cannot patch resource configmaps in API group",
+        Ok(false),
+    )
+    .await;
+    check_one(
+        "configmaps a is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+        Ok(true),
+    )
+    .await;
+    check_one(
+        "users x is forbidden: User us cannot impersonate resource users",
+        Err("not allowed: users x is forbidden: User us cannot impersonate resource users"),
     )
     .await;
 }

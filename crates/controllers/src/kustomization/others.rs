@@ -46,7 +46,7 @@ use super::index::{self, Index, Need};
 use super::kept;
 use super::memory::Prepared;
 use super::observe::Artifact;
-use super::reach::{Place, Reach};
+use super::reach::{Place, Reach, account_of};
 use super::reasons::{self, Failure, Stall};
 use super::wants::{Stand, Wants, Watched};
 use super::write::Stop;
@@ -241,7 +241,7 @@ impl Context {
         let Some(object) = self.kustomizations.get(key) else {
             return false;
         };
-        if Declared::from(&*object).account(&self.policy).is_none() {
+        if account_of(&object.spec, &self.policy).is_none() {
             return true;
         }
         match self.here.hub.get(id) {

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::ValuesKind;
+use equate_api::kustomize::{KustomizationSpec, ValuesKind};
 use equate_api::meta::SecretKeyReference;
 use equate_apply::cluster::{Cluster, NoSuchName};
 use equate_apply::observed::Observed;
@@ -123,12 +123,22 @@ pub(super) fn user(namespace: &str, account: &str) -> String {
     format!("system:serviceaccount:{namespace}:{account}")
 }
 
+/// The ServiceAccount that one acts as that names this one.
+fn account<'a>(named: Option<&'a str>, policy: &'a Policy) -> Option<&'a str> {
+    let named = named.filter(|name| !name.is_empty());
+    let account = named.or(policy.default_service_account.as_deref());
+    account.filter(|name| !name.is_empty())
+}
+
+/// The ServiceAccount that a Kustomization acts as, without reading the rest of it.
+pub(super) fn account_of<'a>(spec: &'a KustomizationSpec, policy: &'a Policy) -> Option<&'a str> {
+    account(spec.service_account_name.as_deref(), policy)
+}
+
 impl Declared {
     /// The ServiceAccount it acts as.
     pub(super) fn account<'a>(&'a self, policy: &'a Policy) -> Option<&'a str> {
-        let named = self.service_account.as_deref();
-        let account = named.or(policy.default_service_account.as_deref());
-        account.filter(|name| !name.is_empty())
+        account(self.service_account.as_deref(), policy)
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::declared::Declared;
 use super::index::Need;
-use super::reach::{Place, user};
+use super::reach::{Place, account_of, user};
 use super::{Context, Run};
 use crate::Key;
 
@@ -137,8 +137,7 @@ impl Context {
         if object.spec.kube_config.is_some() {
             return None;
         }
-        let ks = Declared::from(&*object);
-        Some(user(&key.namespace, ks.account(&self.policy)?))
+        Some(user(&key.namespace, account_of(&object.spec, &self.policy)?))
     }
 
     async fn ask(&self, question: &Question) -> Option<bool> {
