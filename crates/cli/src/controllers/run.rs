@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     }
     let gates = gates::read(&args.feature_gates).map_err(ControllersError::Gate)?;
     for warning in args.foreign.warnings().chain(gates.warnings) {
-        tracing::info!("{warning}");
+        tracing::warn!("{warning}");
     }
     let shards = args.scope.shards()?;
     let terms = terms(&args)?;

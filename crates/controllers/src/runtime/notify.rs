@@ -27,7 +27,7 @@ use super::backoff::{Backoff, Jitter};
 use super::events::{Event, Severity};
 
 /// Events that wait to be posted.
-const LINE: usize = 1024;
+const LINE: usize = 8192;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often an event is posted before it is given up.

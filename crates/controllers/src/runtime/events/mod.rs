@@ -131,7 +131,7 @@ impl Default for Limits {
         Self {
             // two for each of some thousand Kustomizations that become ready together
             line: 8192,
-            remembered: 4096,
+            remembered: 16_384,
             window: Duration::from_secs(10 * 60),
             // client-go allows 25 and one in five minutes; a session on a laptop makes more
             burst: 25,
