@@ -31,6 +31,7 @@ use super::probe::Probe;
 use super::value::Listen;
 use crate::connection::ConnectError;
 use crate::counts::Requests;
+use crate::interrupt::Interrupts;
 use crate::transit::CertificatesError;
 
 /// How long those who read an artifact, and an API server that is to take Leases back, may take when
@@ -108,6 +109,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     }
     let shards = args.scope.shards()?;
     let terms = terms(&args)?;
+    let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
     let metrics = Metrics::new(args.concurrent);
     let client = client(&args, metrics.requests()).await?;
     let probe = Probe::new(Arc::clone(&metrics));
@@ -117,18 +119,12 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     let measured = bind(&args.endpoints.metrics_addr, "metrics").await?;
     listeners.serve(measured, probe.metrics(), "metrics");
 
-    let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
     let mut leases = Leases::default();
     for terms in terms {
         metrics.leads(&terms.name, false);
         let name = terms.name.clone();
         tokio::select! {
-            result = &mut interrupt => {
-                leases.release(&args).await;
-                listeners.end().await;
-                return result.map_err(ControllersError::Signal);
-            }
-            lost = leases.lost() => return Err(ControllersError::Lost(lost)),
+            end = End::of(&mut interrupts, &leases) => return end.come(leases, listeners, &args).await,
             held = Held::acquire(client.clone(), terms) => leases.0.push(held),
         }
         metrics.leads(&name, true);
@@ -143,36 +139,61 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     };
     // it asks the API server, which may be silent
     let engine = tokio::select! {
+        end = End::of(&mut interrupts, &leases) => return end.come(leases, listeners, &args).await,
         started = start(&args, client, storage, shards, policy, &metrics) => Arc::new(started?),
-        result = &mut interrupt => {
-            leases.release(&args).await;
-            listeners.end().await;
-            return result.map_err(ControllersError::Signal);
-        }
-        lost = leases.lost() => return Err(ControllersError::Lost(lost)),
     };
     probe.works(&engine);
-    let names: Vec<&str> = args
-        .controllers
-        .iter()
-        .map(|controller| controller.name())
-        .collect();
-    tracing::info!(controllers = names.join(","), "starting");
-    let ended = tokio::select! {
-        result = &mut interrupt => result.map_err(ControllersError::Signal),
-        // nothing is waited for: the next one may begin soon
-        lost = leases.lost() => return Err(ControllersError::Lost(lost)),
-    };
-    tracing::info!("stopping");
+    let names = args.controllers.iter().map(|controller| controller.name());
+    tracing::info!(controllers = names.collect::<Vec<_>>().join(","), "starting");
+    let end = End::of(&mut interrupts, &leases).await;
+    if let End::Asked(_) = end {
+        tracing::info!("stopping");
+        tokio::select! {
+            () = stop(engine) => {}
+            lost = leases.lost() => return Err(ControllersError::Lost(lost)),
+        }
+    }
+    end.come(leases, listeners, &args).await
+}
+
+/// Lets runs end that have begun, for a while.
+async fn stop(engine: Arc<Engine>) {
     // a scrape may hold it for a moment; then dropping it ends it
     if let Some(engine) = Arc::into_inner(engine)
         && tokio::time::timeout(GRACE, engine.stop()).await.is_err()
     {
         tracing::error!("what was being done did not end in {GRACE:?}, and is broken off");
     }
-    leases.release(&args).await;
-    listeners.end().await;
-    ended
+}
+
+/// Why a process ends.
+enum End {
+    /// By a signal, or because none can be waited for.
+    Asked(std::io::Result<()>),
+    /// This Lease is another's, or may be.
+    Lost(String),
+}
+
+impl End {
+    async fn of(interrupts: &mut Interrupts, leases: &Leases) -> End {
+        tokio::select! {
+            result = interrupts.heard() => End::Asked(result),
+            lost = leases.lost() => End::Lost(lost),
+        }
+    }
+
+    /// Ends what listens, and leaves the Leases to others.
+    async fn come(self, leases: Leases, listeners: Listeners, args: &Args) -> Result<(), ControllersError> {
+        match self {
+            End::Asked(result) => {
+                leases.release(args).await;
+                listeners.end().await;
+                result.map_err(ControllersError::Signal)
+            }
+            // nothing is waited for: the next one may begin soon
+            End::Lost(lost) => Err(ControllersError::Lost(lost)),
+        }
+    }
 }
 
 async fn start(
