@@ -126,7 +126,7 @@ impl Authenticator {
 }
 
 /// The token of an `Authorization: Bearer` header. Bytes that are not text count as a token nobody has.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?;
     let Ok(text) = value.to_str() else {
         return Some("\u{0}");

@@ -1,12 +1,15 @@
 //! Access decisions over a store: the RBAC objects of a snapshot, parsed once per change.
 
+use super::authenticate::bearer;
 use super::escalation::check_write;
 use super::identity::{Identity, MASTERS};
+use super::issued::{Grant, Issued};
 use super::rbac::{Attributes, Decision, GROUP, RbacView, authorize, forbidden};
 use super::{Authenticator, impersonate};
 use crate::status::{ApiError, GroupResource};
-use crate::store::{ResourceId, Snapshot};
+use crate::store::{Key, ResourceId, Snapshot};
 use http::{Extensions, HeaderMap};
+use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Authority {
     authenticator: Authenticator,
+    /// The tokens that were asked for here.
+    issued: Issued,
+    /// Those of other clusters that count here too.
+    trusted: Vec<Issued>,
+    accounts: ResourceId,
     resources: [ResourceId; 4],
     /// The newest view, by the revisions at which its four resources last changed.
     cached: Mutex<Option<([u64; 4], Arc<RbacView>)>>,
@@ -25,9 +33,24 @@ impl Authority {
         let plurals = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
         Self {
             authenticator,
+            issued: Issued::default(),
+            trusted: Vec::new(),
+            accounts: ResourceId::new("", "serviceaccounts"),
             resources: plurals.map(|plural| ResourceId::new(GROUP, plural)),
             cached: Mutex::new(None),
         }
+    }
+
+    /// Also counts the tokens that other clusters give out.
+    #[must_use]
+    pub(crate) fn trusting(mut self, trusted: Vec<Issued>) -> Self {
+        self.trusted = trusted;
+        self
+    }
+
+    /// The tokens that are asked for here.
+    pub(crate) fn issued(&self) -> &Issued {
+        &self.issued
     }
 
     /// Who a request comes from, before impersonation.
@@ -36,10 +59,33 @@ impl Authority {
     /// 401.
     pub(crate) fn authenticate(
         &self,
+        snapshot: &Snapshot,
+        now: Timestamp,
         headers: &HeaderMap,
         extensions: &Extensions,
     ) -> Result<Identity, ApiError> {
-        self.authenticator.authenticate(headers, extensions)
+        let unknown = match self.authenticator.authenticate(headers, extensions) {
+            Ok(identity) => return Ok(identity),
+            Err(unknown) => unknown,
+        };
+        let token = bearer(headers).ok_or(unknown)?;
+        let own = self
+            .issued
+            .find(token, now)
+            .filter(|grant| self.is_there(snapshot, grant));
+        let found = own.or_else(|| self.trusted.iter().find_map(|issued| issued.find(token, now)));
+        found
+            .map(|grant| grant.identity)
+            .ok_or_else(ApiError::unauthorized)
+    }
+
+    /// Whether a token's account is still the one that it was given for.
+    fn is_there(&self, snapshot: &Snapshot, grant: &Grant) -> bool {
+        let account = grant.identity.as_service_account();
+        account.is_some_and(|(namespace, name)| {
+            let entry = snapshot.get(&Key::new(&self.accounts, namespace, name));
+            entry.is_some_and(|entry| entry.object()["metadata"]["uid"] == *grant.identity.uid)
+        })
     }
 
     /// Who the request goes on as: the caller, or whom its headers ask to act as if it may.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`identity`] | who a caller is |
 //! | [`authenticate`] | which identity a request carries |
+//! | `issued` | which identities the tokens have that were asked for here |
 //! | `impersonate` | whether one identity may act as another |
 //! | `rbac` | whether an identity may do what it asks |
 //! | `escalation` | whether writing a role or binding grants more than the writer has |
@@ -22,6 +23,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod escalation;
 pub(crate) mod identity;
 pub(crate) mod impersonate;
+pub(crate) mod issued;
 pub(crate) mod rbac;
 
 pub(crate) use authenticate::Authenticator;

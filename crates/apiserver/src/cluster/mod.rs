@@ -16,6 +16,7 @@
 mod kubeconfig;
 mod serve;
 
+use crate::auth::issued::Issued;
 use crate::auth::{Authenticator, Authority, Identity, Token};
 use crate::catalog::Catalog;
 use crate::controllers::{self, Profile};
@@ -57,6 +58,7 @@ pub enum BuildError {
 pub struct Builder {
     options: Options,
     tokens: Vec<(Token, Identity)>,
+    trusted: Vec<Issued>,
     anonymous: bool,
     settings: Settings,
     controllers: Profile,
@@ -80,6 +82,7 @@ impl Default for Builder {
         Self {
             options: Options::default(),
             tokens: Vec::new(),
+            trusted: Vec::new(),
             anonymous: true,
             settings: Settings {
                 service_account_admission: true,
@@ -112,6 +115,14 @@ impl Builder {
     #[must_use]
     pub fn token(mut self, token: Token, identity: Identity) -> Self {
         self.tokens.push((token, identity));
+        self
+    }
+
+    /// Accepts the tokens that another cluster gives its ServiceAccounts, as a server does that trusts the
+    /// other's issuer.
+    #[must_use]
+    pub fn trusting(mut self, other: &EmbeddedCluster) -> Self {
+        self.trusted.push(other.api.auth.issued().clone());
         self
     }
 
@@ -168,7 +179,7 @@ impl Builder {
             catalog: Catalog::new(),
             settings: self.settings,
             clock: Arc::clone(&self.clock),
-            auth: Authority::new(authenticator),
+            auth: Authority::new(authenticator).trusting(self.trusted.clone()),
             addresses: tokio::sync::Mutex::default(),
             store,
         });

@@ -6,6 +6,7 @@ pub(crate) mod nonresource;
 pub(crate) mod options;
 pub(crate) mod request;
 pub(crate) mod respond;
+mod token;
 pub(crate) mod watch;
 
 use crate::auth::Identity;
@@ -116,7 +117,8 @@ impl Server {
         info: &RequestInfo,
     ) -> Result<Identity, ApiError> {
         let auth = &self.api.auth;
-        let caller = auth.authenticate(&parts.headers, &parts.extensions)?;
+        let now = (self.api.clock)();
+        let caller = auth.authenticate(&view.snapshot, now, &parts.headers, &parts.extensions)?;
         let request = info.attributes();
         let identity = auth.impersonate(&view.snapshot, caller, &parts.headers, &request)?;
         auth.require(&view.snapshot, &identity, &request)?;
@@ -349,6 +351,7 @@ impl Call<'_> {
             "resize" => Endpoint::Other("resize"),
             "binding" => Endpoint::Other("binding"),
             "eviction" => return self.eviction(&target, body).await,
+            "token" => return self.token(&target, body).await,
             other => return Err(unsupported(&target, other)),
         };
         match (target.endpoint, verb) {

@@ -15,6 +15,7 @@ mod journal;
 mod lifecycle;
 mod limits;
 mod serving;
+mod tokens;
 mod versions;
 mod workloads;
 

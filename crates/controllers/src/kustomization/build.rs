@@ -200,7 +200,7 @@ impl Run<'_> {
     pub(super) async fn look_up(&mut self, reasons: Reasons) {
         let Some(record) = &self.memory.record else { return };
         let ks = Declared::from(&*self.object);
-        if !ks.is_fed() || ks.deleting || ks.suspend || ks.unsupported.is_some() {
+        if !ks.is_fed() || ks.deleting || ks.suspend {
             return;
         }
         let told = record.values.as_ref();

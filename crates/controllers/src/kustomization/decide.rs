@@ -222,9 +222,6 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
     if let Some(unreadable) = &ks.unreadable {
         return Decision::Stall(Stall::Inventory(unreadable.to_string()));
     }
-    if let Some(field) = ks.unsupported {
-        return Decision::Stall(Stall::Unsupported(field));
-    }
     if let Some(why) = &ks.misread {
         return Decision::Stall(Stall::Setting(why.clone()));
     }
@@ -318,13 +315,7 @@ pub(super) fn deletion(ks: &Declared) -> Decision {
     if let Some(unreadable) = ks.unreadable.as_ref().filter(|_| finalize != Finalize::Release) {
         return Decision::Stall(Stall::Inventory(unreadable.to_string()));
     }
-    match ks.unsupported {
-        // what it holds may be in another cluster, or another's to delete: here nothing is guessed
-        Some(field @ "spec.kubeConfig.configMapRef") if finalize != Finalize::Release => {
-            Decision::Stall(Stall::Unsupported(field))
-        }
-        _ => Decision::Finalize(finalize),
-    }
+    Decision::Finalize(finalize)
 }
 
 /// Nothing stands in the way; what is left to do?

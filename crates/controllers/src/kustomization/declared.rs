@@ -1,21 +1,19 @@
 //! A Kustomization as this controller reads it: parsed once, with defaults filled in.
 //!
-//! Below this file nobody looks at the custom resource again. A field that Equate does not carry
-//! out yet is found here, so that it can be named; none is passed over.
+//! Below this file nobody looks at the custom resource again.
 
 use std::time::Duration;
 
 use equate_api::kustomize::{
     Decryption, DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
 };
-use equate_api::meta::{
-    ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, SecretKeyReference, Selector,
-};
+use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Budget;
 use equate_kustomize as kustomize;
 
+use super::places::Opener;
 use crate::Key;
 
 /// What a Kustomization asks for.
@@ -55,8 +53,8 @@ pub struct Declared {
     pub force: bool,
     /// Whether everything applied has to be healthy.
     pub wait: bool,
-    /// The Secret with the kubeconfig of the cluster that it applies to, if that is another.
-    pub kube_config: Option<SecretKeyReference>,
+    /// What opens the cluster that it applies to, if that is another.
+    pub kube_config: Option<Opener>,
     /// The ServiceAccount that it names to act as.
     pub service_account: Option<String>,
     /// What becomes of the objects when it is deleted.
@@ -75,8 +73,6 @@ pub struct Declared {
     pub build: kustomize::Spec,
     /// Why an annotation of its own means nothing.
     pub misread: Option<String>,
-    /// The first field that Equate does not carry out yet.
-    pub unsupported: Option<&'static str>,
     /// What it holds, as its status says.
     pub inventory: Inventory,
     /// Why the inventory cannot be read: to go on without it would forget what is to be pruned.
@@ -135,10 +131,7 @@ impl From<&Kustomization> for Declared {
             prune: spec.prune,
             force: spec.force,
             wait: spec.wait,
-            kube_config: spec
-                .kube_config
-                .as_ref()
-                .map(|config| config.secret_ref.clone().unwrap_or_default()),
+            kube_config: spec.kube_config.as_ref().map(Opener::from),
             service_account: spec.service_account_name.clone().filter(|name| !name.is_empty()),
             deletion: spec.deletion_policy.unwrap_or_default(),
             depends_on: spec
@@ -158,7 +151,6 @@ impl From<&Kustomization> for Declared {
             },
             decryption: spec.decryption.clone(),
             build: build_spec(object, &key),
-            unsupported: unsupported(object),
             inventory,
             unreadable,
             key,
@@ -173,19 +165,6 @@ fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
         .and_then(|status| status.inventory.as_ref());
     let entries = held.iter().flat_map(|inventory| &inventory.entries);
     Inventory::parse(entries.map(|entry| (entry.id.as_str(), entry.v.as_str())))
-}
-
-/// The first field whose meaning Equate does not have yet, as a user writes it.
-fn unsupported(object: &Kustomization) -> Option<&'static str> {
-    let spec = &object.spec;
-    [(
-        spec.kube_config
-            .as_ref()
-            .is_some_and(|config| config.secret_ref.is_none()),
-        "spec.kubeConfig.configMapRef",
-    )]
-    .into_iter()
-    .find_map(|(used, field)| used.then_some(field))
 }
 
 fn health_checks(object: &Kustomization, namespace: &str) -> Vec<HealthCheck> {

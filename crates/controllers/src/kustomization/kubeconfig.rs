@@ -8,7 +8,11 @@
 
 use std::time::Duration;
 
-use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
 use kube::{Client, Config};
 use sha2::{Digest as _, Sha256};
 
@@ -57,12 +61,53 @@ pub(super) struct Opened {
 /// Opens what a kubeconfig's current context names.
 pub(super) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
     let (kubeconfig, place) = read(bytes, policy)?;
+    let client = client(kubeconfig).await?;
+    Ok(Opened { client, place })
+}
+
+/// A cluster by where it is and how it proves that: requests are sent without saying who asks.
+pub(super) async fn open_cluster(server: &str, ca: Option<&str>) -> Result<Opened, KubeConfigError> {
+    const NAME: &str = "cluster";
+    let cluster = Cluster {
+        server: Some(server.to_owned()),
+        certificate_authority_data: ca.map(|ca| STANDARD.encode(ca)),
+        ..Cluster::default()
+    };
+    let place = place(&cluster);
+    let context = Context {
+        cluster: NAME.to_owned(),
+        user: Some(NAME.to_owned()),
+        ..Context::default()
+    };
+    let kubeconfig = Kubeconfig {
+        current_context: Some(NAME.to_owned()),
+        clusters: vec![NamedCluster {
+            name: NAME.to_owned(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: NAME.to_owned(),
+            auth_info: Some(AuthInfo::default()),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: NAME.to_owned(),
+            context: Some(context),
+            ..NamedContext::default()
+        }],
+        ..Kubeconfig::default()
+    };
+    let client = client(kubeconfig).await?;
+    Ok(Opened { client, place })
+}
+
+async fn client(kubeconfig: Kubeconfig) -> Result<Client, KubeConfigError> {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|_| KubeConfigError::Unusable)?;
     config.connect_timeout = Some(CONNECT);
-    let client = Client::try_from(config).map_err(|_| KubeConfigError::Unusable)?;
-    Ok(Opened { client, place })
+    Client::try_from(config).map_err(|_| KubeConfigError::Unusable)
 }
 
 fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeConfigError> {

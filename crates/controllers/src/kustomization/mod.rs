@@ -24,6 +24,7 @@
 //! | `reach` | where it applies, and as whom |
 //! | `places` | which other clusters are reached |
 //! | `kubeconfig` | what opens one, and what of it is refused |
+//! | `identity` | whose token opens one, and how it is had |
 //! | `index` | who has to run when a Kustomization or a source changes |
 //! | `preview` | what a run would do, without doing it |
 //! | `observe` | what there is to see |
@@ -64,6 +65,7 @@ mod foreign;
 mod halt;
 mod handover;
 mod hearing;
+mod identity;
 pub mod index;
 mod kept;
 mod kubeconfig;

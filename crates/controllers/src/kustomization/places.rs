@@ -1,25 +1,27 @@
 //! The clusters that Kustomizations reach by a `kubeConfig`.
 //!
 //! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
-//! it is told by its content, so that a changed Secret is another. Whoever uses it holds it, and with
+//! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token opens
+//! the cluster, that account is part of the content: one tenant's way is never another's. Whoever uses it holds it, and with
 //! the last it goes, its watches too. The Secret is read when something says that it is time to (an
 //! interval, a request, a change, another try), not at each run, and at no interval where it has the
 //! label that has its changes told ([`Labelled`](crate::runtime::labelled::Labelled)).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, ValuesKind};
-use equate_api::meta::SecretKeyReference;
+use equate_api::meta::{KubeConfigReference, SecretKeyReference};
 use equate_apply::cluster::Cluster;
 use equate_apply::terms::Terms;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use kube::api::Api;
 use sha2::{Digest as _, Sha256};
 
+use super::identity::{Identity, IdentityError};
 use super::kubeconfig::{self, KubeConfigError};
 use super::reach::{Place, Reach};
 use super::reasons::Failure;
@@ -56,6 +58,24 @@ pub enum PlaceError {
         /// The key.
         key: String,
     },
+    /// The ConfigMap cannot be read.
+    #[error("failed to build kube client: failed to get configmap {config_map}: {why}")]
+    UnreadMap {
+        /// Which.
+        config_map: Key,
+        /// The API server's words.
+        why: String,
+        /// Whether it was busy or away.
+        passing: bool,
+    },
+    /// What the ConfigMap says opens nothing.
+    #[error("failed to build kube client: KubeConfig configmap '{config_map}': {source}")]
+    Identity {
+        /// Which.
+        config_map: Key,
+        /// Why.
+        source: IdentityError,
+    },
     /// What it has there is not used.
     #[error("failed to build kube client: KubeConfig secret '{secret}': {source}")]
     Refused {
@@ -70,10 +90,51 @@ impl From<PlaceError> for Failure {
     fn from(error: PlaceError) -> Self {
         let why = error.to_string();
         match error {
-            PlaceError::Unread { passing: true, .. } => Failure::Unreachable(why),
-            PlaceError::Unread { .. } | PlaceError::NoKey { .. } | PlaceError::Refused { .. } => {
-                Failure::Apply(why)
-            }
+            _ if error.is_passing() => Failure::Unreachable(why),
+            PlaceError::Unread { .. }
+            | PlaceError::UnreadMap { .. }
+            | PlaceError::NoKey { .. }
+            | PlaceError::Identity { .. }
+            | PlaceError::Refused { .. } => Failure::Apply(why),
+        }
+    }
+}
+
+impl PlaceError {
+    /// Whether the API server was busy or away, so that nothing is known of what it would have said.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            PlaceError::Unread { passing, .. } | PlaceError::UnreadMap { passing, .. } => *passing,
+            PlaceError::Identity { source, .. } => source.is_passing(),
+            PlaceError::NoKey { .. } | PlaceError::Refused { .. } => false,
+        }
+    }
+}
+
+/// What opens a cluster, of the Kustomization's own namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opener {
+    /// A Secret with a kubeconfig.
+    Secret(SecretKeyReference),
+    /// A ConfigMap that says where it is, and whose token opens it.
+    ConfigMap(String),
+}
+
+impl From<&KubeConfigReference> for Opener {
+    fn from(reference: &KubeConfigReference) -> Self {
+        match (&reference.config_map_ref, &reference.secret_ref) {
+            (Some(config_map), None) => Opener::ConfigMap(config_map.name.clone()),
+            (_, secret) => Opener::Secret(secret.clone().unwrap_or_default()),
+        }
+    }
+}
+
+impl Opener {
+    /// What has to be read.
+    pub(super) fn holder(&self, namespace: &str) -> Holder {
+        match self {
+            Opener::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),
+            Opener::ConfigMap(name) => (ValuesKind::ConfigMap, Key::new(namespace, &**name)),
         }
     }
 }
@@ -94,19 +155,19 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// A kubeconfig's Secret as it was read.
+/// What opens a cluster, as it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    reference: SecretKeyReference,
+    opener: Opener,
     pub(super) remote: Arc<Remote>,
-    /// The version that the Secret had.
+    /// The version that it had.
     pub(super) version: Option<u64>,
 }
 
 impl Held {
     /// Whether it was read from there.
-    pub(super) fn is_of(&self, reference: &SecretKeyReference) -> bool {
-        self.reference == *reference
+    pub(super) fn is_of(&self, opener: &Opener) -> bool {
+        self.opener == *opener
     }
 }
 
@@ -134,25 +195,25 @@ impl Places {
         }
     }
 
-    /// The cluster that a Secret of a namespace opens.
+    /// The cluster that a Secret or ConfigMap of a namespace opens.
     pub(super) async fn open(
         &self,
         client: &Client,
         namespace: &str,
-        reference: &SecretKeyReference,
+        opener: &Opener,
         policy: &Policy,
     ) -> Result<Held, PlaceError> {
-        let (bytes, version) = read(client, namespace, reference).await?;
-        let content: Content = Sha256::digest(&bytes).into();
+        let way = Way::read(client, namespace, opener, policy).await?;
+        let (content, version) = (way.content(), way.version);
         let held = |remote| Held {
-            reference: reference.clone(),
+            opener: opener.clone(),
             remote,
             version,
         };
         if let Some(remote) = self.known(&content) {
             return Ok(held(remote));
         }
-        let opened = opened(&bytes, namespace, reference, policy).await?;
+        let opened = way.open(client, policy).await?;
         let wake = Arc::clone(&self.wake);
         let hub = Hub::new(
             opened.client.clone(),
@@ -187,32 +248,107 @@ impl Places {
 pub(super) async fn look(
     client: &Client,
     namespace: &str,
-    reference: &SecretKeyReference,
+    opener: &Opener,
     policy: &Policy,
 ) -> Result<(Place, Cluster), PlaceError> {
-    let (bytes, _) = read(client, namespace, reference).await?;
-    let opened = opened(&bytes, namespace, reference, policy).await?;
+    let way = Way::read(client, namespace, opener, policy).await?;
+    let opened = way.open(client, policy).await?;
     Ok((Place::There(opened.place), Cluster::new(opened.client)))
 }
 
-/// The Secret that a Kustomization's kubeconfig is in.
+/// What a Kustomization's other cluster is opened with.
 pub(super) fn holder(object: &Kustomization) -> Option<Holder> {
-    let reference = object.spec.kube_config.as_ref()?.secret_ref.as_ref()?;
-    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    Some((ValuesKind::Secret, Key::new(namespace, &*reference.name)))
+    let opener = Opener::from(object.spec.kube_config.as_ref()?);
+    Some(opener.holder(object.metadata.namespace.as_deref().unwrap_or_default()))
 }
 
-async fn opened(
-    bytes: &[u8],
-    namespace: &str,
-    reference: &SecretKeyReference,
-    policy: &Policy,
-) -> Result<kubeconfig::Opened, PlaceError> {
-    let opened = kubeconfig::open(bytes, policy).await;
-    opened.map_err(|source| PlaceError::Refused {
-        secret: Key::new(namespace, &*reference.name),
-        source,
-    })
+/// What was read, and not used yet.
+struct Way {
+    from: Key,
+    means: Means,
+    version: Option<u64>,
+}
+
+enum Means {
+    Kubeconfig(Vec<u8>),
+    Identity(Identity),
+}
+
+impl Way {
+    async fn read(
+        client: &Client,
+        namespace: &str,
+        opener: &Opener,
+        policy: &Policy,
+    ) -> Result<Self, PlaceError> {
+        let (_, from) = opener.holder(namespace);
+        let (means, version) = match opener {
+            Opener::Secret(reference) => {
+                let (bytes, version) = read(client, namespace, reference).await?;
+                (Means::Kubeconfig(bytes), version)
+            }
+            Opener::ConfigMap(_) => {
+                let (data, version) = read_map(client, &from).await?;
+                let identity = Identity::parse(&data, namespace, policy);
+                let identity = identity.map_err(|source| PlaceError::Identity {
+                    config_map: from.clone(),
+                    source,
+                })?;
+                (Means::Identity(identity), version)
+            }
+        };
+        Ok(Self { from, means, version })
+    }
+
+    /// What tells it from others: who has the same one reaches the same cluster as the same one.
+    fn content(&self) -> Content {
+        match &self.means {
+            Means::Kubeconfig(bytes) => Sha256::digest(bytes).into(),
+            Means::Identity(identity) => identity.digest(),
+        }
+    }
+
+    async fn open(self, client: &Client, policy: &Policy) -> Result<kubeconfig::Opened, PlaceError> {
+        let from = self.from;
+        match self.means {
+            Means::Kubeconfig(bytes) => {
+                let opened = kubeconfig::open(&bytes, policy).await;
+                opened.map_err(|source| PlaceError::Refused { secret: from, source })
+            }
+            Means::Identity(identity) => {
+                let opened = identity.open(client).await;
+                opened.map_err(|source| PlaceError::Identity {
+                    config_map: from,
+                    source,
+                })
+            }
+        }
+    }
+}
+
+async fn read_map(client: &Client, key: &Key) -> Result<(BTreeMap<String, String>, Option<u64>), PlaceError> {
+    let unread = |why: String, passing| PlaceError::UnreadMap {
+        config_map: key.clone(),
+        why,
+        passing,
+    };
+    if !is_name(&key.name) {
+        let why = "that is not a name that a ConfigMap can have";
+        return Err(unread(why.to_owned(), false));
+    }
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.namespace);
+    let found = match tokio::time::timeout(TIMEOUT, api.get(&key.name)).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(kube::Error::Api(status))) => {
+            let passing = status.code == 429 || status.code >= 500;
+            return Err(unread(status.message.clone(), passing));
+        }
+        Ok(Err(other)) => return Err(unread(super::write::chain(&other), true)),
+        Err(_elapsed) => return Err(unread(format!("no answer within {}s", TIMEOUT.as_secs()), true)),
+    };
+    let version = found.metadata.resource_version.as_ref();
+    let version = version.and_then(|version| version.parse().ok());
+    Ok((found.data.unwrap_or_default(), version))
 }
 
 async fn read(

@@ -62,9 +62,6 @@ pub struct Settings {
 /// Why there is no preview.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
-    /// A field has no meaning yet.
-    #[error("{0} is not supported yet")]
-    Unsupported(&'static str),
     /// A setting of it means nothing, and why.
     #[error("{0}")]
     Setting(String),
@@ -303,7 +300,7 @@ impl Fleet {
             };
             let key = declared.key.clone();
             self.take_in(object, outlook, reached);
-            if declared.unsupported.is_none() && !declared.suspend {
+            if !declared.suspend {
                 let found = self.declared_by(&key, &queue);
                 found.into_iter().for_each(|object| queue.push(object));
             }
@@ -542,22 +539,14 @@ impl Fleet {
                 declared.deleting = true;
                 match deletion(&declared) {
                     Decision::Finalize(Finalize::Delete | Finalize::DeleteAndWait) => {}
-                    Decision::Stall(Stall::Unsupported(field)) => {
-                        return Err(PreviewError::Unsupported(field));
-                    }
                     Decision::Stall(_) => {}
                     _ => return Ok(None),
                 }
-                // what is not understood in its spec says how it is applied
-                declared.unsupported = None;
                 &[][..]
             }
             Outlook::Built(Ok(rendered)) => &rendered.desired[..],
             Outlook::Built(Err(_)) | Outlook::Unread => &[],
         };
-        if let Some(field) = declared.unsupported {
-            return Err(PreviewError::Unsupported(field));
-        }
         if let Some(stall) = self.terms.problem(&declared.key).filter(|_| !declared.deleting) {
             return Err(PreviewError::Setting(stall.to_string()));
         }

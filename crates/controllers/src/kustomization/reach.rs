@@ -16,8 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::{KustomizationSpec, ValuesKind};
-use equate_api::meta::SecretKeyReference;
+use equate_api::kustomize::KustomizationSpec;
 use equate_apply::cluster::{Cluster, NoSuchName};
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
@@ -31,11 +30,10 @@ use kube::client::Body;
 use super::decide::Phase;
 use super::declared::Declared;
 use super::memory::{Memory, Record};
-use super::places::{Content, Held, PlaceError};
+use super::places::{Content, Held, Opener, PlaceError};
 use super::reasons::Failure;
 use super::write::chain;
 use super::{Run, looks_up};
-use crate::Key;
 use crate::key::is_name;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
@@ -151,7 +149,7 @@ impl Run<'_> {
                 self.memory.remote = None;
                 self.cx.here.clone()
             }
-            Some(secret) => match self.remote(&ks, secret, reasons).await {
+            Some(opener) => match self.remote(&ks, opener, reasons).await {
                 Ok(held) => {
                     let full = held.remote.full.clone();
                     self.memory.remote = Some(held);
@@ -182,29 +180,22 @@ impl Run<'_> {
         self.reach = reach;
     }
 
-    /// The cluster of its kubeconfig; the Secret is read when it is time to.
-    async fn remote(
-        &self,
-        ks: &Declared,
-        secret: &SecretKeyReference,
-        reasons: Reasons,
-    ) -> Result<Held, PlaceError> {
+    /// The cluster of its kubeconfig; the Secret or ConfigMap is read when it is time to.
+    async fn remote(&self, ks: &Declared, opener: &Opener, reasons: Reasons) -> Result<Held, PlaceError> {
         let cx = self.cx;
         cx.labelled.begin();
         let known = self.memory.remote.as_ref();
-        if let Some(held) = known.filter(|held| held.is_of(secret)) {
-            let holder = (ValuesKind::Secret, Key::new(&ks.key.namespace, &*secret.name));
+        if let Some(held) = known.filter(|held| held.is_of(opener)) {
+            let holder = opener.holder(&ks.key.namespace);
             let told = held.version.is_some() && cx.labelled.version(&holder) == held.version;
             if !reasons.iter().any(|reason| looks_up(reason, told)) {
                 return Ok(held.clone());
             }
         }
-        let opened = cx.places.open(&cx.client, &ks.key.namespace, secret, &cx.policy);
+        let opened = cx.places.open(&cx.client, &ks.key.namespace, opener, &cx.policy);
         match (opened.await, known) {
             // it was there a moment ago, and nobody says that it is another
-            (Err(PlaceError::Unread { passing: true, .. }), Some(held)) if held.is_of(secret) => {
-                Ok(held.clone())
-            }
+            (Err(error), Some(held)) if error.is_passing() && held.is_of(opener) => Ok(held.clone()),
             (opened, _) => opened,
         }
     }

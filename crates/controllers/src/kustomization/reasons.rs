@@ -165,8 +165,6 @@ fn plural(kind: SourceKind) -> &'static str {
 /// Nothing happens until somebody changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stall {
-    /// A field whose meaning Equate does not have yet.
-    Unsupported(&'static str),
     /// What a field is for needs a feature gate of Flux's that is closed.
     Gated {
         /// The field.
@@ -214,7 +212,6 @@ impl Stall {
     /// The reason of `Ready` and `Stalled`.
     pub fn reason(&self) -> Reason {
         match self {
-            Stall::Unsupported(_) => Reason::Unsupported,
             Stall::Gated { .. } => Reason::FeatureGateDisabled,
             Stall::AccessDenied(_) => Reason::AccessDenied,
             Stall::Expression(_) => Reason::InvalidCelExpression,
@@ -230,10 +227,6 @@ impl Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stall::Unsupported(field) => write!(
-                f,
-                "{field} is not supported yet: nothing is applied or deleted until the field is removed"
-            ),
             Stall::Gated { field, purpose, gate } => write!(
                 f,
                 "to use {field} for {purpose} please enable the {gate} feature gate in the controller"

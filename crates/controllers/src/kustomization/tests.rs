@@ -171,14 +171,6 @@ fn deletion_follows_the_policy() {
         let spec = json!({ "prune": false, "deletionPolicy": policy });
         check(ours, spec, finalize(expected));
     }
-    let elsewhere = json!({ "kubeConfig": { "configMapRef": { "name": "other" } } });
-    check(
-        ours,
-        elsewhere,
-        Decision::Stall(Stall::Unsupported("spec.kubeConfig.configMapRef")),
-    );
-    let elsewhere = json!({ "kubeConfig": { "configMapRef": { "name": "other" } }, "suspend": true });
-    check(ours, elsewhere, finalize(Finalize::Release));
     // what it holds is here, whatever it cannot build
     check(
         ours,
@@ -428,22 +420,6 @@ fn a_request_is_taken_up_once() {
     check("2", Some("1"), Some("1"), Decision::Build(Cause::Requested));
     check("2", Some("1"), Some("2"), Decision::Settled);
     check("2", Some("2"), None, Decision::Settled);
-}
-
-#[test]
-fn every_field_without_meaning_is_named() {
-    let check = |spec: Value, expected: Option<&str>| {
-        assert_eq!(declared(&json!({}), &spec).unsupported, expected);
-    };
-    check(json!({}), None);
-    check(json!({ "postBuild": { "substitute": { "a": "b" } } }), None);
-    check(json!({ "kubeConfig": { "secretRef": { "name": "x" } } }), None);
-    check(
-        json!({ "kubeConfig": { "configMapRef": { "name": "x" } } }),
-        Some("spec.kubeConfig.configMapRef"),
-    );
-    check(json!({ "serviceAccountName": "x" }), None);
-    check(json!({ "decryption": { "provider": "sops" } }), None);
 }
 
 #[test]

@@ -3,27 +3,41 @@
 use std::path::Path;
 
 use equate_api::kustomize::Kustomization;
+use equate_controllers::Policy;
 use equate_testkit::apiserver::EmbeddedCluster;
+use equate_testkit::apiserver::cluster::Builder;
 use equate_testkit::eventually::eventually;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::session::{DEADLINE, HOME, Session, config_map, inventory};
+use crate::session::{DEADLINE, HOME, Options, Session, config_map, inventory};
+use crate::tenancy::create;
 
 /// Another cluster that is served, and the kubeconfig that opens it.
 struct Other {
     cluster: EmbeddedCluster,
     client: Client,
     kubeconfig: String,
+    address: String,
     // serves as long as it is there
     _serving: Box<dyn std::any::Any + Send>,
 }
 
 impl Other {
     async fn start() -> Other {
-        let cluster = EmbeddedCluster::builder().build().await.unwrap();
+        Self::built(EmbeddedCluster::builder()).await
+    }
+
+    /// One that takes the tokens of a session's cluster for good.
+    async fn trusting(session: &Session) -> Other {
+        Self::built(EmbeddedCluster::builder().trusting(session.cluster())).await
+    }
+
+    async fn built(builder: Builder) -> Other {
+        let cluster = builder.build().await.unwrap();
         let serving = cluster.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
@@ -31,9 +45,30 @@ impl Other {
         Other {
             client: cluster.client(),
             kubeconfig: read(&path),
+            address: serving.url(),
             _serving: Box::new(serving),
             cluster,
         }
+    }
+
+    /// What a ConfigMap says of it, for an account.
+    fn identity(&self, account: Option<&str>) -> Value {
+        json!({
+            "provider": "generic", "address": self.address, "ca.crt": self.cluster.certificate_authority(),
+            "serviceAccountName": account, "audiences": "https://kubernetes.default.svc",
+        })
+    }
+
+    /// Lets an account of the session's cluster do everything there.
+    async fn admit(&self, account: &str) {
+        let binding: ClusterRoleBinding = serde_json::from_value(json!({
+            "metadata": { "name": account },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+            "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": HOME }],
+        }))
+        .unwrap();
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+        bindings.create(&PostParams::default(), &binding).await.unwrap();
     }
 
     /// Waits until a ConfigMap of `default` there has this value, or none and is gone.
@@ -66,7 +101,7 @@ async fn secret(session: &Session, key: &str, kubeconfig: &str) {
     secrets.create(&PostParams::default(), &object).await.unwrap();
 }
 
-fn elsewhere() -> serde_json::Value {
+fn elsewhere() -> Value {
     json!({ "kubeConfig": { "secretRef": { "name": "other" } }, "wait": true })
 }
 
@@ -168,4 +203,159 @@ async fn spec_service_account_name_acts_there_as_the_account_of_that_cluster() {
     other.value("a", None).await;
     session.end().await;
     other.cluster.stop().await;
+}
+
+async fn account(session: &Session, name: &str) {
+    let object = json!({ "metadata": { "name": name } });
+    create::<ServiceAccount>(&session.client, HOME, object).await;
+}
+
+/// A ConfigMap of the session, whose changes are told.
+async fn cluster(session: &Session, data: Value) {
+    let metadata = json!({ "name": "other", "labels": { "reconcile.fluxcd.io/watch": "Enabled" } });
+    let data: Value = data
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    create::<ConfigMap>(
+        &session.client,
+        HOME,
+        json!({ "metadata": metadata, "data": data }),
+    )
+    .await;
+}
+
+fn by_identity() -> Value {
+    json!({ "kubeConfig": { "configMapRef": { "name": "other" } }, "wait": true, "retryInterval": "1s" })
+}
+
+#[tokio::test]
+async fn spec_kube_config_config_map_ref_acts_there_as_the_account_of_this_cluster() {
+    let (a, b) = (config_map("a", "there"), config_map("b", "there"));
+    let session = Session::start(&[("apps/a.yaml", &*a), ("apps/b.yaml", &*b)]).await;
+    let other = Other::trusting(&session).await;
+    session.kustomize("apps", "apps", by_identity()).await;
+    let message = session.fails("apps", "ReconciliationFailed").await;
+    let absent = "failed to build kube client: failed to get configmap flux-system/other: ";
+    assert!(message.starts_with(absent), "{message}");
+    cluster(&session, other.identity(Some("deployer"))).await;
+    let passes = |expected: &'static str| {
+        move |status: &equate_api::kustomize::KustomizationStatus| {
+            crate::session::ready(status).1.contains(expected)
+        }
+    };
+    let nobody = "failed to create kubernetes token for service account 'flux-system/deployer': \
+                  serviceaccounts \"deployer\" not found";
+    session.until("apps", nobody, passes(nobody)).await;
+    account(&session, "deployer").await;
+    let forbidden = "User \"system:serviceaccount:flux-system:deployer\" cannot";
+    session.until("apps", forbidden, passes(forbidden)).await;
+    other.value("a", None).await;
+    other.admit("deployer").await;
+    session.ready("apps", &session.commit(&[])).await;
+    // it is watched there with the same token
+    let maps: Api<ConfigMap> = Api::namespaced(other.client.clone(), "default");
+    let by_hand = Patch::Merge(json!({ "data": { "value": "by hand" } }));
+    maps.patch("a", &PatchParams::default(), &by_hand).await.unwrap();
+    other.value("a", Some("there")).await;
+    session.value("default", "a", None).await;
+    let revision = session.commit(&[("apps/b.yaml", None)]);
+    session.ready("apps", &revision).await;
+    other.value("b", None).await;
+    session.delete::<Kustomization>(HOME, "apps").await;
+    other.value("a", None).await;
+    session.end().await;
+    other.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn default_kubeconfig_service_account_is_for_whom_that_names_none() {
+    let policy = Policy {
+        default_kubeconfig_service_account: Some("default-deployer".to_owned()),
+        ..Policy::default()
+    };
+    let options = Options {
+        policy,
+        ..Options::default()
+    };
+    let session = Session::with(&[("apps/a.yaml", &*config_map("a", "there"))], options).await;
+    let other = Other::trusting(&session).await;
+    account(&session, "default-deployer").await;
+    other.admit("default-deployer").await;
+    cluster(&session, other.identity(None)).await;
+    session.kustomize("apps", "apps", by_identity()).await;
+    other.value("a", Some("there")).await;
+    session.end().await;
+    other.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn spec_kube_config_config_map_ref_is_refused_by_name() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
+    let other = Other::start().await;
+    account(&session, "deployer").await;
+    cluster(&session, json!({ "provider": "aws" })).await;
+    session.kustomize("apps", "apps", by_identity()).await;
+    let says = async |data: Value, expected: &str| {
+        session
+            .merge::<ConfigMap>(HOME, "other", json!({ "data": data }))
+            .await;
+        let passes = |status: &equate_api::kustomize::KustomizationStatus| {
+            crate::session::ready(status).1.contains(expected)
+        };
+        session.until("apps", expected, passes).await;
+    };
+    says(json!({}), "provider 'aws' is not supported").await;
+    says(json!({ "provider": "generic" }), "cluster address is required").await;
+    says(
+        json!({ "address": "http://127.0.0.1:1" }),
+        "must use https scheme",
+    )
+    .await;
+    says(
+        json!({ "address": "127.0.0.1:1" }),
+        "names no 'serviceAccountName'",
+    )
+    .await;
+    let elsewhere = "../../platform/serviceaccounts/admin";
+    let expected = "is not a name that a ServiceAccount can have";
+    says(json!({ "serviceAccountName": elsewhere }), expected).await;
+    // a cluster that does not know the token
+    says(other.identity(Some("deployer")), "Unauthorized").await;
+    other.value("a", None).await;
+    session.value("default", "a", None).await;
+    session.end().await;
+    other.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_asked_for_anew() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let (address, authority, _serving) = session.address().await;
+    let admin: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "deployer" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "deployer", "namespace": HOME }],
+    }))
+    .unwrap();
+    let bindings: Api<ClusterRoleBinding> = Api::all(session.client.clone());
+    bindings.create(&PostParams::default(), &admin).await.unwrap();
+    account(&session, "deployer").await;
+    let identity = json!({
+        "provider": "generic", "address": address, "ca.crt": authority, "serviceAccountName": "deployer",
+        "audiences": "https://kubernetes.default.svc",
+    });
+    cluster(&session, identity).await;
+    session.kustomize("apps", "apps", by_identity()).await;
+    session.ready("apps", &session.commit(&[])).await;
+    // an account of the same name is another one
+    session.delete::<ServiceAccount>(HOME, "deployer").await;
+    account(&session, "deployer").await;
+    let revision = session.commit(&[("apps/a.yaml", Some(&*config_map("a", "two")))]);
+    session.ready("apps", &revision).await;
+    session.value("default", "a", Some("two")).await;
+    session.end().await;
 }

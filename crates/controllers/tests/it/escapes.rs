@@ -411,6 +411,11 @@ async fn a_reference_with_a_path_in_its_name_reads_nothing() {
             ("map", from("ConfigMap"), "ConfigMap"),
             ("key", decryption, "Secret"),
             (
+                "clusters",
+                json!({ "kubeConfig": { "configMapRef": { "name": name } } }),
+                "ConfigMap",
+            ),
+            (
                 "kubeconfig",
                 json!({ "kubeConfig": { "secretRef": { "name": name } } }),
                 "Secret",

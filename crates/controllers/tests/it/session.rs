@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
@@ -223,6 +225,28 @@ impl Session {
             builder = builder.default_namespace(namespace);
         }
         self.engine = Some(builder.start().await.unwrap());
+    }
+
+    /// The cluster, where it is the session's own.
+    pub(crate) fn cluster(&self) -> &EmbeddedCluster {
+        self.cluster.as_ref().unwrap()
+    }
+
+    /// Where the cluster is reached over TLS and the certificate of who signs for that, as long as what is
+    /// returned third is held.
+    pub(crate) async fn address(&self) -> (String, String, Box<dyn std::any::Any + Send>) {
+        if let Some(cluster) = &self.cluster {
+            let serving = cluster.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            let authority = cluster.certificate_authority().to_owned();
+            return (serving.url(), authority, Box::new(serving));
+        }
+        let kubeconfig = Kubeconfig::read_from(std::env::var("EQUATE_TEST_KUBECONFIG").unwrap()).unwrap();
+        let cluster = kubeconfig.clusters[0].cluster.clone().unwrap();
+        let authority = match (cluster.certificate_authority_data, cluster.certificate_authority) {
+            (Some(data), _) => String::from_utf8(STANDARD.decode(data).unwrap()).unwrap(),
+            (None, path) => std::fs::read_to_string(path.unwrap()).unwrap(),
+        };
+        (cluster.server.unwrap(), authority, Box::new(()))
     }
 
     /// Stops the engine.

@@ -1,0 +1,128 @@
+//! Tokens for ServiceAccounts: what `serviceaccounts/NAME/token` gives out and a later request presents.
+//!
+//! A token is a random text that only this process knows, by its digest; the real server's are signed and can
+//! be read by anybody. So nothing of it outlives the process, and whoever has one asks again, as it has to when it
+//! expires. Another cluster can be told to trust the tokens of this one, as a real one that knows its issuer.
+
+use super::authenticate::Token;
+use super::identity::Identity;
+use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whom a token of this cluster's API is for, where a request names nobody.
+pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
+/// So many that have not expired are known at once: nobody fills the memory by asking.
+const TOKENS_MAX: usize = 10_000;
+
+/// The tokens that a cluster gave out. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Issued(Arc<Mutex<HashMap<[u8; 32], Grant>>>);
+
+/// What a token stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// The ServiceAccount; its uid is the account's.
+    pub identity: Identity,
+    /// For whom.
+    pub audiences: Vec<String>,
+    /// Until when.
+    pub expires: Timestamp,
+}
+
+impl fmt::Debug for Issued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Issued(***)")
+    }
+}
+
+impl Issued {
+    /// A new token; none where too many are in use.
+    pub(crate) fn issue(&self, grant: Grant, now: Timestamp) -> Option<Token> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TOKENS_MAX {
+            known.retain(|_, grant| grant.expires > now);
+        }
+        if known.len() >= TOKENS_MAX {
+            return None;
+        }
+        let token = Token::random();
+        known.insert(digest(token.expose()), grant);
+        Some(token)
+    }
+
+    /// What a text stands for that is presented to this API.
+    pub(crate) fn find(&self, presented: &str, now: Timestamp) -> Option<Grant> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // the time of a look-up by digest tells nothing of the text
+        let grant = known.get(&digest(presented))?;
+        let meant = grant.audiences.iter().any(|audience| audience == AUDIENCE);
+        (meant && now < grant.expires).then(|| grant.clone())
+    }
+}
+
+impl Grant {
+    /// For a ServiceAccount, so many seconds.
+    pub(crate) fn new(
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        audiences: Vec<String>,
+        (now, seconds): (Timestamp, i64),
+    ) -> Self {
+        Self {
+            identity: Identity {
+                uid: uid.to_owned(),
+                ..Identity::service_account(namespace, name)
+            },
+            audiences,
+            // a moment that there is not is never
+            expires: now
+                .checked_add(SignedDuration::from_secs(seconds))
+                .unwrap_or(Timestamp::MAX),
+        }
+    }
+}
+
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_its_audience_until_it_expires() {
+        let issued = Issued::default();
+        let now = Timestamp::UNIX_EPOCH;
+        let issue = |audience: &str, seconds| {
+            let audiences = vec![audience.to_owned()];
+            issued
+                .issue(Grant::new("n", "a", "1", audiences, (now, seconds)), now)
+                .unwrap()
+        };
+        let check = |token: &str, after: i64, expected: Option<&str>| {
+            let found = issued.find(token, now + SignedDuration::from_secs(after));
+            assert_eq!(found.map(|grant| grant.identity.name).as_deref(), expected);
+        };
+        let (own, other) = (issue(AUDIENCE, 600), issue("elsewhere", 600));
+        let who = Some("system:serviceaccount:n:a");
+        check(own.expose(), 599, who);
+        check(own.expose(), 600, None);
+        check(other.expose(), 0, None);
+        check("", 0, None);
+        assert_eq!(format!("{issued:?}"), "Issued(***)");
+        for _ in 2..TOKENS_MAX {
+            issue(AUDIENCE, 600);
+        }
+        let one_more = |after| {
+            let now = now + SignedDuration::from_secs(after);
+            issued.issue(Grant::new("n", "a", "1", Vec::new(), (now, 600)), now)
+        };
+        assert!(one_more(0).is_none());
+        assert!(one_more(600).is_some());
+    }
+}

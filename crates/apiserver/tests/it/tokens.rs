@@ -1,0 +1,140 @@
+//! Tokens for ServiceAccounts: who gives them, who takes them, and for how long.
+
+use equate_apiserver::EmbeddedCluster;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const TOKEN: &str = "/api/v1/namespaces/default/serviceaccounts/deployer/token";
+
+/// What a cluster answers to who has a token.
+async fn ask(
+    cluster: &EmbeddedCluster,
+    token: &str,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> (StatusCode, Value) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("authorization", format!("Bearer {token}"))
+        .header("content-type", "application/json")
+        .body(axum::body::Body::from(body.to_string()))
+        .unwrap();
+    let response = cluster.router().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    (head.status, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+async fn cluster() -> EmbeddedCluster {
+    let cluster = EmbeddedCluster::builder().build().await.unwrap();
+    let deployer = json!({ "metadata": { "name": "deployer" } });
+    let (status, answer) = ask(
+        &cluster,
+        cluster.admin_token().expose(),
+        "POST",
+        ACCOUNTS,
+        &deployer,
+    )
+    .await;
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+    cluster
+}
+
+async fn request(cluster: &EmbeddedCluster, spec: Value) -> (StatusCode, Value) {
+    let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec });
+    ask(cluster, cluster.admin_token().expose(), "POST", TOKEN, &request).await
+}
+
+/// Who a cluster says that has a token; a status where it says something else.
+async fn who(cluster: &EmbeddedCluster, token: &str) -> String {
+    let (status, answer) = ask(cluster, token, "GET", "/api/v1/secrets", &Value::Null).await;
+    match status {
+        StatusCode::FORBIDDEN => {
+            let message = answer["message"].as_str().unwrap();
+            message.split('"').nth(1).unwrap().to_owned()
+        }
+        status => status.as_u16().to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_its_account_where_it_is_meant_for() {
+    let (one, other) = (cluster().await, cluster().await);
+    let trusting = EmbeddedCluster::builder().trusting(&one).build().await.unwrap();
+    let (status, given) = request(&one, json!({})).await;
+    assert_eq!(status, StatusCode::CREATED, "{given}");
+    assert_eq!(given["spec"]["expirationSeconds"], 3600);
+    assert_eq!(
+        given["spec"]["audiences"],
+        json!(["https://kubernetes.default.svc"])
+    );
+    let token = given["status"]["token"].as_str().unwrap();
+    let deployer = "system:serviceaccount:default:deployer";
+    assert_eq!(who(&one, token).await, deployer);
+    assert_eq!(who(&trusting, token).await, deployer);
+    assert_eq!(who(&other, token).await, "401");
+    // for somebody else
+    let (_, given) = request(&one, json!({ "audiences": ["vault"] })).await;
+    assert_eq!(who(&one, given["status"]["token"].as_str().unwrap()).await, "401");
+    // an account of the same name is another one
+    let admin = one.admin_token().expose();
+    ask(
+        &one,
+        admin,
+        "DELETE",
+        &format!("{ACCOUNTS}/deployer"),
+        &Value::Null,
+    )
+    .await;
+    assert_eq!(who(&one, token).await, "401");
+    ask(
+        &one,
+        admin,
+        "POST",
+        ACCOUNTS,
+        &json!({ "metadata": { "name": "deployer" } }),
+    )
+    .await;
+    assert_eq!(who(&one, token).await, "401");
+}
+
+#[tokio::test]
+async fn what_no_token_is_given_for_is_named() {
+    let cluster = cluster().await;
+    let check = async |spec: Value, code: u16, expected: &str| {
+        let (status, answer) = request(&cluster, spec).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert_eq!(status.as_u16(), code, "{answer}");
+        assert!(message.contains(expected), "{message}");
+    };
+    let short = "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes";
+    check(json!({ "expirationSeconds": 599 }), 422, short).await;
+    let bound = json!({ "boundObjectRef": { "kind": "Pod", "apiVersion": "v1", "name": "a" } });
+    check(bound, 422, "spec.boundObjectRef: Forbidden").await;
+    let (status, answer) = ask(
+        &cluster,
+        cluster.admin_token().expose(),
+        "POST",
+        &TOKEN.replace("deployer", "nobody"),
+        &json!({ "spec": {} }),
+    )
+    .await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
+    // who may not
+    let (_, given) = request(&cluster, json!({})).await;
+    let token = given["status"]["token"].as_str().unwrap().to_owned();
+    let (status, answer) = ask(&cluster, &token, "POST", TOKEN, &json!({ "spec": {} })).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{answer}");
+    assert!(
+        answer["message"]
+            .as_str()
+            .unwrap()
+            .contains("serviceaccounts/token"),
+        "{answer}"
+    );
+}
