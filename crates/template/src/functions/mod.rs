@@ -7,7 +7,9 @@
 mod builtins;
 mod case;
 mod cast;
+mod certificates;
 mod chance;
+mod dates;
 mod dicts;
 mod documents;
 mod duration;
@@ -123,6 +125,8 @@ const GROUPS: &[(Library, &[Function])] = &[
     (Library::Helm, versions::FUNCTIONS),
     (Library::Helm, paths::FUNCTIONS),
     (Library::Helm, chance::FUNCTIONS),
+    (Library::Helm, certificates::FUNCTIONS),
+    (Library::Helm, dates::FUNCTIONS),
 ];
 
 static TABLE: LazyLock<Vec<(Library, Function)>> = LazyLock::new(|| {

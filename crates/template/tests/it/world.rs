@@ -1,1 +1,36 @@
-//! What comes from outside: the values of the host, chance, the clock.
+//! What comes from outside: chance and the clock follow from a seed, and the caller is told.
+
+use equate_template::{Library, Options, Seeded, Session, TemplateSet, Value};
+
+fn render(template: &str, seed: &[u8]) -> (String, Vec<&'static str>) {
+    let mut set = TemplateSet::new(Library::Helm);
+    set.parse("t", template).unwrap();
+    let mut session = Session::new(
+        Options::helm(),
+        Box::new(Seeded::new(seed, 1_700_000_000_000_000_000)),
+    );
+    let output = session.execute(&set, "t", Value::Nil).unwrap().to_string();
+    (output, session.unrepeatable().collect())
+}
+
+#[test]
+fn a_seed_decides_and_the_functions_are_named() {
+    for (template, used) in [
+        (
+            "{{ randAlphaNum 20 }}{{ uuidv4 }}",
+            vec!["randAlphaNum", "uuidv4"],
+        ),
+        (
+            "{{ randBytes 9 }}{{ shuffle \"abcdefghijklmnop\" }}",
+            vec!["randBytes", "shuffle"],
+        ),
+        ("{{ if false }}{{ uuidv4 }}{{ end }}fixed", vec![]),
+        ("{{ lookup \"v1\" \"Pod\" \"a\" \"b\" }}", vec!["lookup"]),
+    ] {
+        let first = render(template, b"one");
+        assert_eq!(first.1, used, "{template}");
+        assert_eq!(first, render(template, b"one"), "{template}");
+        let by_chance = used.first().is_some_and(|name| *name != "lookup");
+        assert_eq!(first.0 != render(template, b"two").0, by_chance, "{template}");
+    }
+}

@@ -1,0 +1,311 @@
+//! Keys and certificates.
+//!
+//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now. Key and serial
+//! number come from the injected source of chance and the clock, so a seeded render repeats them.
+//! Refused by name: DSA keys, and signing with keys that are not RSA.
+
+use super::{Function, table};
+use crate::call::{Call, Outcome};
+use crate::fault::Fault;
+use crate::session::World;
+use crate::value::{Host, Value};
+use base64::Engine as _;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, SanType, SerialNumber,
+};
+use rsa::pkcs1::{DecodeRsaPrivateKey as _, EncodeRsaPrivateKey as _, LineEnding};
+use rsa::pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _};
+use rsa::rand_core::{CryptoRng, RngCore};
+use std::rc::Rc;
+
+pub(super) const FUNCTIONS: &[Function] = table! {
+    "genPrivateKey" (Str) "chance" => private_key;
+    "genCA" (Str, Int) "chance" => |call| {
+        let key = new_key(call, KEY_BITS)?;
+        authority(call, &key)
+    };
+    "genCAWithKey" (Str, Int, Str) "chance" => |call| {
+        let key = read_key(&call.text(2))?;
+        authority(call, &key)
+    };
+    "genSelfSignedCert" (Str, List, List, Int) "chance" => |call| {
+        let key = new_key(call, KEY_BITS)?;
+        self_signed(call, &key)
+    };
+    "genSelfSignedCertWithKey" (Str, List, List, Int, Str) "chance" => |call| {
+        let key = read_key(&call.text(4))?;
+        self_signed(call, &key)
+    };
+    "genSignedCert" (Str, List, List, Int, Certificate) "chance" => |call| {
+        let key = new_key(call, KEY_BITS)?;
+        signed(call, &key)
+    };
+    "genSignedCertWithKey" (Str, List, List, Int, Certificate, Str) "chance" => |call| {
+        let key = read_key(&call.text(5))?;
+        signed(call, &key)
+    };
+    "buildCustomCert" (Str, Str) => custom;
+};
+
+const KEY_BITS: usize = 2_048;
+const BIG_KEY_BITS: usize = 4_096;
+
+/// A certificate and its key, both in PEM.
+#[derive(Debug, Clone)]
+pub(crate) struct Certificate {
+    cert: String,
+    key: String,
+}
+
+impl Host for Certificate {
+    fn type_name(&self) -> &str {
+        "sprig.certificate"
+    }
+
+    fn field(&self, name: &str) -> Option<Value> {
+        match name {
+            "Cert" => Some(self.cert.as_str().into()),
+            "Key" => Some(self.key.as_str().into()),
+            _ => None,
+        }
+    }
+
+    fn entries(&self) -> Option<Vec<(Value, Value)>> {
+        Some(vec![
+            ("Cert".into(), self.cert.as_str().into()),
+            ("Key".into(), self.key.as_str().into()),
+        ])
+    }
+
+    fn to_json(&self) -> Result<serde_json::Value, Fault> {
+        Ok(serde_json::json!({"Cert": self.cert, "Key": self.key}))
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+/// The injected source of chance, as the library of keys wants it.
+struct Chance<'w>(&'w mut dyn World);
+
+impl RngCore for Chance<'_> {
+    fn next_u32(&mut self) -> u32 {
+        let mut bytes = [0; 4];
+        self.0.random(&mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.random(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn fill_bytes(&mut self, bytes: &mut [u8]) {
+        self.0.random(bytes);
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), rsa::rand_core::Error> {
+        self.0.random(bytes);
+        Ok(())
+    }
+}
+
+impl CryptoRng for Chance<'_> {}
+
+fn failed(what: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Fault {
+    move |error| Fault::message(format!("{what}: {error}"))
+}
+
+fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, Fault> {
+    // finding two primes takes as long as very many steps
+    const STEPS_AS_BYTES: usize = 64 << 20;
+    call.exec
+        .meter()
+        .work(STEPS_AS_BYTES * (bits / KEY_BITS) * (bits / KEY_BITS))?;
+    let mut chance = Chance(&mut *call.exec.session().world);
+    rsa::RsaPrivateKey::new(&mut chance, bits).map_err(|error| failed("error generating random key")(&error))
+}
+
+fn read_key(pem: &str) -> Result<rsa::RsaPrivateKey, Fault> {
+    rsa::RsaPrivateKey::from_pkcs1_pem(pem)
+        .or_else(|_| rsa::RsaPrivateKey::from_pkcs8_pem(pem))
+        .map_err(|error| failed("parsing private key: only RSA keys in PEM are supported")(&error))
+}
+
+fn to_pem(key: &rsa::RsaPrivateKey) -> Result<String, Fault> {
+    let pem = key.to_pkcs1_pem(LineEnding::LF);
+    pem.map(|pem| pem.to_string())
+        .map_err(|error| failed("error encoding key")(&error))
+}
+
+fn signer(key: &rsa::RsaPrivateKey) -> Result<KeyPair, Fault> {
+    let der = key
+        .to_pkcs8_der()
+        .map_err(|error| failed("error encoding key")(&error))?;
+    let der = rustls_pki_types::PrivatePkcs8KeyDer::from(der.as_bytes().to_vec());
+    KeyPair::from_pkcs8_der_and_sign_algo(&der, &PKCS_RSA_SHA256)
+        .map_err(|error| failed("error reading key")(&error))
+}
+
+fn private_key(call: &mut Call<'_, '_>) -> Outcome {
+    let kind = call.text(0).into_owned();
+    match kind.as_str() {
+        "" | "rsa" => {
+            let key = new_key(call, BIG_KEY_BITS)?;
+            call.done(to_pem(&key)?)
+        }
+        "ecdsa" => {
+            let mut chance = Chance(&mut *call.exec.session().world);
+            let key = p256::SecretKey::random(&mut chance);
+            let pem = key.to_sec1_pem(p256::pkcs8::LineEnding::LF);
+            call.done(
+                pem.map_err(|error| failed("error encoding key")(&error))?
+                    .to_string(),
+            )
+        }
+        "ed25519" => {
+            let mut seed = [0; 32];
+            call.exec.session().world.random(&mut seed);
+            // RFC 8410: the version, the algorithm, and the seed in two wrappings
+            const HEAD: [u8; 16] = [
+                0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
+            ];
+            let text = base64::engine::general_purpose::STANDARD.encode([&HEAD[..], &seed].concat());
+            call.done(format!(
+                "-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
+            ))
+        }
+        "dsa" => call.fail("genPrivateKey: DSA keys are not supported"),
+        other => Ok(format!("Unknown type {other}").into()),
+    }
+}
+
+/// Subject, serial number and validity; what is common to all.
+fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault> {
+    const DAY: i128 = 86_400;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, call.text(0).into_owned());
+    let mut serial = [0; 16];
+    let session = call.exec.session();
+    session.world.random(&mut serial);
+    serial[0] &= 0x7f;
+    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    let now = session.world.now().div_euclid(1_000_000_000);
+    let date = |seconds: i128| {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        time::OffsetDateTime::from_unix_timestamp(seconds)
+            .map_err(|error| failed("error in validity")(&error))
+    };
+    params.not_before = date(now)?;
+    params.not_after = date(now + DAY * i128::from(days))?;
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyEncipherment,
+    ];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    Ok(params)
+}
+
+fn made(certificate: &rcgen::Certificate, key: &rsa::RsaPrivateKey) -> Outcome {
+    // line ends as Go's encoder has them
+    let cert = certificate.pem().replace("\r\n", "\n");
+    Ok(Value::Host(Rc::new(Certificate {
+        cert,
+        key: to_pem(key)?,
+    })))
+}
+
+fn authority(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
+    let days = call.int(1);
+    let mut params = params(call, days)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages.push(KeyUsagePurpose::KeyCertSign);
+    let certificate = params.self_signed(&signer(key)?);
+    made(
+        &certificate.map_err(|error| failed("error creating certificate")(&error))?,
+        key,
+    )
+}
+
+/// Addresses and names of the second and third argument.
+fn named(call: &mut Call<'_, '_>) -> Result<CertificateParams, Fault> {
+    let days = call.int(3);
+    let mut params = params(call, days)?;
+    let texts = |index: usize, what: &str| -> Result<Vec<String>, Fault> {
+        let Value::List(list) = call.arg(index) else {
+            return Ok(Vec::new());
+        };
+        let texts = list.items().iter().map(|item| match item {
+            Value::String(text) => Ok(text.lossy().into_owned()),
+            other => {
+                let name = other.type_name();
+                Err(Fault::message(format!(
+                    "error parsing {what}: {name} is not a string"
+                )))
+            }
+        });
+        texts.collect()
+    };
+    for text in texts(1, "ip")? {
+        let address = text
+            .parse()
+            .map_err(|_| Fault::message(format!("error parsing ip: {text}")))?;
+        params.subject_alt_names.push(SanType::IpAddress(address));
+    }
+    for text in texts(2, "alternate dns name")? {
+        let name = text
+            .try_into()
+            .map_err(|error: rcgen::Error| failed("error in name")(&error))?;
+        params.subject_alt_names.push(SanType::DnsName(name));
+    }
+    Ok(params)
+}
+
+fn self_signed(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
+    let certificate = named(call)?.self_signed(&signer(key)?);
+    made(
+        &certificate.map_err(|error| failed("error creating certificate")(&error))?,
+        key,
+    )
+}
+
+fn signed(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
+    let authority = match call.arg(4) {
+        Value::Host(host) => host.as_any().downcast_ref::<Certificate>().cloned(),
+        _ => None,
+    };
+    let Some(authority) = authority else {
+        return call.fail("unable to decode certificate");
+    };
+    let issuer_key = signer(&read_key(&authority.key)?)?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.cert, issuer_key)
+        .map_err(|error| failed("error parsing certificate")(&error))?;
+    let certificate = named(call)?.signed_by(&signer(key)?, &issuer);
+    made(
+        &certificate.map_err(|error| failed("error creating certificate")(&error))?,
+        key,
+    )
+}
+
+fn custom(call: &mut Call<'_, '_>) -> Outcome {
+    let decoded = |index: usize| {
+        let bytes = base64::engine::general_purpose::STANDARD.decode(call.bytes(index));
+        let bytes = bytes.map_err(|_| Fault::message("unable to decode base64 certificate"))?;
+        String::from_utf8(bytes).map_err(|_| Fault::message("unable to decode certificate"))
+    };
+    let (cert, key) = (decoded(0)?, decoded(1)?);
+    if !cert.contains("-----BEGIN CERTIFICATE-----") {
+        return call.fail("unable to decode certificate");
+    }
+    read_key(&key)?;
+    Ok(Value::Host(Rc::new(Certificate { cert, key })))
+}
