@@ -250,7 +250,8 @@ fn read(text: &str) -> Result<Program, CompileError> {
     let parse = || match Program::compile(text) {
         Ok(program) if is_deeper(program.expression(), DEPTH_MAX) => Err(CompileError::Deep(DEPTH_MAX)),
         Ok(program) => Ok(program),
-        Err(error) => Err(syntax(error.to_string())),
+        // the picture of where, as Flux indents it
+        Err(error) => Err(syntax(error.to_string().replace("\n| ", "\n | "))),
     };
     on_a_stack(parse).unwrap_or_else(|broken| Err(syntax(broken.to_string())))
 }

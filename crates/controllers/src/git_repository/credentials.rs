@@ -23,7 +23,7 @@ pub(crate) enum SecretError {
     },
     #[error("failed to get secret '{namespace}/{name}': that is not a name that a Secret can have")]
     Name { namespace: String, name: String },
-    #[error("failed to get secret '{namespace}/{name}': it does not exist")]
+    #[error("failed to get secret '{namespace}/{name}': secrets \"{name}\" not found")]
     Absent { namespace: String, name: String },
     #[error(
         "failed to configure authentication options: invalid '{protocol}' auth option: '{key}' is required \

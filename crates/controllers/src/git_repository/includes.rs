@@ -80,7 +80,10 @@ pub(super) fn artifacts(
     let artifact = |include: &Include| {
         let name = &include.repository.name;
         let Some(object) = repositories.get(&key(&declared.key, include)) else {
-            let message = format!("could not get resource for include '{name}': it does not exist");
+            let message = format!(
+                "could not get resource for include '{name}': GitRepository.source.toolkit.fluxcd.io \
+                 \"{name}\" not found"
+            );
             return Err(Failure::include(Reason::NotFound, message));
         };
         let artifact = object.status.as_ref().and_then(|status| status.artifact.clone());

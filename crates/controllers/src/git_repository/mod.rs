@@ -242,8 +242,9 @@ impl Run {
                 Ok(self.again())
             }
             Err(failure) => {
-                // what is not verified is no newer revision to anyone
-                let shown = shown.filter(|_| failure.condition != Some(ConditionType::SourceVerified));
+                // what is not verified, or not had, is no newer revision to anyone
+                let unknown = [ConditionType::SourceVerified, ConditionType::FetchFailed];
+                let shown = shown.filter(|_| failure.condition.is_none_or(|of| !unknown.contains(&of)));
                 self.fail(&failure, shown, lost).await
             }
         }
@@ -259,7 +260,12 @@ impl Run {
             report.failed(failure, revision)
         })
         .await?;
-        self.tell(Severity::Warning, failure.reason.as_str(), &failure.message);
+        let severity = match failure.condition {
+            // nothing is wrong with it: it waits
+            Some(ConditionType::IncludeUnavailable) => Severity::Normal,
+            _ => Severity::Warning,
+        };
+        self.tell(severity, failure.reason.as_str(), &failure.message);
         Ok(match failure.condition {
             // whoever is waited for wakes it
             Some(ConditionType::IncludeUnavailable) => self.again(),

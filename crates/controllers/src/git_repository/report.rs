@@ -51,6 +51,10 @@ impl<'a> Report<'a> {
         if !self.status.conditions.is_empty() {
             self.status.observed_generation = Some(self.declared.generation);
         }
+        let ready = self.status.conditions.iter_mut();
+        for ready in ready.filter(|condition| condition.type_ == ConditionType::Ready.as_str()) {
+            ready.observed_generation = Some(self.declared.generation);
+        }
         self
     }
 
@@ -229,11 +233,11 @@ impl<'a> Report<'a> {
         let generation = self.declared.generation;
         match (revision, self.status.observed_generation, &self.status.artifact) {
             (Some(revision), _, _) => format!("building artifact: new upstream revision '{revision}'"),
-            (None, observed, _) if observed != Some(generation) => format!(
+            (None, _, None) => "building artifact".to_owned(),
+            (None, observed, Some(_)) if observed != Some(generation) => format!(
                 "processing object: new generation {} -> {generation}",
                 observed.unwrap_or(-1)
             ),
-            (None, _, None) => "building artifact".to_owned(),
             (None, _, Some(_)) => "reconciliation in progress".to_owned(),
         }
     }

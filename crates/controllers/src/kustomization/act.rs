@@ -22,7 +22,7 @@ use super::declared::Declared;
 use super::memory::{Expects, Held};
 use super::observe;
 use super::others::{Awaited, claimants, takers};
-use super::reasons::{Contest, Failure};
+use super::reasons::{Contest, Failure, refusal};
 use super::report::Revision;
 use super::write::{Stop, chain};
 use super::{Run, count};
@@ -549,7 +549,14 @@ impl Run<'_> {
         );
         let lines: Vec<String> = pruned.iter().map(|id| format!("{id} deleted")).collect();
         if !lines.is_empty() {
-            self.tell(Severity::Normal, Why::Progressing, lines.join("\n"));
+            let mut event = self.event(Severity::Normal, Why::Progressing, lines.join("\n"));
+            // as in Flux, whose events have the reason that `Ready` has: nothing makes progress any more
+            if self.object.metadata.deletion_timestamp.is_some()
+                && let Some(ready) = self.said()
+            {
+                event.reason.clone_from(&ready.reason);
+            }
+            self.cx.recorder.publish(event);
         }
         if applied.succeeded() {
             return Ok(pruned);
@@ -655,7 +662,7 @@ fn failure(applied: &Applied) -> Option<Failure> {
     if failures.is_empty() {
         return None;
     }
-    let lines: Vec<String> = failures.iter().map(|failure| chain(*failure)).collect();
+    let lines: Vec<String> = failures.iter().map(|failure| refusal(failure)).collect();
     let lines = lines.join("\n");
     let lasting = failures
         .iter()

@@ -8,6 +8,7 @@ use equate_apply::cluster::{Cluster, NamespaceError};
 use equate_apply::desired::Desired;
 use equate_apply::owner::Owner;
 use equate_kustomize::{Built, Fault, Inputs, Loaders, Resource, Secrets};
+use equate_manifest::yaml;
 use equate_sops::TransitRequest;
 use equate_source::{Entry, Tree};
 use sha2::{Digest as _, Sha256};
@@ -475,7 +476,19 @@ fn once(
 /// Why a build failed. `silent`: a transit engine did not answer, and may later.
 fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
     let why = match error.fault.sealed() {
-        None => return Failure::Build(chain(error)),
+        None => {
+            return match &*error.fault {
+                Fault::Substitution { id, problem } => Failure::Substitution(format!(
+                    "post build failed for '{}': envsubst error: variable substitution failed: {problem} ({})",
+                    without_namespace(id),
+                    error.place
+                )),
+                Fault::VariableName { .. } => {
+                    Failure::Substitution(format!("post build failed: envsubst error: {}", error.fault))
+                }
+                _ => Failure::Build(chain(error)),
+            };
+        }
         Some(Fault::DecryptObject { id, source }) => {
             format!(
                 "decryption failed for '{id}': {}: {}",
@@ -490,6 +503,11 @@ fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
     } else {
         Failure::Sealed(why)
     }
+}
+
+/// `ConfigMap.v1.[noGrp]/a.shop` without its last part; names of some kinds have dots, namespaces none.
+fn without_namespace(id: &str) -> &str {
+    id.rsplit_once('.').map_or(id, |(id, _)| id)
 }
 
 fn own_files(objects: &[Resource], own: &OwnLoop) -> BTreeMap<String, usize> {
@@ -514,13 +532,14 @@ fn place(resource: &Resource) -> String {
     }
 }
 
-/// What tells two builds apart in the history.
+/// What tells two builds apart in the history: the digest of what `kustomize build` prints, as in Flux.
 pub(super) fn digest(objects: &[Resource]) -> String {
     let mut hash = Sha256::new();
-    for resource in objects {
-        // maps are sorted: the same object is the same text
-        hash.update(serde_json::to_vec(&resource.object).unwrap_or_default());
-        hash.update(b"\n");
+    for (place, resource) in objects.iter().enumerate() {
+        if place > 0 {
+            hash.update(b"---\n");
+        }
+        hash.update(yaml::to_string(&resource.object.clone().into_value()));
     }
     let bytes = hash.finalize();
     let mut text = String::from("sha256:");

@@ -117,7 +117,8 @@ impl Run<'_> {
             && (!was_healthy || changed)
         {
             let message = format!("Health check passed in {}", go(after));
-            self.tell(Severity::Normal, Why::ReconciliationSucceeded, message);
+            // as in Flux, whose events have the reason that `Ready` has at the time
+            self.tell(Severity::Normal, Why::Progressing, message);
         }
         if news {
             let message = format!(
@@ -125,7 +126,8 @@ impl Run<'_> {
                 go(attempt.took),
                 go(ks.interval)
             );
-            self.tell(Severity::Normal, Why::ReconciliationSucceeded, message);
+            let event = self.event(Severity::Normal, Why::ReconciliationSucceeded, message);
+            self.cx.recorder.publish(event.with("commit_status", "update"));
         }
         Ok(self.next(ks))
     }

@@ -17,7 +17,6 @@ use super::declared::Declared;
 use super::reasons::Stall;
 use super::wants::Wants;
 use super::write::Stop;
-use crate::runtime::events::Severity;
 use crate::runtime::queue::Outcome;
 
 impl Run<'_> {
@@ -37,7 +36,7 @@ impl Run<'_> {
             },
             Guard::Budget(exceeded) => self.too_much(exceeded.clone()),
         };
-        self.stop(ks, &stall).await
+        self.stall(ks, &stall).await
     }
 
     /// Whether it still has to be confirmed; an outcome if so.
@@ -70,7 +69,7 @@ impl Run<'_> {
         match rest.plan.guard {
             Some(Guard::Budget(exceeded)) => {
                 let stall = self.too_much(exceeded);
-                self.stop(ks, &stall).await.map(Some)
+                self.stall(ks, &stall).await.map(Some)
             }
             Some(Guard::EmptyRender(_)) | None => Ok(None),
         }
@@ -83,15 +82,5 @@ impl Run<'_> {
             revision: record.map(|record| record.since.clone()).unwrap_or_default(),
             exceeded,
         }
-    }
-
-    /// Says so: people have to come and look.
-    async fn stop(&mut self, ks: &Declared, stall: &Stall) -> Result<Outcome, Stop> {
-        let before = self.object.status.clone();
-        let outcome = self.stall(ks, stall).await?;
-        if self.object.status != before {
-            self.tell(Severity::Warning, stall.reason(), stall.to_string());
-        }
-        Ok(outcome)
     }
 }

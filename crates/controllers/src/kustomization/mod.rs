@@ -94,6 +94,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use equate_api::kustomize::Kustomization;
+use equate_api::meta::Reason as Why;
 use equate_source::Storage;
 use kube::Client;
 use tokio::sync::Semaphore;
@@ -117,7 +118,7 @@ use crate::engine::OwnLoop;
 use crate::policy::Policy;
 use crate::published::Sources;
 use crate::runtime::backoff::Jitter;
-use crate::runtime::events::Recorder;
+use crate::runtime::events::{Recorder, Severity};
 use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::Mirror;
 use crate::runtime::queue::{Outcome, Queue};
@@ -384,7 +385,10 @@ impl Run<'_> {
                 }
                 (Decision::Rest, _) => self.rest(&ks).await,
                 (Decision::Stall(stall), _) => self.stall(&ks, &stall).await,
-                (Decision::Wait(wait), _) => self.wait(&ks, &wait).await,
+                (Decision::Wait(wait), artifact) => {
+                    let revision = artifact.map(|artifact| artifact.revision.revision);
+                    self.wait(&ks, &wait, revision).await
+                }
                 (Decision::Build(cause), Some(artifact)) => self.build(&ks, &artifact, cause).await,
                 (Decision::Resume, Some(artifact)) => {
                     self.renew(&artifact);
@@ -452,12 +456,17 @@ impl Run<'_> {
     }
 
     async fn stall(&mut self, ks: &Declared, stall: &Stall) -> Result<Outcome, Stop> {
+        let before = self.object.status.clone();
         self.speak(ks, |report| report.stalled(stall)).await?;
+        if self.object.status != before {
+            // people have to come and look
+            self.tell(Severity::Warning, stall.reason(), stall.to_string());
+        }
         Ok(Outcome::done())
     }
 
     /// Says what is missing, unless it was all well and the want is of the kind that passes at once.
-    async fn wait(&mut self, ks: &Declared, wait: &Wait) -> Result<Outcome, Stop> {
+    async fn wait(&mut self, ks: &Declared, wait: &Wait, at: Option<String>) -> Result<Outcome, Stop> {
         let since = *self.memory.waiting.get_or_insert(self.began);
         let told = since
             + match wait {
@@ -476,7 +485,15 @@ impl Run<'_> {
         if let Wait::Unfetched { revision, .. } = wait {
             self.tell_of_wait(wait, revision);
         }
+        let before = self.said().cloned();
         self.speak(ks, |report| report.waiting(wait)).await?;
+        if wait.reason() == Why::DependencyNotReady && self.said() != before.as_ref() {
+            let again = report::go(self.cx.dependency_retry);
+            let message = format!("Dependencies do not meet ready condition, retrying in {again}");
+            let event = self.event(Severity::Normal, Why::DependencyNotReady, message);
+            let event = at.into_iter().fold(event, |event, at| event.with("revision", at));
+            self.cx.recorder.publish(event);
+        }
         let again = match wait {
             Wait::Unfetched { gone: false, .. } => ks.retry_interval,
             Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),

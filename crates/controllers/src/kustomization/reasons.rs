@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use equate_api::kustomize::SourceKind;
 use equate_api::meta::{ALLOW_EMPTY, PRUNE_BUDGET, PRUNE_CONFIRM, Reason};
+use equate_apply::cluster::ApplyError;
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Exceeded;
 
+use super::write::chain;
 use crate::Key;
 
 /// Something is missing that wakes the Kustomization when it comes.
@@ -112,12 +114,7 @@ impl fmt::Display for Wait {
                 why.as_deref().unwrap_or("sources of its kind are not listed yet")
             ),
             Wait::SourceAbsent(kind, key) => {
-                write!(
-                    f,
-                    "{}.source.toolkit.fluxcd.io \"{}\" not found",
-                    plural(*kind),
-                    key.name
-                )
+                write!(f, "{kind}.source.toolkit.fluxcd.io \"{}\" not found", key.name)
             }
             Wait::NoArtifact(kind @ SourceKind::GitRepository, key) => {
                 write!(f, "Source artifact not found, waiting for {kind}/{key}")
@@ -150,15 +147,6 @@ impl fmt::Display for Wait {
             }
             Wait::DependencyUnanswered(key, why) => write!(f, "dependency '{key}' is not ready: {why}"),
         }
-    }
-}
-
-fn plural(kind: SourceKind) -> &'static str {
-    match kind {
-        SourceKind::GitRepository => "gitrepositories",
-        SourceKind::OciRepository => "ocirepositories",
-        SourceKind::Bucket => "buckets",
-        SourceKind::ExternalArtifact => "externalartifacts",
     }
 }
 
@@ -287,6 +275,39 @@ fn annotate(key: &Key, annotation: &str, value: &str) -> String {
     )
 }
 
+/// Why an object was not applied. As Flux says it, people match on that: it begins with the object, and
+/// with a dry run, though there was none. Where the object comes from is last.
+pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
+    let (id, why) = (&failure.id, chain(&failure.error));
+    let word = match &failure.error {
+        ApplyError::Invalid { .. } | ApplyError::Immutable { .. } => " (Invalid)",
+        ApplyError::Forbidden { .. } => " (Forbidden)",
+        ApplyError::Unauthorized { .. } => " (Unauthorized)",
+        ApplyError::Conflict { .. } => " (Conflict)",
+        ApplyError::NoSuchKind { .. } => "",
+        ApplyError::NamespaceMissing { namespace } => {
+            let origin = origin(failure);
+            return format!("{id} not found: namespaces \"{namespace}\" not found{origin}");
+        }
+        // what has no words of Flux's
+        _ => return chain(failure),
+    };
+    let why = match &failure.error {
+        ApplyError::NoSuchKind { gvk } => format!(
+            "no matches for kind \"{}\" in version \"{}\"",
+            gvk.kind,
+            gvk.group_version()
+        ),
+        _ => why,
+    };
+    format!("{id} dry-run failed{word}: {why}{}", origin(failure))
+}
+
+fn origin(failure: &equate_apply::cluster::Failure) -> String {
+    let origin = failure.origin.as_ref();
+    origin.map(|origin| format!(" ({origin})")).unwrap_or_default()
+}
+
 /// An object that two Kustomizations declare.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Contest {
@@ -323,6 +344,8 @@ pub enum Failure {
     PathAbsent(String),
     /// The manifests cannot be built.
     Build(String),
+    /// A variable has no value, or is none.
+    Substitution(String),
     /// Something that is encrypted does not open.
     Sealed(String),
     /// The variables for it cannot be read.
@@ -350,9 +373,11 @@ impl Failure {
     pub fn reason(&self) -> Reason {
         match self {
             Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
-            Failure::Build(_) | Failure::Sealed(_) | Failure::Values(_) | Failure::BuildTimeout(_) => {
-                Reason::BuildFailed
-            }
+            Failure::Build(_)
+            | Failure::Substitution(_)
+            | Failure::Sealed(_)
+            | Failure::Values(_)
+            | Failure::BuildTimeout(_) => Reason::BuildFailed,
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
             Failure::Prune(_) => Reason::PruneFailed,
             Failure::Health(..) => Reason::HealthCheckFailed,
@@ -365,6 +390,7 @@ impl Failure {
     pub fn reworded(self, word: impl Fn(&str) -> String) -> Self {
         match self {
             Failure::Build(why) => Failure::Build(word(&why)),
+            Failure::Substitution(why) => Failure::Substitution(word(&why)),
             Failure::Sealed(why) => Failure::Sealed(word(&why)),
             Failure::Values(why) => Failure::Values(word(&why)),
             Failure::Apply(why) => Failure::Apply(word(&why)),
@@ -384,7 +410,9 @@ impl Failure {
     pub fn retry(&self) -> Retry {
         match self {
             // pure functions of inputs that have not changed
-            Failure::PathAbsent(_) | Failure::Build(_) | Failure::Sealed(_) => Retry::Never,
+            Failure::PathAbsent(_) | Failure::Build(_) | Failure::Substitution(_) | Failure::Sealed(_) => {
+                Retry::Never
+            }
             Failure::Unreachable(_) => Retry::Backoff,
             // a machine that is less busy may be done in time
             Failure::BuildTimeout(_)
@@ -412,7 +440,8 @@ impl fmt::Display for Failure {
                 "kustomize build failed: it did not end within {} (spec.timeout) and was stopped",
                 super::report::go(*timeout)
             ),
-            Failure::Sealed(why)
+            Failure::Substitution(why)
+            | Failure::Sealed(why)
             | Failure::Values(why)
             | Failure::Artifact(why)
             | Failure::Apply(why)

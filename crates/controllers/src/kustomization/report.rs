@@ -10,7 +10,9 @@ use std::time::Duration;
 use equate_api::kustomize::{
     HISTORY_RECORDS_MAX, HistoryRecord, Inventory as StatusInventory, InventoryEntry, KustomizationStatus,
 };
-use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, remove_condition, set_condition};
+use equate_api::meta::{
+    ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
+};
 use equate_apply::inventory::Inventory;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -117,11 +119,7 @@ impl<'a> Report<'a> {
     pub fn started(mut self, revision: &Revision, inventory: &Inventory) -> Self {
         self.hold(inventory);
         self.attempted(revision);
-        let message = format!(
-            "Applying manifests for revision {} with a timeout of {}",
-            revision.revision,
-            go(self.ks.timeout)
-        );
+        let message = detecting(&revision.revision, self.ks.timeout);
         self.progressing(&message);
         self
     }
@@ -207,28 +205,32 @@ impl<'a> Report<'a> {
         inventory: &Inventory,
         attempt: Option<&Attempt>,
     ) -> Self {
-        self.hold(inventory);
-        self.attempted(revision);
+        if self.status.inventory.is_some() || !inventory.is_empty() {
+            self.hold(inventory);
+        }
+        if !matches!(failure, Failure::PathAbsent(_) | Failure::Artifact(_)) {
+            self.attempted(revision);
+        }
         if let Some(attempt) = attempt {
             self.remember(revision, attempt, failure.reason());
         }
         let (at, timeout) = (&revision.revision, self.ks.timeout);
         let doing = match failure {
             Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
-            Failure::Build(_) | Failure::Sealed(_) | Failure::Values(_) | Failure::BuildTimeout(_) => {
-                format!(
-                    "Building manifests for revision {at} with a timeout of {}",
-                    go(timeout)
-                )
-            }
+            Failure::Build(_)
+            | Failure::Substitution(_)
+            | Failure::Sealed(_)
+            | Failure::Values(_)
+            | Failure::BuildTimeout(_) => format!(
+                "Building manifests for revision {at} with a timeout of {}",
+                go(timeout)
+            ),
             Failure::Health(..) => checking(at, timeout),
-            Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) | Failure::Contested(_) => {
-                format!(
-                    "Applying manifests for revision {at} with a timeout of {}",
-                    go(timeout)
-                )
-            }
-            Failure::Prune(_) => format!("Pruning for revision {at} with a timeout of {}", go(timeout)),
+            Failure::Apply(_)
+            | Failure::Unreachable(_)
+            | Failure::Stage(_)
+            | Failure::Contested(_)
+            | Failure::Prune(_) => detecting(at, timeout),
         };
         self.clear(ConditionType::Stalled);
         self.set(
@@ -298,10 +300,13 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// A suspended Kustomization was asked to run: the request is answered, nothing else changes.
+    /// It is suspended: a request is answered, and what is ready stays so, also for those who depend on it.
     #[must_use]
     pub fn rested(mut self) -> Self {
         self.answered();
+        if is_true(&self.status.conditions, ConditionType::Ready) {
+            self.status.observed_generation = Some(self.ks.generation);
+        }
         self
     }
 
@@ -412,6 +417,14 @@ fn remember(
 fn fetching(revision: &str, timeout: Duration) -> String {
     format!(
         "Fetching manifests for revision {revision} with a timeout of {}",
+        go(timeout)
+    )
+}
+
+/// Flux's words for applying, and for pruning, too.
+fn detecting(revision: &str, timeout: Duration) -> String {
+    format!(
+        "Detecting drift for revision {revision} with a timeout of {}",
         go(timeout)
     )
 }

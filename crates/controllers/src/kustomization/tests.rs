@@ -563,7 +563,7 @@ fn a_life_in_statuses() {
     check(
         &|report| report.started(&revision(FIRST), &one),
         &calm,
-        "Reconciling=True Progressing Applying manifests for revision main@sha1:1111111111111111111111111111111111111111 \
+        "Reconciling=True Progressing Detecting drift for revision main@sha1:1111111111111111111111111111111111111111 \
          with a timeout of 1m0s\n\
          Ready=Unknown Progressing Reconciliation in progress\n\
          applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) handled=Some(\"now\") \

@@ -45,7 +45,10 @@ pub type Holder = (ValuesKind, Key);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
     /// It is not there, and not optional.
-    #[error("substitute from '{kind}/{name}' error: {kind} {name:?} not found in namespace {namespace:?}")]
+    #[error(
+        "substitute from '{kind}/{name}' error: {}s {name:?} not found in namespace {namespace:?}",
+        kind.to_lowercase()
+    )]
     Absent {
         /// ConfigMap or Secret.
         kind: &'static str,

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{
-    ConditionType, FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER, Reason, condition, is_true,
-    merge_patch,
+    Condition, ConditionType, FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER, Reason, condition,
+    is_true, merge_patch,
 };
 use equate_apply::inventory::Inventory;
 use jiff::Timestamp;
@@ -165,6 +165,11 @@ impl Run<'_> {
         }
     }
 
+    /// What it says of being ready.
+    pub(super) fn said(&self) -> Option<&Condition> {
+        condition(&self.object.status.as_ref()?.conditions, ConditionType::Ready)
+    }
+
     /// Whether it says that it is ready.
     pub(super) fn is_ready(&self) -> bool {
         let status = self.object.status.as_ref();
@@ -205,6 +210,11 @@ impl Run<'_> {
 
     /// Tells of something that happened; of the revision if one is being carried out.
     pub(super) fn tell(&self, severity: Severity, reason: Reason, message: impl Into<String>) {
+        self.cx.recorder.publish(self.event(severity, reason, message));
+    }
+
+    /// The same, for more to be said of it.
+    pub(super) fn event(&self, severity: Severity, reason: Reason, message: impl Into<String>) -> Event {
         let mut event = Event::about(
             &*self.object,
             KUSTOMIZE_MANAGER,
@@ -218,7 +228,7 @@ impl Run<'_> {
                 event = event.with("originRevision", origin);
             }
         }
-        self.cx.recorder.publish(event);
+        event
     }
 }
 

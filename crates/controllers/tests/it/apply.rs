@@ -114,8 +114,8 @@ async fn a_kind_that_nothing_defines_fails_by_name_and_file() {
     let message = session.fails("apps", "ReconciliationFailed").await;
     assert_eq!(
         message,
-        "Gadget/default/g from apps/gadget.yaml:1: the cluster has no kind Gadget in example.org/v1; is its \
-         CustomResourceDefinition applied?"
+        "Gadget/default/g dry-run failed: no matches for kind \"Gadget\" in version \"example.org/v1\" \
+         (apps/gadget.yaml:1)"
     );
     session.end().await;
 }

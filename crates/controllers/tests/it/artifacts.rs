@@ -87,7 +87,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
     says(
         &session,
         "apps",
-        "ocirepositories.source.toolkit.fluxcd.io \"app\" not found",
+        "OCIRepository.source.toolkit.fluxcd.io \"app\" not found",
     )
     .await;
     oci(&session).await;

@@ -476,7 +476,7 @@ async fn a_git_repository_with_a_path_in_a_name_reads_nothing() {
             (
                 "include",
                 json!({ "include": [{ "repository": { "name": name } }] }),
-                "it does not exist",
+                "GitRepository.source.toolkit.fluxcd.io",
             ),
         ] {
             let mut all = json!({ "url": "https://127.0.0.1:1/platform", "interval": "10m" });

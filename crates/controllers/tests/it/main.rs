@@ -40,6 +40,7 @@ mod rest;
 mod scenarios;
 mod session;
 mod shards;
+mod status;
 mod steady;
 mod substitute_from;
 mod switch_over;

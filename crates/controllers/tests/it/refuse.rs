@@ -118,7 +118,7 @@ async fn fields_without_meaning_stall_and_are_named() {
     let message = session.fails("lost", "ArtifactFailed").await;
     assert_eq!(
         message,
-        "gitrepositories.source.toolkit.fluxcd.io \"lost\" not found"
+        "GitRepository.source.toolkit.fluxcd.io \"lost\" not found"
     );
 
     session

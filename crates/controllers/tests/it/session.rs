@@ -483,7 +483,7 @@ async fn embedded() -> EmbeddedCluster {
 }
 
 /// The administrator of the real cluster that there is for these tests.
-async fn real() -> Client {
+pub(crate) async fn real() -> Client {
     let Ok(path) = std::env::var("EQUATE_TEST_KUBECONFIG") else {
         panic!("EQUATE_TEST_KUBECONFIG is to name the real cluster: use `cargo xtask test-peers`");
     };

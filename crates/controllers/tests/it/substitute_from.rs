@@ -112,7 +112,7 @@ async fn kustomization_post_build_substitute_from() {
             json!([map("one"), lost(false)]),
             json!({}),
             Err(
-                "post build failed: substitute from 'Secret/lost' error: Secret \"lost\" not found in namespace \"flux-system\"",
+                "post build failed: substitute from 'Secret/lost' error: secrets \"lost\" not found in namespace \"flux-system\"",
             ),
         ),
         (
@@ -120,7 +120,7 @@ async fn kustomization_post_build_substitute_from() {
             json!([map("one"), map("wrong")]),
             json!({}),
             Err(
-                "kustomize build failed: apps/kustomization.yaml: 'not.a.name' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'",
+                "post build failed: envsubst error: 'not.a.name' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'",
             ),
         ),
     ];

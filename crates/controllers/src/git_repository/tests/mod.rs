@@ -443,8 +443,8 @@ fn a_status_says_what_flux_would_say() {
         &waiting,
         &[
             r#"artifact None observed Some(-1) ignore None handled None"#,
-            "Reconciling=True Progressing 2: processing object: new generation -1 -> 2",
-            "Ready=Unknown Progressing 2: processing object: new generation -1 -> 2",
+            "Reconciling=True Progressing 2: building artifact",
+            "Ready=Unknown Progressing 2: building artifact",
         ],
     );
 
@@ -453,7 +453,7 @@ fn a_status_says_what_flux_would_say() {
         &failed,
         &[
             r#"artifact None observed Some(-1) ignore None handled Some("now")"#,
-            "Reconciling=True ProgressingWithRetry 2: processing object: new generation -1 -> 2",
+            "Reconciling=True ProgressingWithRetry 2: building artifact",
             "Ready=False GitOperationFailed 2: no answer",
             "FetchFailed=True GitOperationFailed 2: no answer",
         ],

@@ -1,0 +1,270 @@
+//! Scenarios as they are written: see `tests/status/scenarios`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use equate_manifest::yaml;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// One story.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scenario {
+    /// Its name, its namespace, and its page.
+    pub(super) name: String,
+    /// What the repository asks of the user `git`, if anything.
+    #[serde(default)]
+    pub(super) password: Option<String>,
+    /// The kind that is shown; all where it is not said.
+    #[serde(default)]
+    about: Option<String>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// One change, and what comes of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Step {
+    pub(super) name: String,
+    /// Files by path; null for one that goes.
+    #[serde(default)]
+    pub(super) commit: BTreeMap<String, Option<String>>,
+    #[serde(default = "main")]
+    pub(super) branch: String,
+    /// The commit's; else the step's name.
+    #[serde(default)]
+    pub(super) message: Option<String>,
+    #[serde(default)]
+    pub(super) tag: Option<String>,
+    /// The HTTP status that the repository answers from now on; 0 for what is right.
+    #[serde(default)]
+    pub(super) fault: Option<u16>,
+    /// Objects to be created, or merged into those that are there.
+    #[serde(default)]
+    pub(super) objects: Vec<Object>,
+    /// Statuses to be merged.
+    #[serde(default)]
+    pub(super) status: BTreeMap<Named, Value>,
+    #[serde(default)]
+    pub(super) delete: Vec<Named>,
+    /// Whether a run is asked for of all that is waited for.
+    #[serde(default = "yes")]
+    pub(super) ask: bool,
+    /// What is waited for, in this order, and then shown.
+    pub(super) until: Vec<Until>,
+}
+
+fn main() -> String {
+    "main".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `Kind/name`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Named {
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+impl TryFrom<String> for Named {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (kind, name) = text
+            .split_once('/')
+            .ok_or_else(|| format!("{text:?} is no Kind/name"))?;
+        Ok(Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// `Kind/name STATUS REASON` of `Ready` (any reason is `any`), `Kind/name gone`, or `Kind/name any`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Until {
+    pub(super) of: Named,
+    words: Vec<String>,
+}
+
+impl TryFrom<String> for Until {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let mut words = text.split(' ').map(str::to_owned);
+        let of = Named::try_from(words.next().unwrap_or_default())?;
+        Ok(Self {
+            of,
+            words: words.collect(),
+        })
+    }
+}
+
+impl Until {
+    /// Whether it is an object of Flux's that is to be there.
+    pub(super) fn is_ours(&self) -> bool {
+        self.words != ["gone"] && has_status(&self.of.kind)
+    }
+
+    pub(super) fn holds(&self, object: &Value) -> bool {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        match *words {
+            ["gone"] => object.is_null(),
+            ["any"] => !object.is_null(),
+            [status, reason] => {
+                let any = reason == "any";
+                let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+                let ready = conditions.find(|condition| condition["type"] == "Ready");
+                ready.is_some_and(|ready| ready["status"] == status && (any || ready["reason"] == reason))
+            }
+            _ => panic!("{self:?} says neither gone, any, nor a status and a reason"),
+        }
+    }
+}
+
+/// An object with less words than it needs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Object(Value);
+
+impl Object {
+    /// With what every object of its kind has here, where it is `new`.
+    pub(super) fn in_full(&self, new: bool, namespace: &str, url: &str) -> Value {
+        let kind = self.0["kind"].as_str().unwrap();
+        let mut full = match kind {
+            "GitRepository" if !new => json!({ "metadata": { "name": "fleet" } }),
+            "Kustomization" if !new => json!({ "metadata": { "name": "app" } }),
+            "GitRepository" => json!({
+                "metadata": { "name": "fleet" },
+                "spec": { "url": url, "interval": "10m", "timeout": "20s", "ref": { "branch": "main" } },
+            }),
+            "Kustomization" => json!({
+                "metadata": { "name": "app" },
+                "spec": {
+                    "interval": "10m", "timeout": "20s", "path": "./app", "prune": true,
+                    "sourceRef": { "kind": "GitRepository", "name": "fleet" },
+                },
+            }),
+            _ => json!({ "metadata": {} }),
+        };
+        full["apiVersion"] = api_version(kind).into();
+        if !is_cluster_scoped(kind) {
+            full["metadata"]["namespace"] = namespace.into();
+        }
+        merge(&mut full, &self.0);
+        let text = full.to_string().replace("@home", namespace).replace("@url", url);
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (field, value) in from {
+                merge(into.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+/// Null is for what goes: in an object that is new, there is nothing to go.
+pub(super) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(field, value)| (field, without_nulls(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Whether objects of the kind are reconciled and say what came of it.
+pub(super) fn has_status(kind: &str) -> bool {
+    ["Kustomization", "GitRepository"].contains(&kind)
+}
+
+/// The version of each kind that is written or looked at.
+pub(super) fn api_version(kind: &str) -> &'static str {
+    match kind {
+        "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
+        "GitRepository" | "OCIRepository" => "source.toolkit.fluxcd.io/v1",
+        "Role" | "RoleBinding" => "rbac.authorization.k8s.io/v1",
+        "Deployment" => "apps/v1",
+        "Widget" => "example.test/v1",
+        _ => "v1",
+    }
+}
+
+pub(super) fn is_cluster_scoped(kind: &str) -> bool {
+    kind == "Namespace"
+}
+
+impl Scenario {
+    /// Whether what objects of a kind say is to be seen.
+    pub(super) fn shows(&self, kind: &str) -> bool {
+        self.about
+            .as_deref()
+            .is_none_or(|about| about == kind || !has_status(kind))
+    }
+}
+
+/// Where scenarios and pages are.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/status")
+}
+
+impl Scenario {
+    /// The page that holds what is said in it.
+    pub(super) fn page(&self) -> PathBuf {
+        folder().join(format!("{}.txt", self.name))
+    }
+}
+
+/// All scenarios, by file and place in it.
+pub(super) fn all() -> Vec<Scenario> {
+    let files = std::fs::read_dir(folder().join("scenarios")).unwrap();
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let read = |file: PathBuf| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let documents = yaml::load(&text, &yaml::Options::default()).unwrap();
+        let each = documents.into_iter().map(move |document| {
+            let scenario: Scenario = serde_json::from_value(document.value)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            scenario.here()
+        });
+        each.collect::<Vec<_>>()
+    };
+    files.into_iter().flat_map(read).collect()
+}
+
+impl Scenario {
+    /// With its namespace where files name it.
+    fn here(mut self) -> Self {
+        let name = self.name.clone();
+        for text in self
+            .steps
+            .iter_mut()
+            .flat_map(|step| step.commit.values_mut())
+            .flatten()
+        {
+            *text = text.replace("@home", &name);
+        }
+        self
+    }
+}
