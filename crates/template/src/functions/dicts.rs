@@ -170,7 +170,9 @@ fn deep_copy(call: &mut Call<'_, '_>, value: &Value, depth: usize) -> Outcome {
             call.made_items(list.len())?;
             let mut items = Vec::with_capacity(list.len());
             for item in list.items() {
-                items.push(deep_copy(call, item, below)?);
+                items.push(stacker::maybe_grow(64 << 10, 1 << 20, || {
+                    deep_copy(call, item, below)
+                })?);
             }
             List::of(list.elements(), items).into()
         }

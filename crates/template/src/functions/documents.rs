@@ -48,16 +48,22 @@ fn to_json(call: &mut Call<'_, '_>) -> Result<Json, Fault> {
 
 /// What is written; nothing for what cannot be.
 fn lenient(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
-    match to_json(call) {
-        Ok(json) => call.done(write(&json)),
+    let text = deep(|| to_json(call).map(|json| write(&json)));
+    match text {
+        Ok(text) => call.done(text),
         Err(Fault::Message(_)) => Ok("".into()),
         Err(fault) => Err(fault),
     }
 }
 
+/// With stack for writing and dropping a document as deep as a value may be.
+fn deep<T>(run: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(4 << 20, 8 << 20, run)
+}
+
 fn strict(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
-    let json = to_json(call)?;
-    call.done(write(&json))
+    let text = deep(|| to_json(call).map(|json| write(&json)))?;
+    call.done(text)
 }
 
 fn to_yaml(json: &Json) -> String {

@@ -119,6 +119,16 @@ fn reverse(call: &mut Call<'_, '_>) -> Outcome {
 
 /// Whether two values are equal in type and content, as `reflect.DeepEqual` says.
 fn same(left: &Value, right: &Value, depth: usize, limit: usize, budget: &mut u64) -> Result<bool, Limit> {
+    stacker::maybe_grow(64 << 10, 1 << 20, || same_here(left, right, depth, limit, budget))
+}
+
+fn same_here(
+    left: &Value,
+    right: &Value,
+    depth: usize,
+    limit: usize,
+    budget: &mut u64,
+) -> Result<bool, Limit> {
     let below = depth.checked_sub(1).ok_or(Limit::Depth(limit))?;
     *budget = budget.checked_sub(1).ok_or(Limit::Steps(0))?;
     Ok(match (left, right) {

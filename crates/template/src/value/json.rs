@@ -35,6 +35,10 @@ impl Value {
     }
 
     fn json_below(&self, left: usize, depth: usize, whole: bool) -> Result<Json, Fault> {
+        stacker::maybe_grow(64 << 10, 1 << 20, || self.json_here(left, depth, whole))
+    }
+
+    fn json_here(&self, left: usize, depth: usize, whole: bool) -> Result<Json, Fault> {
         let Some(below) = left.checked_sub(1) else {
             return Err(Limit::Depth(depth).into());
         };
