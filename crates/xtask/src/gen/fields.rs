@@ -1,8 +1,9 @@
 //! The matrix of fields: which of Flux's fields and annotations work, and the tests that prove it.
 //!
 //! The rows are read from the definitions, the proof from the names of the tests in
-//! `crates/controllers/tests/it/fields`. A row without a test needs a reason here; a test that is named
-//! after no row, and a reason that is not needed, are errors: the page cannot promise what nobody tests.
+//! `crates/controllers/tests/it/fields`. A row without a test needs a reason here, and a test whose name ends
+//! in `_is_refused` is none that it works; a test that is named after no row, and a reason that is not needed,
+//! are errors: the page cannot promise what nobody tests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,13 +18,15 @@ use super::Error;
 
 const PAGE: &str = "../../docs/compatibility.d/fields.md";
 const TESTS: &str = "../controllers/tests/it/fields";
+/// How the name of a test ends that shows what does not work.
+const REFUSAL: &str = "_is_refused";
 
 const HEADER: &str = "\
 # Kustomization and GitRepository, field by field
 
 Every field of the two kinds in Flux 2.9, and the annotations and labels that they and the objects they apply may have.
-What works has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36; a field without its
-meaning makes the object `Stalled`, and the message names it. Differences in how a field works:
+What works has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36, or, where it says
+so, on the embedded API alone; a field without its meaning makes the object `Stalled`, and the message names it. Differences in how a field works:
 [loop.md](loop.md), [git-repository.md](git-repository.md). This page is written by `cargo xtask gen` from the names of
 the tests in `crates/controllers/tests/it/fields`.
 ";
@@ -106,18 +109,32 @@ const MARKS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What has no test here, and why: kind, the row or what it is part of, the reason.
-const MISSING: &[(&str, &str, &str)] = &[
+/// What no test here shows to work, and why: kind, the row or what it is part of, the reason.
+const MISSING: &[(&str, &str, Reason)] = &[
+    ("Kustomization", "spec.decryption.serviceAccountName", CLOUD),
     ("Kustomization", "spec.kubeConfig.configMapRef", SOON),
-    ("Kustomization", "spec.kubeConfig.secretRef", ELSEWHERE),
+    ("Kustomization", "spec.kubeConfig.secretRef", CLUSTERS),
     ("GitRepository", "spec.serviceAccountName", CLOUD),
     ("GitRepository", "spec.provider: aws", CLOUD),
     ("GitRepository", "spec.provider: azure", CLOUD),
+    ("GitRepository", "spec.provider: github", GITHUB),
 ];
+const SOON: Reason = Reason::Refused("refused by name; not there yet");
+const CLOUD: Reason =
+    Reason::Refused("refused by name: the clouds' own identities are not asked for tokens yet");
 /// `crates/controllers/tests/it/elsewhere.rs` has its tests.
-const ELSEWHERE: &str = "carried out; its tests take two clusters, and run on the embedded API alone";
-const SOON: &str = "refused by name; not there yet";
-const CLOUD: &str = "refused by name: the clouds' own identities are not asked for tokens yet";
+const CLUSTERS: Reason = Reason::Elsewhere("its tests take two clusters");
+/// `crates/controllers/src/git_repository/tests/network.rs` has its test.
+const GITHUB: Reason = Reason::Elsewhere("its test has a stand-in for GitHub's API");
+
+/// Why there is no test that runs on both clusters.
+#[derive(Debug, Clone, Copy)]
+enum Reason {
+    /// It does not work.
+    Refused(&'static str),
+    /// It works, and the proof runs on the embedded API alone.
+    Elsewhere(&'static str),
+}
 
 /// A kind as the page has it.
 struct Kind {
@@ -198,20 +215,31 @@ fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
         .iter()
         .find(|(of, part, _)| *of == kind.name && covers(part));
     let written = &row.written;
-    match (missing, proofs) {
-        (None, []) => Err(format!(
-            "{} {written} has neither a test ({}...) nor a reason",
+    let works = proofs.iter().find(|test| !test.ends_with(REFUSAL));
+    let names = proofs.iter().map(|test| format!("`{test}`"));
+    let tests = names.collect::<Vec<_>>().join(", ");
+    match (missing, works) {
+        (None, None) => Err(format!(
+            "{} {written} has neither a test that it works ({}...) nor a reason",
             kind.name, row.called
         )),
-        (Some(_), [test, ..]) => Err(format!(
+        (Some(_), Some(test)) => Err(format!(
             "{} {written} has the test {test} and needs no reason",
             kind.name
         )),
-        (Some((_, _, why)), []) => Ok(format!("| `{written}` | no | {why} |")),
-        (None, proofs) => {
-            let proofs: Vec<String> = proofs.iter().map(|test| format!("`{test}`")).collect();
-            Ok(format!("| `{written}` | yes | {} |", proofs.join(", ")))
+        (Some((.., reason)), None) => {
+            let (word, why) = match reason {
+                Reason::Refused(why) => ("no", why),
+                Reason::Elsewhere(why) => ("embedded", why),
+            };
+            let tests = if tests.is_empty() {
+                tests
+            } else {
+                format!(": {tests}")
+            };
+            Ok(format!("| `{written}` | {word} | {why}{tests} |"))
         }
+        (None, Some(_)) => Ok(format!("| `{written}` | yes | {tests} |")),
     }
 }
 

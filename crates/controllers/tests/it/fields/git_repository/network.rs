@@ -96,7 +96,7 @@ async fn spec_provider_generic() {
 
 /// Without the Secret of an app nothing is asked for.
 #[tokio::test]
-async fn spec_provider_github() {
+async fn spec_provider_github_without_an_app_is_refused() {
     let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;
     let spec = json!({ "url": "https://127.0.0.1:1/x", "provider": "github" });
     session.source("app", spec).await;

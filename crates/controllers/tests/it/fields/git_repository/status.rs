@@ -148,10 +148,3 @@ async fn status_included_artifacts() {
     assert_eq!(status["includedArtifacts"], json!([theirs["artifact"]]));
     session.end().await;
 }
-
-/// Only where something was verified.
-#[tokio::test]
-async fn status_source_verification_mode() {
-    let (status, ..) = stored().await;
-    assert_eq!(status["sourceVerificationMode"], Value::Null);
-}

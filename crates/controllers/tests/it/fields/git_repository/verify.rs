@@ -73,6 +73,24 @@ async fn commits(mode: Option<&str>, remembered: &str) {
     signing.session.end().await;
 }
 
+/// Of the last time, and nothing where nobody is asked for a signature any more.
+#[tokio::test]
+async fn status_source_verification_mode() {
+    let Some(signing) = Signing::start().await else {
+        return;
+    };
+    let signed = signing.signed();
+    let branch = json!({ "branch": "main" });
+    signing.source("app", branch, Some("HEAD")).await;
+    let status = signing.session.stored("app", &signed).await;
+    assert_eq!(status["sourceVerificationMode"], json!("HEAD"));
+    let plain = signing.plain();
+    signing.session.change("app", json!({ "verify": null })).await;
+    let status = signing.session.stored("app", &plain).await;
+    assert_eq!(status["sourceVerificationMode"], Value::Null);
+    signing.session.end().await;
+}
+
 #[tokio::test]
 async fn spec_verify_mode_head() {
     commits(Some("HEAD"), "HEAD").await;

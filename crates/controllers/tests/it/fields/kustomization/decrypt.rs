@@ -245,7 +245,7 @@ async fn spec_decryption_provider_sops_is_missing() {
 }
 
 #[tokio::test]
-async fn spec_decryption_service_account_name() {
+async fn spec_decryption_service_account_name_is_refused() {
     let session = session(&[("apps/secret.yaml", MANIFEST)], &[("age.agekey", ONE)]).await;
     let mut spec = spec();
     spec["decryption"]["serviceAccountName"] = json!("anyone");
