@@ -9,6 +9,7 @@ mod bench;
 mod corpus;
 mod fuzz;
 mod r#gen;
+mod image;
 mod peers;
 mod property;
 mod test_peers;
@@ -39,6 +40,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Regenerates the committed tables from the pinned upstream module.
     Gen(r#gen::Args),
+    /// Builds the program without need of another file, and an image of it.
+    Image(image::Args),
     /// Builds or starts the real Kubernetes control plane the tests are held against.
     Peers(peers::Args),
     /// Holds random kustomizations against the real engine.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Corpus(args) => corpus::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Gen(args) => r#gen::run(&args),
+        Command::Image(args) => image::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::Property(args) => property::run(&args),
         Command::TestPeers(args) => test_peers::run(&args),

@@ -1,0 +1,179 @@
+//! `cargo xtask image`: the program with the C library linked in, and an image that holds nothing else.
+//!
+//! Only the last link differs from an ordinary build, so the libraries that are built already serve; the
+//! program takes the place of the ordinary one, until that is built again. That it needs no other file is
+//! read in its headers ([`elf`]), and shown by starting it where there is no other file. The image is made
+//! with buildah in a store of its own below `target/`, touches no other images of the machine, and is left
+//! as an archive that every runtime loads. It refuses to fetch anything: the certificates of public
+//! authorities are those of this machine.
+
+mod elf;
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Where Debian, and most others, keep the certificates of public authorities in one file.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// What the program is called in the image, as the Dockerfile has it.
+const PROGRAM: &str = "/equate";
+
+/// What `image` is asked to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The profile to build with: `dist` for what is given out, `dev` to see that it can be done.
+    #[arg(long, default_value = "dist")]
+    profile: String,
+    /// What the image is called.
+    #[arg(long, value_name = "NAME:TAG", default_value = concat!("equate:", env!("CARGO_PKG_VERSION")))]
+    tag: String,
+    /// The file with the certificates of public authorities.
+    #[arg(long, value_name = "FILE", default_value = CERTIFICATES)]
+    certificates: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) {
+        println!("skipped: the image, for it is built on Linux with glibc");
+        return Ok(());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()?;
+    let program = build(&args.profile, &root)?;
+    let needs = elf::needs(&std::fs::read(&program)?)?;
+    if !needs.nothing() {
+        return Err(format!("{} is not linked statically: it needs {needs}", program.display()).into());
+    }
+    println!("{}: linked statically, needs no other file", program.display());
+    let folder = root.join("target/image");
+    let context = context(&folder, &program, &args.certificates)?;
+    let buildah = Buildah {
+        folder,
+        dockerfile: root.join("Dockerfile"),
+    };
+    if let Err(why) = buildah.works() {
+        println!("skipped: the image, for {why}");
+        return Ok(());
+    }
+    let archive = buildah.image(&args.tag, &context)?;
+    println!("{}: the image {}", archive.display(), args.tag);
+    Ok(())
+}
+
+/// Builds the program; where it is.
+fn build(profile: &str, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["rustc", "--package", "equate-cli", "--bin", "equate", "--locked"]);
+    cargo.args(["--profile", profile]);
+    cargo.args(["--message-format", "json-render-diagnostics"]);
+    cargo.args(["--", "-C", "target-feature=+crt-static"]);
+    cargo.current_dir(root).stderr(std::process::Stdio::inherit());
+    let output = cargo.output()?;
+    if !output.status.success() {
+        return Err(format!("the program was not built ({})", output.status).into());
+    }
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let messages = lines.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
+    let mut built = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    Ok(built
+        .next_back()
+        .ok_or("cargo does not say where the program is")?)
+}
+
+/// The folder that the Dockerfile copies from.
+fn context(folder: &Path, program: &Path, certificates: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let context = folder.join("context");
+    std::fs::create_dir_all(&context)?;
+    std::fs::copy(program, context.join("equate"))
+        .map_err(|error| format!("could not copy {}: {error}", program.display()))?;
+    std::fs::copy(certificates, context.join("ca-certificates.crt")).map_err(|error| {
+        format!(
+            "could not read the certificates of public authorities in {}: {error}; name their file with --certificates",
+            certificates.display()
+        )
+    })?;
+    Ok(context)
+}
+
+/// Debian's buildah, with a store of its own.
+struct Buildah {
+    folder: PathBuf,
+    dockerfile: PathBuf,
+}
+
+impl Buildah {
+    /// Whether it is installed, and this machine lets it work.
+    fn works(&self) -> Result<(), String> {
+        // nothing is installed on a person's machine unasked
+        if installed().is_err() && std::env::var("CI").is_ok_and(|value| value == "true") {
+            crate::test_peers::install("buildah");
+        }
+        installed().map_err(|error| format!("buildah is not installed: {error}"))?;
+        let container = self
+            .run(["from", "scratch"])
+            .map_err(|why| format!("buildah does not run here: {why}"))?;
+        let removed = self.run(["rm", container.trim()]);
+        removed
+            .map(drop)
+            .map_err(|why| format!("buildah does not run here: {why}"))
+    }
+
+    /// Makes the image, starts the program in it, and leaves it as an archive.
+    fn image(&self, tag: &str, context: &Path) -> Result<PathBuf, String> {
+        self.run([
+            "build".as_ref(),
+            "--isolation=chroot".as_ref(),
+            "--format=docker".as_ref(),
+            "--tag".as_ref(),
+            OsStr::new(tag),
+            "--file".as_ref(),
+            self.dockerfile.as_os_str(),
+            context.as_os_str(),
+        ])?;
+        let container = self.run(["from", "--pull-never", tag])?;
+        let container = container.trim();
+        let said = self.run(["run", "--isolation=chroot", container, "--", PROGRAM, "version"]);
+        self.run(["rm", container])?;
+        print!("in the image: {}", said?);
+        let name = tag.replace(['/', ':'], "-");
+        let archive = self.folder.join(format!("{name}.tar"));
+        if archive.exists() {
+            // it is not written over
+            std::fs::remove_file(&archive).map_err(|error| format!("{}: {error}", archive.display()))?;
+        }
+        self.run([
+            "push",
+            tag,
+            &format!("docker-archive:{}:{tag}", archive.display()),
+        ])?;
+        Ok(archive)
+    }
+
+    fn run(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<String, String> {
+        let mut command = Command::new("buildah");
+        // needs no mounts, which are not everybody's to make
+        command.args(["--storage-driver", "vfs", "--root"]);
+        command.arg(self.folder.join("store")).arg("--runroot");
+        command.arg(self.folder.join("run")).args(arguments);
+        succeeded(&mut command)
+    }
+}
+
+fn installed() -> Result<(), String> {
+    succeeded(Command::new("buildah").arg("--version")).map(drop)
+}
+
+/// What it printed; or what it complained of.
+fn succeeded(command: &mut Command) -> Result<String, String> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().map_err(|error| error.to_string())?;
+    match status.success() {
+        true => Ok(String::from_utf8_lossy(&stdout).into_owned()),
+        false => Err(format!("{status}: {}", String::from_utf8_lossy(&stderr).trim())),
+    }
+}
