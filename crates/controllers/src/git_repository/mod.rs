@@ -242,9 +242,13 @@ impl Run {
                 Ok(self.again())
             }
             Err(failure) => {
-                // what is not verified, or not had, is no newer revision to anyone
-                let unknown = [ConditionType::SourceVerified, ConditionType::FetchFailed];
-                let shown = shown.filter(|_| failure.condition.is_none_or(|of| !unknown.contains(&of)));
+                // what is not verified is no newer revision to anyone, nor what was never had
+                let unknown = match failure.condition {
+                    Some(ConditionType::SourceVerified) => true,
+                    Some(ConditionType::FetchFailed) => self.status().artifact.is_none(),
+                    _ => false,
+                };
+                let shown = shown.filter(|_| !unknown);
                 self.fail(&failure, shown, lost).await
             }
         }
