@@ -161,7 +161,9 @@ impl Cluster {
         {
             Err(ApplyError::Forbidden { message }) if message.contains(NO_RIGHT) => Ok(false),
             // that somebody may not be asked as says nothing of what that one may
-            Err(error @ ApplyError::Forbidden { .. }) if error.to_string().contains(NO_IDENTITY) => Err(error),
+            Err(error @ ApplyError::Forbidden { .. }) if error.to_string().contains(NO_IDENTITY) => {
+                Err(error)
+            }
             Err(
                 error @ (ApplyError::Unreachable(_)
                 | ApplyError::Timeout { .. }

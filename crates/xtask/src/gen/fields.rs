@@ -112,18 +112,13 @@ const MARKS: &[(&str, &str, &str)] = &[
 /// What no test here shows to work, and why: kind, the row or what it is part of, the reason.
 const MISSING: &[(&str, &str, Reason)] = &[
     ("Kustomization", "spec.decryption.serviceAccountName", CLOUD),
-    ("Kustomization", "spec.kubeConfig.configMapRef", SOON),
-    ("Kustomization", "spec.kubeConfig.secretRef", CLUSTERS),
     ("GitRepository", "spec.serviceAccountName", CLOUD),
     ("GitRepository", "spec.provider: aws", CLOUD),
     ("GitRepository", "spec.provider: azure", CLOUD),
     ("GitRepository", "spec.provider: github", GITHUB),
 ];
-const SOON: Reason = Reason::Refused("refused by name; not there yet");
 const CLOUD: Reason =
     Reason::Refused("refused by name: the clouds' own identities are not asked for tokens yet");
-/// `crates/controllers/tests/it/elsewhere.rs` has its tests.
-const CLUSTERS: Reason = Reason::Elsewhere("its tests take two clusters");
 /// `crates/controllers/src/git_repository/tests/network.rs` has its test.
 const GITHUB: Reason = Reason::Elsewhere("its test has a stand-in for GitHub's API");
 
