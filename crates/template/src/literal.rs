@@ -273,7 +273,7 @@ fn quote_char(out: &mut String, character: char, quote: char, ascii: bool) {
         '\0'..='\x1f' | '\x7f' => {
             let _ = write!(out, "\\x{:02x}", u32::from(character));
         }
-        _ if is_printable(character) && !(ascii && !character.is_ascii()) => out.push(character),
+        _ if is_printable(character) && (!ascii || character.is_ascii()) => out.push(character),
         _ if u32::from(character) < 0x1_0000 => {
             let _ = write!(out, "\\u{:04x}", u32::from(character));
         }

@@ -182,6 +182,7 @@ impl<'e> Exec<'e> {
         Ok(output)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the dot is the template's own")]
     fn call_template(&mut self, tree: &Arc<Tree>, dot: Seen) -> Run<()> {
         let depth_max = self.limits().calls_depth_max;
         if self.depth >= depth_max {
@@ -455,6 +456,10 @@ impl<'e> Exec<'e> {
         Ok(count > 0)
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "key and item are the iteration's own"
+    )]
     fn iteration(&mut self, tree: &Tree, branch: &Branch, mark: usize, key: Seen, item: Seen) -> Run<Flow> {
         self.limited(tree, |exec| exec.session.meter.step())?;
         let pipe = &branch.pipe;

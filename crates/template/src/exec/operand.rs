@@ -135,6 +135,7 @@ impl Exec<'_> {
         self.field(tree, expr, last, seen, given)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what is seen is seen no more")]
     fn field(&mut self, tree: &Tree, expr: &Expr, name: &Str, seen: Seen, given: Given<'_>) -> Run<Seen> {
         match &seen.value {
             Value::Absent => {

@@ -200,7 +200,7 @@ impl<'l> Printer<'l> {
                 *at += 1;
                 match operands.star() {
                     Some(precision) if precision >= 0 => {
-                        self.flags.precision = usize::try_from(precision).ok()
+                        self.flags.precision = usize::try_from(precision).ok();
                     }
                     _ => self.text("%!(BADPREC)"),
                 }

@@ -324,7 +324,7 @@ pub(super) fn url_query(bytes: &[u8]) -> String {
     for byte in bytes {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(*byte))
+                out.push(char::from(*byte));
             }
             b' ' => out.push('+'),
             _ => {

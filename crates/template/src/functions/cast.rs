@@ -21,7 +21,7 @@ pub(super) fn int(value: &Value) -> i64 {
 /// As amd64 converts: what does not fit is the least integer.
 fn truncated(number: f64) -> i64 {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if number.is_nan() || number >= BEYOND || number < -BEYOND {
+    if !(-BEYOND..BEYOND).contains(&number) {
         return i64::MIN;
     }
     number as i64

@@ -160,7 +160,7 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
         "ecdsa" => {
             let mut chance = Chance(&mut *call.exec.session().world);
             let key = p256::SecretKey::random(&mut chance);
-            let pem = key.to_sec1_pem(p256::pkcs8::LineEnding::LF);
+            let pem = key.to_sec1_pem(LineEnding::LF);
             call.done(
                 pem.map_err(|error| failed("error encoding key")(&error))?
                     .to_string(),

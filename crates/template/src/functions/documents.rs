@@ -8,8 +8,8 @@ use equate_manifest::{json, yaml};
 use serde_json::Value as Json;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "toJson" (Any) => |call| lenient(call, |json| json::to_go_string(json));
-    "mustToJson" (Any) => |call| strict(call, |json| json::to_go_string(json));
+    "toJson" (Any) => |call| lenient(call, json::to_go_string);
+    "mustToJson" (Any) => |call| strict(call, json::to_go_string);
     "toPrettyJson" (Any) => |call| lenient(call, |json| indented(json, 0));
     "mustToPrettyJson" (Any) => |call| strict(call, |json| indented(json, 0));
     "toRawJson" (Any) => |call| strict(call, |json| raw(&json::to_go_string(json)));

@@ -28,14 +28,14 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "ceil" (Any) => |call| Ok(Value::Float(float(call.arg(0)).ceil()));
     "floor" (Any) => |call| Ok(Value::Float(float(call.arg(0)).floor()));
     "round" (Any, Int; Float) => round;
-    "addf" (;Any) => |call| decimal(call, 0.0, 0, |a, b| a.add(b));
+    "addf" (;Any) => |call| decimal(call, 0.0, 0, Decimal::add);
     "add1f" (Any) => |call| {
         finite(call, 0)?;
         let one = Decimal::from(float(call.arg(0))).add(Decimal::from(1.0));
         Ok(Value::Float(one.to_f64()))
     };
     "subf" (Any; Any) => |call| decimal_from_first(call, |a, b| a.add(b.negated()));
-    "mulf" (Any; Any) => |call| decimal_from_first(call, |a, b| a.mul(b));
+    "mulf" (Any; Any) => |call| decimal_from_first(call, Decimal::mul);
     "divf" (Any; Any) => |call| {
         if call.rest(1).iter().any(|value| float(value) == 0.0) {
             return call.fail("decimal division by 0");

@@ -248,6 +248,10 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     [b"...", &text[at(length - room)..]].concat()
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "read from the call before it is borrowed"
+)]
 fn wrap(width: i64, line_break: Str, text: Str, cuts_words: bool, call: &mut Call<'_, '_>) -> Outcome {
     let width = usize::try_from(width).unwrap_or(1).max(1);
     let line_break = if line_break.is_empty() {
