@@ -16,7 +16,7 @@
 //! | `probe` | health and metrics over HTTP |
 //! | `run` | the process: client, Leases, engine, listeners, end |
 
-mod flags;
+pub(crate) mod flags;
 mod foreign;
 mod gates;
 pub(crate) mod log;

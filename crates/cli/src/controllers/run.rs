@@ -119,16 +119,10 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     let measured = bind(&args.endpoints.metrics_addr, "metrics").await?;
     listeners.serve(measured, probe.metrics(), "metrics");
 
-    let mut leases = Leases::default();
-    for terms in terms {
-        metrics.leads(&terms.name, false);
-        let name = terms.name.clone();
-        tokio::select! {
-            end = End::of(&mut interrupts, &leases) => return end.come(leases, listeners, &args).await,
-            held = Held::acquire(client.clone(), terms) => leases.0.push(held),
-        }
-        metrics.leads(&name, true);
-    }
+    let leases = match Leases::acquire(&terms, &client, &mut interrupts, &metrics).await {
+        Ok(leases) => leases,
+        Err((end, leases)) => return end.come(leases, listeners, &args).await,
+    };
     // artifacts are served by who makes them
     let artifacts = bind(&args.storage.storage_addr, "artifacts").await?;
     let storage = open(&args, artifacts.as_ref())?;
@@ -256,6 +250,44 @@ fn terms(args: &Args) -> Result<Vec<Terms>, ControllersError> {
 struct Leases(Vec<Held>);
 
 impl Leases {
+    /// All of them. One that is held while the rest is another's would keep everybody from its work: it is
+    /// given back after a while, for as long.
+    async fn acquire(
+        all: &[Terms],
+        client: &Client,
+        interrupts: &mut Interrupts,
+        metrics: &Metrics,
+    ) -> Result<Leases, (End, Leases)> {
+        'again: loop {
+            all.iter().for_each(|terms| metrics.leads(&terms.name, false));
+            let mut leases = Leases::default();
+            for terms in all {
+                let held = !leases.0.is_empty();
+                let patience = async {
+                    match held {
+                        true => tokio::time::sleep(terms.duration).await,
+                        false => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    end = End::of(interrupts, &leases) => return Err((end, leases)),
+                    held = Held::acquire(client.clone(), terms.clone()) => leases.0.push(held),
+                    () = patience => {
+                        let lease = &terms.name;
+                        tracing::warn!(lease, "another holds this Lease: those that are held are given back");
+                        leases.give_back().await;
+                        tokio::select! {
+                            heard = interrupts.heard() => return Err((End::Asked(heard), Leases::default())),
+                            () = tokio::time::sleep(terms.duration) => continue 'again,
+                        }
+                    }
+                }
+                metrics.leads(&terms.name, true);
+            }
+            return Ok(leases);
+        }
+    }
+
     /// The first that is lost; never, where none is held.
     async fn lost(&self) -> String {
         let mut all: FuturesUnordered<_> = self
@@ -274,10 +306,14 @@ impl Leases {
 
     async fn release(self, args: &Args) {
         if args.election.leader_election_release_on_cancel {
-            let all = self.0.into_iter().map(Held::release);
-            // what the API server does not hear of runs out
-            drop(tokio::time::timeout(PATIENCE, futures::future::join_all(all)).await);
+            self.give_back().await;
         }
+    }
+
+    async fn give_back(self) {
+        let all = self.0.into_iter().map(Held::release);
+        // what the API server does not hear of runs out
+        drop(tokio::time::timeout(PATIENCE, futures::future::join_all(all)).await);
     }
 }
 

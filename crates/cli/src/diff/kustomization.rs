@@ -5,9 +5,10 @@
 //! matter here and is not looked at. Those that it drops are shown with `--recursive`, as those are
 //! that it declares.
 
-use super::{Compared, DiffError, all_kustomizations, settings};
+use super::{Compared, DiffError, Judge, all_kustomizations};
 use crate::build::RenderError;
 use crate::build::kustomization::{Args, Renderer, hide};
+use crate::controllers::flags::Lockdown;
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Preview};
 use equate_apply::difference::Shown;
@@ -20,13 +21,19 @@ use std::path::Path;
 use tokio::runtime::Runtime;
 
 /// Compares the Kustomization that is named, and with `--recursive` those it declares.
-pub(super) fn compare(args: &Args, path: &Path, runtime: &Runtime) -> Result<Vec<Compared>, DiffError> {
+pub(super) fn compare(
+    args: &Args,
+    path: &Path,
+    lockdown: &Lockdown,
+    runtime: &Runtime,
+) -> Result<Vec<Compared>, DiffError> {
     let connection = runtime.block_on(args.cluster.connect_aloud())?;
     let cluster = Cluster::new(connection.client.clone());
     let renderer = Renderer::new(args, path, Some(connection.client.clone()), runtime)?;
     // of the others it is enough to know what they hold
     let all = runtime.block_on(all_kustomizations(&connection.client))?;
-    let own = |kustomization: &Kustomization| settings(kustomization, connection.is_up());
+    let judge = Judge::of(&connection, lockdown)?;
+    let own = |kustomization: &Kustomization| judge.settings(kustomization);
     let mut fleet = runtime.block_on(Fleet::build(&cluster, all, |_| None, own));
     let mut built = Vec::new();
     let mut seen = HashSet::new();

@@ -10,13 +10,15 @@ mod text;
 
 use crate::build::RenderError;
 use crate::connection::{self, ConnectError, Connection};
+use crate::controllers::flags::Lockdown;
 use crate::document::{Form, document};
+use crate::transit::CertificatesError;
 use crate::up::{Repository, RepositoryError};
 use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::source::GitRepository;
 use equate_apply::cluster::{Cluster, Preview};
-use equate_controllers::OwnLoop;
 use equate_controllers::kustomization::preview::{Fleet, PreviewError, Settings};
+use equate_controllers::{OwnLoop, Policy, TransitSettings};
 use equate_git::{LocalRepository, Mirrors, OpenError};
 use equate_source::{Ignore, Limits, Tree, TreeError};
 use kube::Client;
@@ -50,7 +52,12 @@ pub(crate) struct Args {
     output: Option<Form>,
     #[command(flatten)]
     cluster: connection::Options,
+    #[command(flatten, next_help_heading = CONTROLLERS)]
+    lockdown: Lockdown,
 }
+
+/// What the cluster's controllers do is what is to be told.
+const CONTROLLERS: &str = "As the cluster's controllers are run with";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -67,6 +74,8 @@ struct One {
     /// The directory that stands in for spec.path of its source; without it the repository here is read, as `equate diff -k NAME` does.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+    #[command(flatten, next_help_heading = CONTROLLERS)]
+    lockdown: Lockdown,
 }
 
 /// Why it could not be told.
@@ -104,6 +113,9 @@ pub(crate) enum DiffError {
         /// The names that were asked for.
         names: Vec<String>,
     },
+    /// The environment names certificates that cannot be read.
+    #[error(transparent)]
+    Certificates(#[from] CertificatesError),
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
@@ -132,16 +144,21 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError>
         namespace: args.namespace.as_deref(),
     };
     let compared = match &args.command {
-        None => chosen.compare(&args.cluster, runtime)?,
-        Some(Command::Kustomization(One { common, path: None })) => {
+        None => chosen.compare(&args.cluster, &args.lockdown, runtime)?,
+        Some(Command::Kustomization(One {
+            common,
+            path: None,
+            lockdown,
+        })) => {
             chosen.kustomizations = std::slice::from_ref(&common.name);
             chosen.namespace = Some(&common.namespace);
-            chosen.compare(&common.cluster, runtime)?
+            chosen.compare(&common.cluster, lockdown, runtime)?
         }
         Some(Command::Kustomization(One {
             common,
             path: Some(path),
-        })) => kustomization::compare(common, path, runtime)?,
+            lockdown,
+        })) => kustomization::compare(common, path, lockdown, runtime)?,
     };
     let code = compared.iter().map(text::code).max().unwrap_or(0);
     let said = match args.output {
@@ -167,10 +184,16 @@ struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    fn compare(&self, cluster: &connection::Options, runtime: &Runtime) -> Result<Vec<Compared>, DiffError> {
+    fn compare(
+        &self,
+        cluster: &connection::Options,
+        lockdown: &Lockdown,
+        runtime: &Runtime,
+    ) -> Result<Vec<Compared>, DiffError> {
         runtime.block_on(async {
             let connection = cluster.connect_aloud().await?;
-            compare(self, &connection).await
+            let judge = Judge::of(&connection, lockdown)?;
+            compare(self, &connection, &judge).await
         })
     }
 
@@ -182,7 +205,11 @@ impl Chosen<'_> {
     }
 }
 
-async fn compare(chosen: &Chosen<'_>, connection: &Connection) -> Result<Vec<Compared>, DiffError> {
+async fn compare(
+    chosen: &Chosen<'_>,
+    connection: &Connection,
+    judge: &Judge,
+) -> Result<Vec<Compared>, DiffError> {
     let given = chosen.directory.to_string_lossy();
     let repository = Repository::choose(&given, None)?;
     let local = LocalRepository::discover(chosen.directory).map_err(DiffError::Files)?;
@@ -214,12 +241,11 @@ async fn compare(chosen: &Chosen<'_>, connection: &Connection) -> Result<Vec<Com
     // all of them, whichever are asked for: what one gives up another may take
     let all = all_kustomizations(client).await?;
     let cluster = Cluster::new(client.clone());
-    let up = connection.is_up();
     let fleet = Fleet::build(
         &cluster,
         all,
         |kustomization| tree_of(kustomization, &trees),
-        |kustomization| settings(kustomization, up),
+        |kustomization| judge.settings(kustomization),
     )
     .await;
     let mut compared = Vec::new();
@@ -259,15 +285,34 @@ fn tree_of<'a>(kustomization: &Kustomization, trees: &'a Trees) -> Option<&'a Tr
     trees.get(&(namespace, Some(source.name.clone())))
 }
 
-fn settings(kustomization: &Kustomization, up: bool) -> Settings {
-    // `equate up` has these two liberties, a cluster has not.
-    Settings {
-        root: up.then(|| OwnLoop {
-            name: equate_api::meta::DEFAULT_NAMESPACE.into(),
-            namespace: equate_api::meta::DEFAULT_NAMESPACE.into(),
-            path: kustomization.spec.path.clone().unwrap_or_default(),
-        }),
-        default_namespace: up.then(|| "default".into()),
+/// What the engine that is asked about does, as far as it is said here.
+struct Judge {
+    up: bool,
+    policy: Policy,
+    transit: TransitSettings,
+}
+
+impl Judge {
+    fn of(connection: &Connection, lockdown: &Lockdown) -> Result<Judge, DiffError> {
+        Ok(Judge {
+            up: connection.is_up(),
+            policy: lockdown.policy(equate_api::meta::DEFAULT_NAMESPACE),
+            transit: crate::transit::settings()?,
+        })
+    }
+
+    fn settings(&self, kustomization: &Kustomization) -> Settings {
+        // `equate up` has these two liberties, a cluster has not.
+        Settings {
+            root: self.up.then(|| OwnLoop {
+                name: equate_api::meta::DEFAULT_NAMESPACE.into(),
+                namespace: equate_api::meta::DEFAULT_NAMESPACE.into(),
+                path: kustomization.spec.path.clone().unwrap_or_default(),
+            }),
+            default_namespace: self.up.then(|| "default".into()),
+            policy: self.policy.clone(),
+            transit: self.transit.clone(),
+        }
     }
 }
 

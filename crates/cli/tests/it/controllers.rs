@@ -16,15 +16,19 @@ use std::time::Duration;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
+use equate_controllers::runtime::lease::name as lease_name;
 use equate_controllers::shards::Slice;
 use equate_testkit::cluster::Cluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::git::Repository;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Config, CustomResourceExt, Resource};
@@ -191,11 +195,7 @@ impl Place {
         let gate: ConfigMap = object(json!({ "metadata": { "name": GATE } }));
         match open {
             true => drop(maps.create(&PostParams::default(), &gate).await.unwrap()),
-            false => drop(
-                maps.delete(GATE, &kube::api::DeleteParams::default())
-                    .await
-                    .unwrap(),
-            ),
+            false => drop(maps.delete(GATE, &DeleteParams::default()).await.unwrap()),
         }
     }
 
@@ -590,6 +590,56 @@ async fn a_leader_is_killed_and_a_replica_completes_what_it_did() {
     let third = BTreeMap::from([("app/changed.yaml".to_owned(), place.map("app-changed", "3"))]);
     let third = place.commit(&third, "fleet").await;
     place.ready("app", &third).await;
+    place.end().await;
+}
+
+/// Flux's kustomize-controller works still: whoever waits to be its source-controller must be able to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_alone_is_given_back() {
+    let mut place = Place::start("alone").await;
+    let leases: Api<Lease> = place.all();
+    let share = format!("{SESSION}={}", place.home);
+    let [own, other] =
+        ["source", "kustomize"].map(|kind| lease_name(&format!("{kind}-controller"), &[&share]));
+    let now = MicroTime(Timestamp::now());
+    let flux: Lease = object(json!({
+        "metadata": { "name": other.as_str() },
+        "spec": {
+            "holderIdentity": "flux", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now,
+        },
+    }));
+    leases.create(&PostParams::default(), &flux).await.unwrap();
+    let election = [
+        "--enable-leader-election",
+        "--leader-election-lease-duration=4s",
+        "--leader-election-renew-deadline=3s",
+        "--leader-election-retry-period=500ms",
+    ];
+    place.run("one", "", &election);
+    let holder = |lease: Lease| {
+        lease
+            .spec
+            .and_then(|spec| spec.holder_identity)
+            .unwrap_or_default()
+    };
+    let given_back = async || {
+        let holder = leases.get_opt(&own).await.unwrap().map(holder);
+        match holder {
+            Some(nobody) if nobody.is_empty() => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    };
+    eventually("it is given back", DEADLINE, given_back).await;
+    leases.delete(&other, &DeleteParams::default()).await.unwrap();
+    let held = async || {
+        let mut holders = Vec::new();
+        for name in [&own, &other] {
+            holders.extend(leases.get_opt(name).await.unwrap().map(holder));
+        }
+        let all = holders.len() == 2 && holders.iter().all(|holder| !holder.is_empty());
+        if all { Ok(()) } else { Err(format!("{holders:?}")) }
+    };
+    eventually("both are held", DEADLINE, held).await;
     place.end().await;
 }
 

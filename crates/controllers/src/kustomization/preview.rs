@@ -34,7 +34,7 @@ use super::places;
 use super::reach::{Place, user};
 use super::reasons::{Failure, Stall};
 use super::terms::Registry;
-use super::transit::Transits;
+use super::transit::{TransitSettings, Transits};
 use super::values::{self, Masks};
 use super::wants::{KUSTOMIZATIONS, Stand, Wants};
 use crate::Key;
@@ -51,12 +51,16 @@ const UNCOMMITTED: &str = "uncommitted";
 const MORE: usize = 1000;
 
 /// What a preview is made with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The Kustomization whose directory may hold the engine's own manifests.
     pub root: Option<OwnLoop>,
     /// The namespace of objects that name none.
     pub default_namespace: Option<String>,
+    /// What those who write Kustomizations are allowed.
+    pub policy: Policy,
+    /// Where the transit engines are that decryption may ask.
+    pub transit: TransitSettings,
 }
 
 /// Why there is no preview.
@@ -270,18 +274,18 @@ impl Fleet {
             looked += 1;
             let declared = Declared::from(&*object);
             self.terms.set(&declared.key, &object.spec);
-            let (reached, astray) = reached(cluster, &declared).await;
+            let settings = settings(&object);
+            let (reached, astray) = reached(cluster, &declared, &settings.policy).await;
             let outlook = match (tree_of(&object), astray) {
                 (Some(_), _) if declared.deleting => Outlook::Goes,
                 (Some(_), Some(failure)) => Outlook::Built(Err(failure)),
                 (Some(tree), None) => {
-                    let settings = settings(&object);
                     let rendering = Rendering {
                         cluster: &reached.1,
                         blocking: &Arc::new(Semaphore::new(1)),
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
-                        transits: &Transits::default(),
+                        transits: &Transits::new(settings.transit.clone()),
                         terms: &self.terms,
                     };
                     let read = values::read(
@@ -289,7 +293,7 @@ impl Fleet {
                         &declared.key.namespace,
                         &declared.substitute_from,
                         declared.decryption.as_ref(),
-                        None,
+                        settings.policy.sops_age_secret.as_ref(),
                     );
                     Outlook::Built(match read.await {
                         Ok(values) => rendering.render(&declared, Some(&values), tree).await,
@@ -380,14 +384,14 @@ impl Fleet {
         settings: &Settings,
     ) {
         let declared = Declared::from(&object);
-        let (reached, astray) = reached(cluster, &declared).await;
+        let (reached, astray) = reached(cluster, &declared, &settings.policy).await;
         let acting = reached.1.clone();
         let rendering = Rendering {
             cluster: &acting,
             blocking: &Arc::new(Semaphore::new(1)),
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
-            transits: &Transits::default(),
+            transits: &Transits::new(settings.transit.clone()),
             terms: &self.terms,
         };
         let digest = digest(&objects);
@@ -605,19 +609,16 @@ fn hide(preview: &mut Preview, opened: &Masks) {
 
 /// Where a Kustomization applies, with the rights that it has there; and why that is not known, if it
 /// is not. One that acts as nobody there can be is refused by the API server.
-async fn reached(here: &Cluster, declared: &Declared) -> (Reached, Option<Failure>) {
+async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reached, Option<Failure>) {
     let full = match &declared.kube_config {
         None => Ok((Place::Here, here.clone())),
-        Some(secret) => {
-            let policy = Policy::default();
-            places::look(here.client(), &declared.key.namespace, secret, &policy).await
-        }
+        Some(secret) => places::look(here.client(), &declared.key.namespace, secret, policy).await,
     };
     let (place, cluster) = match full {
         Ok(full) => full,
         Err(error) => return ((Place::Nowhere, here.clone()), Some(error.into())),
     };
-    let account = declared.service_account.as_deref();
+    let account = declared.account(policy);
     let acting = account.map(|account| cluster.acting_as(&user(&declared.key.namespace, account)));
     match acting {
         Some(Ok(acting)) => ((place, acting), None),

@@ -2,6 +2,7 @@
 
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::Cluster;
+use equate_controllers::Policy;
 use equate_controllers::kustomization::preview::{Fleet, Settings};
 use equate_git::LocalRepository;
 use equate_source::{Ignore, Limits, Tree};
@@ -22,10 +23,7 @@ async fn foreseen(session: &Session) -> Vec<String> {
         .unwrap()
         .items;
     let cluster = Cluster::new(session.client.clone());
-    let settings = |_: &Kustomization| Settings {
-        root: None,
-        default_namespace: None,
-    };
+    let settings = |_: &Kustomization| Settings::default();
     let fleet = Fleet::build(&cluster, all, |_| Some(&tree), settings).await;
     let mut lines = Vec::new();
     for kustomization in fleet.kustomizations() {
@@ -272,5 +270,42 @@ async fn deleting_more_than_the_budget_allows_is_foreseen() {
     assert_eq!(lines, expected);
     write(&session, &files[5].0, Some(&files[5].1));
     assert_eq!(foreseen(&session).await[0], "a: prune ConfigMap/default/c11");
+    session.end().await;
+}
+
+/// As the controllers would act that have the same flags.
+#[tokio::test]
+async fn one_that_names_no_account_is_previewed_as_the_default_one() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let revision = session.commit(&[]);
+    session.kustomize("apps", "apps", json!({})).await;
+    session.ready("apps", &revision).await;
+    let local = LocalRepository::discover(session.repository.path()).unwrap();
+    session
+        .repository
+        .commit(&[("apps/a.yaml", Some(&*config_map("a", "two")))])
+        .unwrap();
+    let files = local.files().unwrap();
+    let tree = Tree::from_files(&local.root, &files, &Ignore::new(None), &Limits::default()).unwrap();
+    let all = session
+        .kustomizations()
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let cluster = Cluster::new(session.client.clone());
+    let settings = |_: &Kustomization| Settings {
+        policy: Policy {
+            default_service_account: Some("nobody".to_owned()),
+            ..Policy::default()
+        },
+        ..Settings::default()
+    };
+    let fleet = Fleet::build(&cluster, all.items, |_| Some(&tree), settings).await;
+    let apps = fleet.kustomizations().next().unwrap();
+    let preview = fleet.preview(apps).await.unwrap();
+    let refused = format!("{:?}", preview.failures);
+    let home = session.here("@home");
+    let who = format!("system:serviceaccount:{home}:nobody");
+    assert!(refused.contains(&who) && refused.contains("cannot"), "{refused}");
     session.end().await;
 }
