@@ -143,12 +143,93 @@ pub(super) struct Program {
     pub(super) uses_old_self: bool,
 }
 
+/// A longer rule is none that somebody wrote.
+const TEXT_MAX: usize = 16 << 10;
+/// How deep brackets may stand in each other, and operations in operations; cel-go's limit.
+const DEPTH_MAX: usize = 250;
+/// What the parser needs for the deepest text that it is given; memory is what is used of it.
+const STACK: usize = 512 << 20;
+
 /// Parses `source`; the error is cel-go's text, with the place.
+///
+/// The parser goes as deep as the text is nested, so it has a stack of its own.
 pub(super) fn parse(source: &str) -> Result<Program, String> {
+    if source.len() > TEXT_MAX {
+        return Err(format!(
+            "the rule has {} bytes, and may have {TEXT_MAX}",
+            source.len()
+        ));
+    }
+    if brackets(source) > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    let given_up = |why: &str| Err(format!("the rule cannot be parsed: {why}"));
+    std::thread::scope(|scope| {
+        let parser = std::thread::Builder::new().stack_size(STACK);
+        match parser.spawn_scoped(scope, || parse_here(source)) {
+            Ok(running) => running
+                .join()
+                .unwrap_or_else(|_panic| given_up("the parser gave up")),
+            Err(error) => given_up(&error.to_string()),
+        }
+    })
+}
+
+fn too_deep() -> String {
+    format!("the rule is nested more than {DEPTH_MAX} levels deep")
+}
+
+/// How deep brackets stand in each other, those in texts as well.
+fn brackets(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+fn is_deeper(at: &IdedExpr, left: usize) -> bool {
+    let Some(left) = left.checked_sub(1) else {
+        return true;
+    };
+    let deeper = |part: &IdedExpr| is_deeper(part, left);
+    let entry = |entry: &EntryExpr| match entry {
+        EntryExpr::StructField(field) => deeper(&field.value),
+        EntryExpr::MapEntry(entry) => deeper(&entry.key) || deeper(&entry.value),
+    };
+    match &at.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => false,
+        Expr::Select(select) => deeper(&select.operand),
+        Expr::List(list) => list.elements.iter().any(deeper),
+        Expr::Map(map) => map.entries.iter().any(|one| entry(&one.expr)),
+        Expr::Struct(of) => of.entries.iter().any(|one| entry(&one.expr)),
+        Expr::Call(call) => call.target.as_deref().is_some_and(deeper) || call.args.iter().any(deeper),
+        Expr::Comprehension(of) => {
+            let parts = [
+                &of.iter_range,
+                &of.accu_init,
+                &of.loop_cond,
+                &of.loop_step,
+                &of.result,
+            ];
+            parts.into_iter().any(deeper)
+        }
+    }
+}
+
+fn parse_here(source: &str) -> Result<Program, String> {
     let expression = Parser::default()
         .enable_optional_syntax(true)
         .parse(source)
         .map_err(|e| syntax_error(source, &e))?;
+    if is_deeper(&expression, DEPTH_MAX) {
+        return Err(too_deep());
+    }
     let mut lower = Lower {
         source,
         scope: vec![Rc::from("self"), Rc::from("oldSelf")],

@@ -281,3 +281,33 @@ fn no_rule_holds_the_server() {
         ]]
     );
 }
+
+/// Rules come from whoever may write a definition; a worker's stack is what they have.
+#[test]
+fn no_rule_takes_the_process_along() {
+    let check = |head: &str, part: &str, middle: &str, tail: &str| {
+        for times in [10, 90, 240, 1_000, 8_000, 20_000] {
+            let rule = format!("{head}{}{middle}{}", part.repeat(times), tail.repeat(times));
+            let run = move || {
+                let schema = json!({"type": "object", "properties": {"spec": {
+                    "type": "integer", "x-kubernetes-validations": [{"rule": rule}],
+                }}});
+                let definition = definition("things", "Thing", &Value::Null, &schema);
+                if let Ok(version) = CustomVersion::compile(&definition, "v1") {
+                    drop(causes(
+                        &version.validate(&whole(&json!({"spec": 1}), "Thing"), None),
+                    ));
+                }
+            };
+            let thread = std::thread::Builder::new().stack_size(2 << 20);
+            thread.spawn(run).unwrap().join().unwrap();
+        }
+    };
+    check("self", "+1", " == 1", "");
+    check("self", ".a", "", "");
+    check("'a'", ".lowerAscii()", "== ''", "");
+    check("", "!", "true", "");
+    check("", "(", "true", ")");
+    check("", "true ? 1 : ", "1", "");
+    check("", "[1].all(x, ", "true", ")");
+}
