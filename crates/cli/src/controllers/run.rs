@@ -265,7 +265,8 @@ impl Leases {
                 let held = !leases.0.is_empty();
                 let patience = async {
                     match held {
-                        true => tokio::time::sleep(terms.duration).await,
+                        // one that nobody renews is seen to have run out after its duration
+                        true => tokio::time::sleep(3 * terms.duration).await,
                         false => std::future::pending().await,
                     }
                 };
