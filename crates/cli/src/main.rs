@@ -61,7 +61,7 @@ enum Command {
     /// Print the objects that a directory builds, as `kustomize build` does.
     Build(build::Args),
     /// Show what a commit of the worktree as it is would change in the cluster.
-    Diff(diff::Args),
+    Diff(Box<diff::Args>),
     /// List sources, Kustomizations and the other kinds, and how they stand.
     Get(get::Args),
     /// Show what a Kustomization applied, as a tree, and how each object is doing.
