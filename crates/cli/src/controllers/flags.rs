@@ -133,6 +133,13 @@ pub(crate) struct Lockdown {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     no_remote_bases: bool,
+    #[command(flatten)]
+    identity: Identity,
+}
+
+/// As whom Kustomizations act that say nothing of that, and what opens other clusters.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Identity {
     /// As whom a Kustomization applies that names no ServiceAccount.
     #[arg(long, value_name = "NAME")]
     default_service_account: Option<String>,
@@ -156,21 +163,30 @@ pub(crate) struct Lockdown {
 }
 
 impl Lockdown {
-    /// The same, as the engine takes it in this namespace. An empty name is none.
+    /// The same, as the engine takes it in this namespace.
+    pub(crate) fn policy(&self, namespace: &str) -> Policy {
+        Policy {
+            no_cross_namespace_refs: self.no_cross_namespace_refs,
+            no_remote_bases: self.no_remote_bases,
+            ..self.identity.policy(namespace)
+        }
+    }
+}
+
+impl Identity {
+    /// The same, as the engine takes it in this namespace; nothing else is refused. An empty name is none.
     pub(crate) fn policy(&self, namespace: &str) -> Policy {
         let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
         let keys = named(&self.sops_age_secret);
         Policy {
-            no_cross_namespace_refs: self.no_cross_namespace_refs,
-            no_remote_bases: self.no_remote_bases,
             default_service_account: named(&self.default_service_account),
             default_decryption_service_account: named(&self.default_decryption_service_account),
             default_kubeconfig_service_account: named(&self.default_kubeconfig_service_account),
             insecure_kubeconfig_exec: self.insecure_kubeconfig_exec,
             insecure_kubeconfig_tls: self.insecure_kubeconfig_tls,
             sops_age_secret: keys.map(|name| Key::new(namespace, name)),
-            // said by a feature gate
-            external_artifacts: false,
+            // external artifacts are a matter of a feature gate
+            ..Policy::default()
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::{Compared, DiffError, Judge, all_kustomizations};
 use crate::build::RenderError;
 use crate::build::kustomization::{Args, Renderer, hide};
-use crate::controllers::flags::Lockdown;
+use crate::controllers::flags::Identity;
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Preview};
 use equate_apply::difference::Shown;
@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 pub(super) fn compare(
     args: &Args,
     path: &Path,
-    lockdown: &Lockdown,
+    identity: &Identity,
     runtime: &Runtime,
 ) -> Result<Vec<Compared>, DiffError> {
     let connection = runtime.block_on(args.cluster.connect_aloud())?;
@@ -32,7 +32,7 @@ pub(super) fn compare(
     let renderer = Renderer::new(args, path, Some(connection.client.clone()), runtime)?;
     // of the others it is enough to know what they hold
     let all = runtime.block_on(all_kustomizations(&connection.client))?;
-    let judge = Judge::of(&connection, lockdown)?;
+    let judge = Judge::of(&connection, identity)?;
     let own = |kustomization: &Kustomization| judge.settings(kustomization);
     let mut fleet = runtime.block_on(Fleet::build(&cluster, all, |_| None, own));
     let mut built = Vec::new();

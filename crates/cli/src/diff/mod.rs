@@ -10,7 +10,7 @@ mod text;
 
 use crate::build::RenderError;
 use crate::connection::{self, ConnectError, Connection};
-use crate::controllers::flags::Lockdown;
+use crate::controllers::flags::Identity;
 use crate::document::{Form, document};
 use crate::transit::CertificatesError;
 use crate::up::{Repository, RepositoryError};
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten, next_help_heading = CONTROLLERS)]
-    lockdown: Lockdown,
+    identity: Identity,
 }
 
 /// What the cluster's controllers do is what is to be told.
@@ -75,7 +75,7 @@ struct One {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten, next_help_heading = CONTROLLERS)]
-    lockdown: Lockdown,
+    identity: Identity,
 }
 
 /// Why it could not be told.
@@ -144,21 +144,21 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError>
         namespace: args.namespace.as_deref(),
     };
     let compared = match &args.command {
-        None => chosen.compare(&args.cluster, &args.lockdown, runtime)?,
+        None => chosen.compare(&args.cluster, &args.identity, runtime)?,
         Some(Command::Kustomization(One {
             common,
             path: None,
-            lockdown,
+            identity,
         })) => {
             chosen.kustomizations = std::slice::from_ref(&common.name);
             chosen.namespace = Some(&common.namespace);
-            chosen.compare(&common.cluster, lockdown, runtime)?
+            chosen.compare(&common.cluster, identity, runtime)?
         }
         Some(Command::Kustomization(One {
             common,
             path: Some(path),
-            lockdown,
-        })) => kustomization::compare(common, path, lockdown, runtime)?,
+            identity,
+        })) => kustomization::compare(common, path, identity, runtime)?,
     };
     let code = compared.iter().map(text::code).max().unwrap_or(0);
     let said = match args.output {
@@ -187,12 +187,12 @@ impl Chosen<'_> {
     fn compare(
         &self,
         cluster: &connection::Options,
-        lockdown: &Lockdown,
+        identity: &Identity,
         runtime: &Runtime,
     ) -> Result<Vec<Compared>, DiffError> {
         runtime.block_on(async {
             let connection = cluster.connect_aloud().await?;
-            let judge = Judge::of(&connection, lockdown)?;
+            let judge = Judge::of(&connection, identity)?;
             compare(self, &connection, &judge).await
         })
     }
@@ -293,10 +293,10 @@ struct Judge {
 }
 
 impl Judge {
-    fn of(connection: &Connection, lockdown: &Lockdown) -> Result<Judge, DiffError> {
+    fn of(connection: &Connection, identity: &Identity) -> Result<Judge, DiffError> {
         Ok(Judge {
             up: connection.is_up(),
-            policy: lockdown.policy(equate_api::meta::DEFAULT_NAMESPACE),
+            policy: identity.policy(equate_api::meta::DEFAULT_NAMESPACE),
             transit: crate::transit::settings()?,
         })
     }
