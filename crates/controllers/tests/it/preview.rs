@@ -11,11 +11,16 @@ use serde_json::json;
 
 use crate::session::{Session, config_map, document, kustomization};
 
-/// What each Kustomization would do if the repository's files were committed, but what stays as it is.
-async fn foreseen(session: &Session) -> Vec<String> {
+/// The repository's files as they are.
+fn worktree(session: &Session) -> Tree {
     let local = LocalRepository::discover(session.repository.path()).unwrap();
     let files = local.files().unwrap();
-    let tree = Tree::from_files(&local.root, &files, &Ignore::new(None), &Limits::default()).unwrap();
+    Tree::from_files(&local.root, &files, &Ignore::new(None), &Limits::default()).unwrap()
+}
+
+/// What each Kustomization would do if the repository's files were committed, but what stays as it is.
+async fn foreseen(session: &Session) -> Vec<String> {
+    let tree = worktree(session);
     let all = session
         .kustomizations()
         .list(&ListParams::default())
@@ -280,13 +285,11 @@ async fn one_that_names_no_account_is_previewed_as_the_default_one() {
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
     session.ready("apps", &revision).await;
-    let local = LocalRepository::discover(session.repository.path()).unwrap();
     session
         .repository
         .commit(&[("apps/a.yaml", Some(&*config_map("a", "two")))])
         .unwrap();
-    let files = local.files().unwrap();
-    let tree = Tree::from_files(&local.root, &files, &Ignore::new(None), &Limits::default()).unwrap();
+    let tree = worktree(&session);
     let all = session
         .kustomizations()
         .list(&ListParams::default())

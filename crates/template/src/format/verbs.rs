@@ -145,16 +145,21 @@ impl<'l> Printer<'l> {
             if index > 0 {
                 self.text(", ");
             }
-            if matches!(value, Value::Nil | Value::Absent) {
-                self.text("<nil>");
-            } else {
-                self.text(value.type_name());
-                self.text("=");
-                self.value(value, 'v', 0)?;
-            }
+            self.with_type(value)?;
         }
         self.text(")");
         Ok(())
+    }
+
+    /// `int=1`, as errors show a value.
+    fn with_type(&mut self, value: &Value) -> Result<(), Limit> {
+        if matches!(value, Value::Nil | Value::Absent) {
+            self.text("<nil>");
+            return Ok(());
+        }
+        self.text(value.type_name());
+        self.text("=");
+        self.value(value, 'v', 0)
     }
 
     /// One `%...`, from behind the percent sign.
@@ -267,13 +272,7 @@ impl<'l> Printer<'l> {
 
     fn bad_verb(&mut self, verb: char, value: &Value) -> Result<(), Limit> {
         self.text(&format!("%!{verb}("));
-        if matches!(value, Value::Nil | Value::Absent) {
-            self.text("<nil>");
-        } else {
-            self.text(value.type_name());
-            self.text("=");
-            self.value(value, 'v', 0)?;
-        }
+        self.with_type(value)?;
         self.text(")");
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Times: Go's layouts, durations, and a clock that is the caller's.
 
+use super::duration::{MONTHS, WEEKDAYS};
 use super::duration::{duration_text, parse_duration};
 use super::{Function, table};
 use crate::call::{Call, Outcome, Ty};
@@ -128,30 +129,6 @@ fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
-
 /// The parts of a layout, the longer before those they begin with.
 const PARTS: [&str; 34] = [
     "January",
@@ -247,7 +224,7 @@ fn fits(rest: &str, part: &str) -> bool {
 
 fn value(at: &Zoned, part: &str) -> String {
     let month = MONTHS[(at.month() as usize + 11) % 12];
-    let day = DAYS[at.weekday().to_sunday_zero_offset() as usize % 7];
+    let day = WEEKDAYS[at.weekday().to_sunday_zero_offset() as usize % 7];
     let hour12 = (at.hour() + 11) % 12 + 1;
     match part {
         "January" => month.into(),
