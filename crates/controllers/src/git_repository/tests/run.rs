@@ -446,6 +446,12 @@ async fn a_restart_keeps_what_is_whole() {
     let running = session.run();
     let before = session.artifact_of(&first).await;
     running.idle().await;
+    // the event is written beside the run, and would be counted below
+    session
+        .event(&format!(
+            "Normal NewArtifact stored artifact for commit 'change' Some(\"main@sha1:{first}\")"
+        ))
+        .await;
     drop(running);
 
     let writes = session.faults.writes();
