@@ -1,0 +1,19 @@
+//! Helm charts, from the bytes of a chart to the objects and records of a release.
+//!
+//! What is here is pure: bytes, values and answers in, texts, objects and records out. There is no
+//! network, no cluster and no clock; the only files that are read are those of a chart directory a caller
+//! names. Charts come from strangers, so everything has a limit ([`Limits`]) and ends in an error that names it.
+//!
+//! The judge is Helm 4.2: the same texts, the same order, the same refusals. What differs is listed in
+//! `docs/compatibility.d/helm.md`.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`chart`] | what a chart is in memory |
+//! | [`metadata`] | what `Chart.yaml` says |
+
+pub mod chart;
+pub mod metadata;
+
+pub use chart::{Chart, File, Values};
+pub use metadata::Metadata;
