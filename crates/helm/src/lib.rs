@@ -11,8 +11,14 @@
 //! |---|---|
 //! | [`chart`] | what a chart is in memory |
 //! | [`metadata`] | what `Chart.yaml` says |
+//! | [`capabilities`] | what a chart may know of the cluster |
+//! | [`engine`] | the texts of its templates |
+//! | [`cache`] | templates that were read, kept |
 
+pub mod cache;
+pub mod capabilities;
 pub mod chart;
+pub mod engine;
 pub mod metadata;
 
 pub use chart::{Chart, File, Values};
