@@ -62,6 +62,16 @@ pub struct Error {
     pub column: Option<usize>,
     /// What the innermost fault says, without where.
     pub reason: String,
+    pub(crate) chain: Chain,
+}
+
+/// How the message holds those of the templates it came through.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Chain {
+    /// How long the messages are with which the message ends, the innermost first.
+    pub(crate) inner: Vec<usize>,
+    /// Whether words are among them that are no template's: those of a function, or of `tpl`.
+    pub(crate) is_foreign: bool,
 }
 
 impl fmt::Display for Error {

@@ -102,6 +102,20 @@ impl Meter {
         Ok(())
     }
 
+    /// Counts what a method of the caller's values returned.
+    pub(crate) fn given(&mut self, value: &crate::Value) -> Result<(), Limit> {
+        use crate::Value;
+        match value {
+            Value::String(text) | Value::Bytes(text) => {
+                self.work(text.len())?;
+                self.make(text.len())
+            }
+            Value::List(list) => self.make_items(list.len()),
+            Value::Map(map) => self.make_items(map.len()),
+            _ => self.step(),
+        }
+    }
+
     /// Counts a slice or map of so many elements.
     pub(crate) fn make_items(&mut self, count: usize) -> Result<(), Limit> {
         self.work(count.saturating_mul(8))?;

@@ -5,7 +5,7 @@
 //! A text's own template comes first in what [`parse`] returns, the ones it defines after it.
 
 use crate::ast::{At, Branch, Command, Expr, Node, Pipe, Tree, Var, What};
-use crate::fault::{Error, ErrorKind};
+use crate::fault::{Chain, Error, ErrorKind};
 use crate::functions::{FunctionId, Library};
 use crate::lex::{Kind, Lexer, Token};
 use crate::literal;
@@ -636,6 +636,7 @@ impl<'a> Parser<'a> {
             line,
             column: None,
             reason: message.to_owned(),
+            chain: Chain::default(),
         })
     }
 }

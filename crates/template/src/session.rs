@@ -2,20 +2,27 @@
 
 use crate::ast::Tree;
 use crate::exec::Exec;
-use crate::fault::{Error, ErrorKind, Fault};
+use crate::fault::{Chain, Error, ErrorKind, Fault};
 use crate::functions::Library;
 use crate::limits::{Limits, Meter};
 use crate::parse;
+use crate::remembered::Memory;
 use crate::value::{Map, Str, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// Templates by name. Parsed once, run many times, from any thread.
+/// The name of every set, under which `tpl` reads its text too; messages show it.
+pub(crate) const SET_NAME: &str = "gotpl";
+
+/// Templates by name. Parsed once, run many times, from any thread and from several at once: what the
+/// renders of a set read on the way (texts given to `tpl`, regular expressions) is remembered with it,
+/// within bounds. A clone has the same templates and shares that memory.
 #[derive(Debug, Clone)]
 pub struct TemplateSet {
     library: Library,
     trees: HashMap<Arc<str>, Arc<Tree>>,
+    memory: Arc<Memory>,
 }
 
 impl TemplateSet {
@@ -24,11 +31,13 @@ impl TemplateSet {
         Self {
             library,
             trees: HashMap::new(),
+            memory: Arc::default(),
         }
     }
 
     /// Reads a text under a name, with the templates it defines. Later ones replace earlier ones of the
-    /// same name, unless they are empty.
+    /// same name, unless they are empty (nothing but space and comments). A text that cannot be read
+    /// changes nothing.
     pub fn parse(&mut self, name: &str, text: &str) -> Result<(), Box<Error>> {
         for tree in parse::parse(&name.into(), &text.into(), self.library)? {
             let keeps = tree.is_empty() && self.trees.contains_key(&tree.name);
@@ -51,6 +60,10 @@ impl TemplateSet {
     pub(crate) fn library(&self) -> Library {
         self.library
     }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
 }
 
 /// What a key that is not there comes to.
@@ -66,12 +79,10 @@ pub enum MissingKey {
 }
 
 /// How templates are run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// What a key that is not there comes to.
     pub missing_key: MissingKey,
-    /// The name under which `tpl` reads its text, and of the set in messages.
-    pub set_name: Arc<str>,
     /// How much a render may take.
     pub limits: Limits,
 }
@@ -81,17 +92,6 @@ impl Options {
     pub fn helm() -> Self {
         Self {
             missing_key: MissingKey::Zero,
-            set_name: "gotpl".into(),
-            limits: Limits::default(),
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            missing_key: MissingKey::Default,
-            set_name: "template".into(),
             limits: Limits::default(),
         }
     }
@@ -156,9 +156,6 @@ impl World for Seeded {
     }
 }
 
-/// The templates of a text given to `tpl`, the text's own first.
-pub(crate) type Layer = Arc<[Arc<Tree>]>;
-
 /// One render of many templates: their budget, what they remember, and what of the world they used.
 pub struct Session {
     pub(crate) options: Options,
@@ -167,8 +164,6 @@ pub struct Session {
     pub(crate) used: BTreeSet<&'static str>,
     /// How often each template is being included right now.
     pub(crate) included: HashMap<Str, usize>,
-    pub(crate) layers: HashMap<Str, Layer>,
-    pub(crate) patterns: HashMap<Str, regex::Regex>,
     /// Maps that took in other maps or lists: they may hold themselves, and are emptied in the end.
     pub(crate) changed: Vec<Map>,
 }
@@ -191,10 +186,13 @@ impl Session {
             world,
             used: BTreeSet::new(),
             included: HashMap::new(),
-            layers: HashMap::new(),
-            patterns: HashMap::new(),
             changed: Vec::new(),
         }
+    }
+
+    /// Runs a template as Helm runs one of a chart: what had no value is gone from the output.
+    pub fn render(&mut self, set: &TemplateSet, name: &str, data: Value) -> Result<Str, Box<Error>> {
+        self.execute(set, name, data).map(without_no_value)
     }
 
     /// Runs a template. Maps in the data that templates change are emptied when the session ends.
@@ -202,9 +200,9 @@ impl Session {
         // what a failed template left behind
         self.included.clear();
         let Some(tree) = set.get(name) else {
-            return Err(no_template(name, &self.options.set_name));
+            return Err(no_template(name));
         };
-        Exec::new(self, set).run(tree, data).map(Str::from)
+        Exec::new(self, set).run(tree, data)
     }
 
     /// The functions used so far whose results differ from one render to the next.
@@ -221,12 +219,12 @@ impl Drop for Session {
     }
 }
 
-pub(crate) fn no_template(name: &str, set_name: &str) -> Box<Error> {
+pub(crate) fn no_template(name: &str) -> Box<Error> {
     let quote = crate::literal::quote;
     let reason = format!(
         "no template {} associated with template {}",
         quote(name),
-        quote(set_name)
+        quote(SET_NAME)
     );
     Box::new(Error {
         kind: ErrorKind::Exec,
@@ -235,5 +233,33 @@ pub(crate) fn no_template(name: &str, set_name: &str) -> Box<Error> {
         line: 0,
         column: None,
         reason,
+        chain: Chain::default(),
     })
 }
+
+/// What Helm leaves of a text: what had no value is gone.
+pub(crate) fn without_no_value(text: Str) -> Str {
+    const NONE: &[u8] = b"<no value>";
+    let find = |text: &[u8]| memchr::memmem::find(text, NONE);
+    let Some(mut at) = find(text.as_bytes()) else {
+        return text;
+    };
+    let mut kept = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    loop {
+        kept.extend_from_slice(&rest[..at]);
+        rest = &rest[at + NONE.len()..];
+        match find(rest) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    kept.extend_from_slice(rest);
+    kept.into()
+}
+
+// a parsed chart is rendered from many threads
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<TemplateSet>();
+};

@@ -7,18 +7,22 @@
 mod operand;
 
 use crate::ast::{Branch, Node, Pipe, Tree, Var};
-use crate::fault::{Error, ErrorKind, Fault};
+use crate::fault::{Chain, Error, ErrorKind, Fault};
 use crate::format;
 use crate::limits::{Limit, Limits, Meter};
 use crate::literal;
 use crate::parse;
-use crate::session::{Layer, Session, TemplateSet, no_template};
+use crate::remembered::{Layer, Memory};
+use crate::session::{SET_NAME, Session, TemplateSet, no_template, without_no_value};
 use crate::value::{Entries, Str, Value};
 use std::sync::Arc;
 
 /// Stack that a level of the walk may need, and how much more is taken when it is not there.
 const STACK_LEFT: usize = 128 << 10;
 const STACK_MORE: usize = 4 << 20;
+
+/// Calls around a fault are told as long as the message is no longer than this.
+const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
 type Run<T> = Result<T, Box<Error>>;
 
@@ -67,7 +71,11 @@ pub(crate) struct Exec<'e> {
     /// What texts given to `tpl` define, the innermost last.
     layers: Vec<Layer>,
     out: Vec<u8>,
+    /// Where the output of the template that runs begins.
+    out_from: usize,
     vars: Vec<Slot>,
+    /// Where its variables begin.
+    vars_from: usize,
     at: u32,
     depth: usize,
 }
@@ -79,20 +87,26 @@ impl<'e> Exec<'e> {
             set,
             layers: Vec::new(),
             out: Vec::new(),
+            out_from: 0,
             vars: Vec::new(),
+            vars_from: 0,
             at: 0,
             depth: 0,
         }
     }
 
     /// Runs a template and returns what it wrote.
-    pub(crate) fn run(mut self, tree: &Arc<Tree>, data: Value) -> Run<Vec<u8>> {
+    pub(crate) fn run(mut self, tree: &Arc<Tree>, data: Value) -> Run<Str> {
         self.call_template(tree, Seen::bare(data.opened()))?;
-        Ok(self.out)
+        Ok(self.out.into())
     }
 
     pub(crate) fn session(&mut self) -> &mut Session {
         self.session
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        self.set.memory()
     }
 
     pub(crate) fn meter(&mut self) -> &mut Meter {
@@ -127,12 +141,12 @@ impl<'e> Exec<'e> {
         *nested += 1;
         let result = match self.lookup(&name.lossy()) {
             Some(tree) => self.capture(&tree, data),
-            None => Err(no_template(&name.lossy(), &self.session.options.set_name)),
+            None => Err(no_template(&name.lossy())),
         };
         if let Some(nested) = self.session.included.get_mut(name) {
             *nested -= 1;
         }
-        result.map(Str::from).map_err(|error| Fault::Template {
+        result.map_err(|error| Fault::Template {
             prefix: String::new(),
             error,
         })
@@ -140,6 +154,11 @@ impl<'e> Exec<'e> {
 
     /// `tpl`: a text run as a template. What it defines is seen by what it calls, and gone afterwards.
     pub(crate) fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Fault> {
+        // most texts in values are plain
+        if memchr::memmem::find(text.as_bytes(), b"{{").is_none() {
+            self.session.meter.work(text.len())?;
+            return Ok(without_no_value(text.clone()));
+        }
         let failed = |prefix: &str, error| {
             let shown = literal::quote(&text.lossy());
             Fault::Template {
@@ -147,15 +166,16 @@ impl<'e> Exec<'e> {
                 error,
             }
         };
-        let layer = match self.session.layers.get(text) {
-            Some(layer) => Arc::clone(layer),
+        let layer = match self.set.memory().layer(text) {
+            Some(layer) => layer,
             None => {
-                self.session.meter.work(text.len().saturating_mul(4))?;
-                let source = Arc::clone(&self.session.options.set_name);
-                let trees = parse::parse(&source, &text.lossy().into(), self.set.library())
+                // as much as the parts of the densest text take
+                self.session.meter.work(text.len().saturating_mul(32))?;
+                self.session.meter.make(text.len().saturating_mul(40))?;
+                let trees = parse::parse(&SET_NAME.into(), &text.lossy().into(), self.set.library())
                     .map_err(|error| failed("cannot parse template", error))?;
                 let layer: Layer = trees.into();
-                self.session.layers.insert(text.clone(), Arc::clone(&layer));
+                self.set.memory().keep_layer(text.clone(), Arc::clone(&layer));
                 layer
             }
         };
@@ -165,16 +185,20 @@ impl<'e> Exec<'e> {
         self.layers.push(layer);
         let result = self.capture(&tree, data);
         self.layers.pop();
-        let output = result.map_err(|error| failed("error during tpl function execution for", error))?;
-        Ok(without_no_value(output).into())
+        result
+            .map(without_no_value)
+            .map_err(|error| failed("error during tpl function execution for", error))
     }
 
-    /// Runs a template with an output, variables and place of its own.
-    fn capture(&mut self, tree: &Arc<Tree>, data: Value) -> Run<Vec<u8>> {
-        let outer = std::mem::take(&mut self.out);
+    /// Runs a template with an output, variables and place of its own. The output is written behind that
+    /// of the caller and cut off again.
+    fn capture(&mut self, tree: &Arc<Tree>, data: Value) -> Run<Str> {
+        let outer = std::mem::replace(&mut self.out_from, self.out.len());
         let result = self.call_template(tree, Seen::bare(data.opened()));
-        let output = std::mem::replace(&mut self.out, outer);
-        result?;
+        let output = result.map(|()| Str::from(&self.out[self.out_from..]));
+        self.out.truncate(self.out_from);
+        self.out_from = outer;
+        let output = output?;
         self.limited(tree, |exec| {
             exec.session.meter.work(output.len())?;
             exec.session.meter.make(output.len())
@@ -189,14 +213,15 @@ impl<'e> Exec<'e> {
             return Err(self.limit(tree, Limit::Calls(depth_max)));
         }
         self.depth += 1;
-        let first = Slot {
+        let vars_from = std::mem::replace(&mut self.vars_from, self.vars.len());
+        self.vars.push(Slot {
             number: 0,
             seen: dot.clone(),
-        };
-        let vars = std::mem::replace(&mut self.vars, vec![first]);
+        });
         let at = self.at;
         let result = stacker::maybe_grow(STACK_LEFT, STACK_MORE, || self.list(tree, &dot, &tree.root));
-        self.vars = vars;
+        self.vars.truncate(self.vars_from);
+        self.vars_from = vars_from;
         self.at = at;
         self.depth -= 1;
         result.map(|_| ())
@@ -224,6 +249,7 @@ impl<'e> Exec<'e> {
             line,
             column: Some(column),
             reason,
+            chain: Chain::default(),
         })
     }
 
@@ -233,6 +259,7 @@ impl<'e> Exec<'e> {
             Fault::Message(message) => {
                 let mut error = self.error(tree, ErrorKind::Exec, format!("error calling {name}: {message}"));
                 error.reason = message;
+                error.chain.is_foreign = true;
                 error
             }
             Fault::Said(message) => {
@@ -244,13 +271,19 @@ impl<'e> Exec<'e> {
                 let reason = format!("error calling {name}: {limit}");
                 self.error(tree, ErrorKind::Limit(limit), reason)
             }
-            Fault::Template { prefix, error } => {
+            // a text that runs itself is told in itself, again and again
+            Fault::Template { prefix, error } if prefix.len() + error.message.len() > MESSAGE_BYTES_MAX => {
+                error
+            }
+            Fault::Template { prefix, mut error } => {
                 let reason = format!("error calling {name}: {prefix}{}", error.message);
-                let outer = self.error(tree, error.kind, reason);
-                Box::new(Error {
-                    message: outer.message,
-                    ..*error
-                })
+                error.chain.inner.push(error.message.len());
+                error.chain.is_foreign |= !prefix.is_empty();
+                if error.kind == ErrorKind::Parse {
+                    error.kind = ErrorKind::Exec;
+                }
+                error.message = self.error(tree, error.kind, reason).message;
+                error
             }
         }
     }
@@ -312,7 +345,7 @@ impl<'e> Exec<'e> {
 
     fn write(&mut self, tree: &Tree, bytes: &[u8]) -> Run<()> {
         let limit = self.limits().output_bytes_max;
-        if self.out.len() + bytes.len() > limit {
+        if self.out.len() - self.out_from + bytes.len() > limit {
             return Err(self.limit(tree, Limit::Output(limit)));
         }
         self.out.extend_from_slice(bytes);
@@ -492,7 +525,8 @@ impl<'e> Exec<'e> {
     }
 
     fn set_var(&mut self, tree: &Tree, var: &Var, seen: Seen) -> Run<()> {
-        match self.vars.iter_mut().rev().find(|slot| slot.number == var.slot) {
+        let vars = &mut self.vars[self.vars_from..];
+        match vars.iter_mut().rev().find(|slot| slot.number == var.slot) {
             Some(slot) => {
                 slot.seen = seen;
                 Ok(())
@@ -522,24 +556,4 @@ impl<'e> Exec<'e> {
         }
         Ok(value)
     }
-}
-
-/// What Helm leaves of a text: what had no value is gone.
-fn without_no_value(text: Vec<u8>) -> Vec<u8> {
-    const NONE: &[u8] = b"<no value>";
-    if !text.windows(NONE.len()).any(|window| window == NONE) {
-        return text;
-    }
-    let mut kept = Vec::with_capacity(text.len());
-    let mut rest = &text[..];
-    while let Some((first, after)) = rest.split_first() {
-        match rest.strip_prefix(NONE) {
-            Some(after) => rest = after,
-            None => {
-                kept.push(*first);
-                rest = after;
-            }
-        }
-    }
-    kept
 }

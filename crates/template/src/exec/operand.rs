@@ -86,7 +86,10 @@ impl Exec<'_> {
         match &expr.what {
             What::Field(fields) => self.fields(tree, expr, fields, given.dot.clone(), given),
             What::Variable(var, fields) => {
-                let found = self.vars.iter().rev().find(|slot| slot.number == var.slot);
+                let found = self.vars[self.vars_from..]
+                    .iter()
+                    .rev()
+                    .find(|slot| slot.number == var.slot);
                 let Some(seen) = found.map(|slot| slot.seen.clone()) else {
                     return self.fail(tree, format!("undefined variable: {}", var.name));
                 };
@@ -157,7 +160,10 @@ impl Exec<'_> {
                 if let Some(method) = host.method(&text) {
                     let args = self.arguments(tree, &text, method.params, method.variadic, given)?;
                     return match host.call(&text, &args) {
-                        Ok(value) => Ok(Seen::bare(value)),
+                        Ok(value) => {
+                            self.limited(tree, |exec| exec.session.meter.given(&value))?;
+                            Ok(Seen::bare(value))
+                        }
                         Err(fault) => {
                             self.at = expr.at.id;
                             Err(self.call_failed(tree, &text, fault))

@@ -77,11 +77,17 @@ fn may_cycle(value: &Value) -> bool {
     matches!(value, Value::Map(_) | Value::List(_))
 }
 
+fn remember_changed(call: &mut Call<'_, '_>, map: &Map) -> Result<(), Fault> {
+    call.exec.meter().make(size_of::<Map>())?;
+    call.exec.session().changed.push(map.clone());
+    Ok(())
+}
+
 fn set(call: &mut Call<'_, '_>) -> Outcome {
     let (map, key, value) = (call.map(0), call.str(1), call.arg(2).clone());
     call.made(key.len() + size_of::<Value>())?;
     if may_cycle(&value) {
-        call.exec.session().changed.push(map.clone());
+        remember_changed(call, &map)?;
     }
     if !map.insert(key, value) {
         return call.fail("assignment to entry in nil map");
@@ -124,7 +130,7 @@ fn merge_into(
     let Some(below) = depth.checked_sub(1) else {
         return Err(Limit::Depth(call.depth_max()).into());
     };
-    call.exec.session().changed.push(target.clone());
+    remember_changed(call, target)?;
     for (key, value) in source.snapshot() {
         call.exec.meter().work(64)?;
         let there = target.get(key.as_bytes());

@@ -10,8 +10,13 @@ use crate::value::{Elements, List, Str, Value};
 use regex::{Regex, RegexBuilder};
 use std::fmt::Write as _;
 
-/// The most memory a compiled expression may take, in bytes.
-const SIZE_MAX: usize = 4 << 20;
+/// The most memory a compiled expression may take, in bytes: those that are remembered, and others.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+const BIG_BYTES_MAX: usize = 4 << 20;
+/// To compile a big one takes as long as to go through so many bytes.
+const BIG_AS_BYTES: usize = 48 << 20;
+/// What the states found while matching may take, in bytes.
+const STATES_BYTES_MAX: usize = 256 << 10;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
     "regexMatch" (Str, Str) => |call| match pattern(call, 0) {
@@ -42,26 +47,39 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// The expression of an argument, compiled once in a session.
+/// The expression of an argument, compiled once in a set.
 fn pattern(call: &mut Call<'_, '_>, index: usize) -> Result<Regex, Fault> {
     call.read()?;
     let text = call.str(index);
-    if let Some(regex) = call.exec.session().patterns.get(&text) {
-        return Ok(regex.clone());
+    if let Some(regex) = call.exec.memory().pattern(&text) {
+        return Ok(regex);
     }
     call.exec
         .meter()
-        .work(text.len().saturating_mul(256).saturating_add(16 << 10))?;
+        .work(text.len().saturating_mul(256).saturating_add(SMALL_BYTES_MAX))?;
     let source = text.lossy();
     if let Some(reason) = refused(&source) {
         return call.fail(format!("error parsing regexp: {reason}"));
     }
-    let regex = RegexBuilder::new(&rewritten(&source))
-        .size_limit(SIZE_MAX)
-        .build()
-        .map_err(|error| Fault::message(format!("error parsing regexp: {}", reason(&source, &error))))?;
-    call.exec.session().patterns.insert(text, regex.clone());
-    Ok(regex)
+    let rewritten = rewritten(&source);
+    let build = |size_max| {
+        RegexBuilder::new(&rewritten)
+            .size_limit(size_max)
+            .dfa_size_limit(STATES_BYTES_MAX)
+            .build()
+    };
+    let built = match build(SMALL_BYTES_MAX) {
+        Err(regex::Error::CompiledTooBig(_)) => {
+            call.exec.meter().work(BIG_AS_BYTES)?;
+            build(BIG_BYTES_MAX)
+        }
+        Ok(regex) => {
+            call.exec.memory().keep_pattern(text.clone(), regex.clone());
+            Ok(regex)
+        }
+        failed => failed,
+    };
+    built.map_err(|error| Fault::message(format!("error parsing regexp: {}", reason(&source, &error))))
 }
 
 /// The same, with the words of a panic where the function has no error to return.

@@ -2,8 +2,10 @@
 //! `cargo xtask baseline template`.
 
 use base64::Engine as _;
-use equate_template::{Library, MissingKey, Options, Seeded, Session, TemplateSet, Value};
-use serde_json::Value as Json;
+use equate_template::{
+    Entries, Library, Map as Values, MissingKey, Options, Seeded, Session, TemplateSet, Value,
+};
+use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -25,17 +27,48 @@ const REPLACED: &str = "what is not UTF-8 is replaced before it becomes JSON, so
 const TEXT: &str = "the text of an error is our reader's";
 const COMPLEX: &str = "no function takes a complex number: refused by name";
 
+/// The files of a chart as Helm renders them: deeper ones first, then by name backwards.
+fn render_files(files: &Map<String, Json>, values: &Json) -> Result<Json, String> {
+    let mut names: Vec<String> = files.keys().map(|name| format!("c/{name}")).collect();
+    names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.clone())));
+    let mut set = TemplateSet::new(Library::Helm);
+    for name in &names {
+        let text = files[&name["c/".len()..]].as_str().unwrap();
+        set.parse(name, text).map_err(|error| error.helm_text())?;
+    }
+    let chart = serde_json::json!({"Name": "c"});
+    let data = Entries::Named("common.Values");
+    let data = Values::of(data, std::collections::BTreeMap::new());
+    data.insert("Values".into(), Value::from_json(values));
+    data.insert("Chart".into(), Value::from_json(&chart));
+    let mut session = Session::new(Options::helm(), Box::new(Seeded::new(b"golden", 0)));
+    let mut rendered = Map::new();
+    for name in names.iter().filter(|name| !name.contains("/_")) {
+        let template = Values::of(
+            Entries::Named("common.Values"),
+            [
+                ("Name".into(), name.as_str().into()),
+                ("BasePath".into(), "c/templates".into()),
+            ]
+            .into(),
+        );
+        data.insert("Template".into(), template.into());
+        let text = session.render(&set, name, data.clone().into());
+        let text = text.map_err(|error| error.helm_text())?;
+        rendered.insert(name.clone(), text.lossy().into());
+    }
+    Ok(rendered.into())
+}
+
 /// The output, or the error.
 fn render(case: &Json) -> Result<Vec<u8>, String> {
+    if let Some(files) = case.get("files").and_then(Json::as_object) {
+        let rendered = render_files(files, &case["data"])?;
+        return Ok(rendered.to_string().into_bytes());
+    }
     let text = |name: &str| case.get(name).and_then(Json::as_str).unwrap_or_default();
     let (library, options) = match text("mode") {
-        "go" => (
-            Library::Go,
-            Options {
-                set_name: "gotpl".into(),
-                ..Options::default()
-            },
-        ),
+        "go" => (Library::Go, Options::default()),
         "strict" => (
             Library::Helm,
             Options {
@@ -63,6 +96,9 @@ fn expected(case: &Json) -> Result<Vec<u8>, String> {
     if let Some(error) = case.get("error").and_then(Json::as_str) {
         return Err(error.to_owned());
     }
+    if let Some(rendered) = case.get("rendered") {
+        return Ok(rendered.to_string().into_bytes());
+    }
     if let Some(bytes) = case.get("bytes").and_then(Json::as_str) {
         return Ok(base64::engine::general_purpose::STANDARD.decode(bytes).unwrap());
     }
@@ -86,7 +122,8 @@ fn equals_the_real_engine() {
         }
         for line in std::fs::read_to_string(&file).unwrap().lines() {
             let case: Json = serde_json::from_str(line).unwrap();
-            let template = case["template"].as_str().unwrap();
+            let files = case.get("files").map(Json::to_string).unwrap_or_default();
+            let template = case.get("template").and_then(Json::as_str).unwrap_or(&files);
             let (wanted, got) = (expected(&case), render(&case));
             let known = DIFFERENCES
                 .iter()

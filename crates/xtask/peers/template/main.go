@@ -12,7 +12,9 @@ import (
 	"text/template"
 	_ "unsafe"
 
-	_ "helm.sh/helm/v4/pkg/engine"
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/engine"
 )
 
 //go:linkname funcMap helm.sh/helm/v4/pkg/engine.funcMap
@@ -22,9 +24,14 @@ type question struct {
 	Template string          `json:"template"`
 	Data     json.RawMessage `json:"data"`
 	Mode     string          `json:"mode"`
+	// the templates of a chart named "c", instead of one template
+	Files map[string]string `json:"files"`
 }
 
 type answer struct {
+	// of a chart: what each file became
+	Rendered map[string]string `json:"rendered,omitempty"`
+
 	Output *string `json:"output,omitempty"`
 	Bytes  []byte  `json:"bytes,omitempty"`
 	Error  string  `json:"error,omitempty"`
@@ -97,6 +104,21 @@ func run(q question) (string, error) {
 	return out.String(), err
 }
 
+// The files as a chart, rendered by Helm's engine.
+func render(q question) (map[string]string, error) {
+	values := map[string]any{}
+	if len(q.Data) > 0 {
+		if err := json.Unmarshal(q.Data, &values); err != nil {
+			return nil, err
+		}
+	}
+	c := &chart.Chart{Metadata: &chart.Metadata{Name: "c", Version: "0.1.0", APIVersion: "v2"}}
+	for name, text := range q.Files {
+		c.Templates = append(c.Templates, &common.File{Name: name, Data: []byte(text)})
+	}
+	return engine.Engine{}.Render(c, common.Values{"Values": values})
+}
+
 func main() {
 	os.Setenv("TZ", "UTC")
 	in := bufio.NewScanner(os.Stdin)
@@ -109,7 +131,14 @@ func main() {
 			panic(err)
 		}
 		var a answer
-		if text, err := run(q); err != nil {
+		if q.Files != nil {
+			rendered, err := render(q)
+			if err != nil {
+				a.Error = err.Error()
+			} else {
+				a.Rendered = rendered
+			}
+		} else if text, err := run(q); err != nil {
 			a.Error = err.Error()
 		} else if strings.ToValidUTF8(text, "") != text {
 			a.Bytes = []byte(text)

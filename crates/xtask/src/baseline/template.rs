@@ -1,7 +1,7 @@
 //! `cargo xtask baseline template`: what Go's templates and Helm's functions answer.
 //!
-//! The cases are lines of JSON; `output`, `bytes` (what is not UTF-8) and `error` are rewritten,
-//! everything else is kept.
+//! The cases are lines of JSON; `output`, `bytes` (what is not UTF-8), `rendered` (the files of a
+//! chart) and `error` are rewritten, everything else is kept.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// Where the cases are, from this crate.
 const CASES: &str = "../template/tests/golden";
-const ANSWERS: [&str; 3] = ["output", "bytes", "error"];
+const ANSWERS: [&str; 4] = ["output", "bytes", "rendered", "error"];
 
 /// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,128 @@
+//! What was read once and may be wanted again: bounded, and shared by all renders of a set.
+//!
+//! Two generations: what is asked for is young; when the young weigh too much they become the old, and
+//! the old are forgotten. So the bound holds whatever a hostile chart asks, and nothing is sorted.
+
+use crate::ast::Tree;
+use crate::value::Str;
+use regex::Regex;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The templates of a text given to `tpl`, the text's own first.
+pub(crate) type Layer = Arc<[Arc<Tree>]>;
+
+/// Texts given to `tpl` that a generation may hold, in bytes. A parsed text may take forty times its length.
+const LAYERS_BYTES_MAX: usize = 256 << 10;
+/// Expressions that a generation may hold.
+const PATTERNS_MAX: usize = 64;
+
+/// What a set remembers.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    layers: Mutex<Generations<Layer>>,
+    patterns: Mutex<Generations<Regex>>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            layers: Mutex::new(Generations::new(LAYERS_BYTES_MAX)),
+            patterns: Mutex::new(Generations::new(PATTERNS_MAX)),
+        }
+    }
+}
+
+impl Memory {
+    pub(crate) fn layer(&self, text: &Str) -> Option<Layer> {
+        get(&self.layers, text)
+    }
+
+    pub(crate) fn keep_layer(&self, text: Str, layer: Layer) {
+        let weight = text.len();
+        put(&self.layers, text, layer, weight);
+    }
+
+    pub(crate) fn pattern(&self, text: &Str) -> Option<Regex> {
+        get(&self.patterns, text)
+    }
+
+    pub(crate) fn keep_pattern(&self, text: Str, pattern: Regex) {
+        put(&self.patterns, text, pattern, 1);
+    }
+}
+
+// a thread that panicked left a whole map behind: nothing runs between two changes of it
+fn get<V: Clone>(of: &Mutex<Generations<V>>, key: &Str) -> Option<V> {
+    of.lock().unwrap_or_else(PoisonError::into_inner).get(key)
+}
+
+fn put<V: Clone>(into: &Mutex<Generations<V>>, key: Str, value: V, weight: usize) {
+    into.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .put(key, value, weight);
+}
+
+/// Values with weights, of which the young may weigh so much and the old too.
+#[derive(Debug)]
+struct Generations<V> {
+    young: HashMap<Str, (V, usize)>,
+    old: HashMap<Str, (V, usize)>,
+    weight: usize,
+    weight_max: usize,
+}
+
+impl<V: Clone> Generations<V> {
+    fn new(weight_max: usize) -> Self {
+        Self {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            weight: 0,
+            weight_max,
+        }
+    }
+
+    fn get(&mut self, key: &Str) -> Option<V> {
+        if let Some((value, _)) = self.young.get(key) {
+            return Some(value.clone());
+        }
+        let (value, weight) = self.old.remove(key)?;
+        self.put(key.clone(), value.clone(), weight);
+        Some(value)
+    }
+
+    fn put(&mut self, key: Str, value: V, weight: usize) {
+        if weight > self.weight_max {
+            return;
+        }
+        if self.weight + weight > self.weight_max {
+            self.old = std::mem::take(&mut self.young);
+            self.weight = 0;
+        }
+        // two renders may bring the same
+        if let Some((_, before)) = self.young.insert(key, (value, weight)) {
+            self.weight -= before;
+        }
+        self.weight += weight;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Generations;
+
+    #[test]
+    fn what_is_asked_for_stays_and_the_rest_goes() {
+        let mut kept = Generations::new(10);
+        for number in 0..50 {
+            kept.put(format!("{number}").as_str().into(), number, 3);
+            assert_eq!(kept.get(&"0".into()), Some(0), "after {number}");
+            assert!(kept.weight <= 10);
+            assert!(kept.young.len() + kept.old.len() <= 6);
+        }
+        assert_eq!(kept.get(&"49".into()), Some(49));
+        assert_eq!(kept.get(&"20".into()), None);
+        kept.put("heavy".into(), 1, 11);
+        assert_eq!(kept.get(&"heavy".into()), None);
+    }
+}
