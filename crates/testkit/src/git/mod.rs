@@ -20,9 +20,16 @@ use gix::{
 };
 use tempfile::TempDir;
 
+mod answers;
+mod github;
+mod proxy;
 pub mod serve;
+mod tls;
 
+pub use github::GithubApi;
+pub use proxy::Proxy;
 pub use serve::{Answered, Fault, Guard, HttpServer};
+pub use tls::Identity;
 
 /// The first commit's second; each one after it is a second later.
 const EPOCH: i64 = 1_700_000_000;

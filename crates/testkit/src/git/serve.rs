@@ -26,6 +26,8 @@ use tokio::{
     sync::{oneshot, watch},
 };
 
+use super::tls::{self, Identity};
+
 /// More than any request a client of these tests makes.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 
@@ -38,6 +40,8 @@ pub enum Guard {
     Basic(String, String),
     /// Whoever has a token.
     Bearer(String),
+    /// Whoever shows the certificate that [`HttpServer::client`] gives; that is by TLS.
+    Certificate,
 }
 
 /// What goes wrong.
@@ -92,6 +96,7 @@ pub struct HttpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     certificate: Option<String>,
+    client: Option<Identity>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -115,6 +120,7 @@ impl HttpServer {
             return Ok(None);
         };
         let (fault, _) = watch::channel(Fault::None);
+        let clients = guard == Guard::Certificate;
         let shared = Arc::new(Shared {
             git,
             git_dir: git_dir.to_owned(),
@@ -122,12 +128,12 @@ impl HttpServer {
             fault,
             answered: Mutex::default(),
         });
-        let (certificate, acceptor) = match tls {
+        let (certificate, client, acceptor) = match tls || clients {
             true => {
-                let (pem, acceptor) = acceptor()?;
-                (Some(pem), Some(acceptor))
+                let made = tls::server(clients)?;
+                (Some(made.certificate), made.client, Some(made.acceptor))
             }
-            false => (None, None),
+            false => (None, None, None),
         };
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -152,6 +158,7 @@ impl HttpServer {
             address,
             shared,
             certificate,
+            client,
             stop: Some(stop),
             thread: Some(thread),
         }))
@@ -164,12 +171,22 @@ impl HttpServer {
         } else {
             "http"
         };
-        format!("{scheme}://localhost:{}/fleet.git", self.address.port())
+        format!("{scheme}://{}/fleet.git", self.authority())
+    }
+
+    /// Its name and port.
+    pub(super) fn authority(&self) -> String {
+        format!("localhost:{}", self.address.port())
     }
 
     /// The certificate to trust, PEM, where it is served by TLS.
     pub fn certificate(&self) -> Option<&str> {
         self.certificate.as_deref()
+    }
+
+    /// What callers have to show, where they do.
+    pub fn client(&self) -> Option<&Identity> {
+        self.client.as_ref()
     }
 
     /// Lets something go wrong from now on.
@@ -209,20 +226,6 @@ fn git() -> Option<PathBuf> {
         .find(|git| git.is_file())
 }
 
-/// A certificate for `localhost` that signs itself.
-fn acceptor() -> io::Result<(String, tokio_rustls::TlsAcceptor)> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(io::Error::other)?;
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .map_err(io::Error::other)?;
-    Ok((made.cert.pem(), tokio_rustls::TlsAcceptor::from(Arc::new(config))))
-}
-
 async fn run(listener: std::net::TcpListener, acceptor: Option<tokio_rustls::TlsAcceptor>, router: Router) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
@@ -232,33 +235,10 @@ async fn run(listener: std::net::TcpListener, acceptor: Option<tokio_rustls::Tls
             axum::serve(listener, router).await.ok();
         }
         Some(acceptor) => {
-            axum::serve(Tls { listener, acceptor }, router).await.ok();
+            axum::serve(tls::Listener { listener, acceptor }, router)
+                .await
+                .ok();
         }
-    }
-}
-
-struct Tls {
-    listener: tokio::net::TcpListener,
-    acceptor: tokio_rustls::TlsAcceptor,
-}
-
-impl axum::serve::Listener for Tls {
-    type Io = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
-    type Addr = SocketAddr;
-
-    /// A client that does not trust us is the client's matter.
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            if let Ok((stream, address)) = self.listener.accept().await
-                && let Ok(stream) = self.acceptor.accept(stream).await
-            {
-                return (stream, address);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
     }
 }
 
@@ -426,7 +406,8 @@ async fn whole(
 /// The refusal, if it is one.
 fn refuse(guard: &Guard, headers: &HeaderMap) -> Option<Response> {
     let wanted = match guard {
-        Guard::Open => return None,
+        // who has no certificate never comes so far
+        Guard::Open | Guard::Certificate => return None,
         Guard::Basic(user, password) => {
             let pair = format!("{user}:{password}");
             format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))

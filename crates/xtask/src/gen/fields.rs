@@ -25,10 +25,11 @@ const HEADER: &str = "\
 # Kustomization and GitRepository, field by field
 
 Every field of the two kinds in Flux 2.9, and the annotations and labels that they and the objects they apply may have.
-What works has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36, or, where it says
-so, on the embedded API alone; a field without its meaning makes the object `Stalled`, and the message names it. Differences in how a field works:
-[loop.md](loop.md), [git-repository.md](git-repository.md). This page is written by `cargo xtask gen` from the names of
-the tests in `crates/controllers/tests/it/fields`.
+What works has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36; a field without its
+meaning makes the object `Stalled`, and the message names it. Behind a reference to a Secret stands what may be in it.
+Annotations of `equate.dev` are not Flux's. Differences in how a field works: [loop.md](loop.md),
+[git-repository.md](git-repository.md). This page is written by `cargo xtask gen` from the names of the tests in
+`crates/controllers/tests/it/fields`.
 ";
 
 /// Rows whose parts are looked at together.
@@ -38,6 +39,36 @@ const WHOLE: &[&str] = &[
     "status.history",
     "status.includedArtifacts",
     "status.observedInclude",
+];
+
+/// The ways in which a field is used: kind, field, what is in the Secret, and what follows the field in the names
+/// of its tests.
+const FORMS: &[(&str, &str, &str, &str)] = &[
+    (
+        "GitRepository",
+        "spec.secretRef.name",
+        "username, password",
+        "basic",
+    ),
+    (
+        "GitRepository",
+        "spec.secretRef.name",
+        "bearerToken",
+        "bearer_token",
+    ),
+    ("GitRepository", "spec.secretRef.name", "ca.crt", "ca"),
+    (
+        "GitRepository",
+        "spec.secretRef.name",
+        "tls.crt, tls.key",
+        "client_certificate",
+    ),
+    (
+        "GitRepository",
+        "spec.proxySecretRef.name",
+        "address, username, password",
+        "credentials",
+    ),
 ];
 
 /// What is no field: how it is written, and how its tests' names begin.
@@ -56,6 +87,31 @@ const MARKS: &[(&str, &str, &str)] = &[
         "Kustomization",
         "sharding.fluxcd.io/key, a label",
         "label_sharding",
+    ),
+    (
+        "Kustomization",
+        "event.toolkit.fluxcd.io/*, metadata of its events",
+        "annotation_event",
+    ),
+    (
+        "Kustomization",
+        "equate.dev/prune-budget",
+        "annotation_prune_budget",
+    ),
+    (
+        "Kustomization",
+        "equate.dev/prune-confirm",
+        "annotation_prune_confirm",
+    ),
+    (
+        "Kustomization",
+        "equate.dev/allow-empty",
+        "annotation_allow_empty",
+    ),
+    (
+        "Kustomization",
+        "kustomize.toolkit.fluxcd.io/ssa: Override",
+        "annotation_ssa_override",
     ),
     (
         "Kustomization",
@@ -107,29 +163,21 @@ const MARKS: &[(&str, &str, &str)] = &[
         "sharding.fluxcd.io/key, a label",
         "label_sharding",
     ),
+    (
+        "GitRepository",
+        "event.toolkit.fluxcd.io/*, metadata of its events",
+        "annotation_event",
+    ),
 ];
 
 /// What no test here shows to work, and why: kind, the row or what it is part of, the reason.
-const MISSING: &[(&str, &str, Reason)] = &[
+const MISSING: &[(&str, &str, &str)] = &[
     ("Kustomization", "spec.decryption.serviceAccountName", CLOUD),
     ("GitRepository", "spec.serviceAccountName", CLOUD),
     ("GitRepository", "spec.provider: aws", CLOUD),
     ("GitRepository", "spec.provider: azure", CLOUD),
-    ("GitRepository", "spec.provider: github", GITHUB),
 ];
-const CLOUD: Reason =
-    Reason::Refused("refused by name: the clouds' own identities are not asked for tokens yet");
-/// `crates/controllers/src/git_repository/tests/network.rs` has its test.
-const GITHUB: Reason = Reason::Elsewhere("its test has a stand-in for GitHub's API");
-
-/// Why there is no test that runs on both clusters.
-#[derive(Debug, Clone, Copy)]
-enum Reason {
-    /// It does not work.
-    Refused(&'static str),
-    /// It works, and the proof runs on the embedded API alone.
-    Elsewhere(&'static str),
-}
+const CLOUD: &str = "refused by name: the clouds' own identities are not asked for tokens yet";
 
 /// A kind as the page has it.
 struct Kind {
@@ -222,17 +270,13 @@ fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
             "{} {written} has the test {test} and needs no reason",
             kind.name
         )),
-        (Some((.., reason)), None) => {
-            let (word, why) = match reason {
-                Reason::Refused(why) => ("no", why),
-                Reason::Elsewhere(why) => ("embedded", why),
-            };
+        (Some((.., why)), None) => {
             let tests = if tests.is_empty() {
                 tests
             } else {
                 format!(": {tests}")
             };
-            Ok(format!("| `{written}` | {word} | {why}{tests} |"))
+            Ok(format!("| `{written}` | no | {why}{tests} |"))
         }
         (None, Some(_)) => Ok(format!("| `{written}` | yes | {tests} |")),
     }
@@ -295,12 +339,27 @@ fn rows(kind: &Kind) -> Vec<Row> {
     for part in ["spec", "status"] {
         fields(&schema["properties"][part], part, &mut rows);
     }
+    let mut rows: Vec<Row> = rows.into_iter().flat_map(|row| forms(kind, row)).collect();
     let marks = MARKS.iter().filter(|(of, ..)| *of == kind.name);
     rows.extend(marks.map(|(_, written, called)| Row {
         written: (*written).to_owned(),
         called: (*called).to_owned(),
     }));
     rows
+}
+
+/// A row, and one for each way in which it is used.
+fn forms(kind: &Kind, row: Row) -> Vec<Row> {
+    let forms = FORMS
+        .iter()
+        .filter(|(of, field, ..)| *of == kind.name && *field == row.written);
+    let forms: Vec<Row> = forms
+        .map(|(_, field, holds, called)| Row {
+            written: format!("{field}: {holds}"),
+            called: format!("{}_{called}", row.called),
+        })
+        .collect();
+    [row].into_iter().chain(forms).collect()
 }
 
 fn fields(schema: &Value, path: &str, rows: &mut Vec<Row>) {

@@ -19,7 +19,6 @@ use super::failure::{Failure, chain};
 use super::report::{Report, recovered};
 
 mod include;
-mod network;
 mod run;
 mod secrets;
 mod submodule;

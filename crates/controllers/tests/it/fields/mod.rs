@@ -13,7 +13,8 @@ mod git_repository;
 mod kustomization;
 
 use equate_testkit::eventually::eventually;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::session::{DEADLINE, Session, document};
@@ -77,6 +78,37 @@ impl Session {
             match object.is_null() {
                 absent if absent != expected => Ok(()),
                 _ => Err(object.to_string()),
+            }
+        })
+        .await;
+    }
+
+    /// Changes an object as this field manager.
+    async fn edit(&self, kind: &str, name: &str, manager: &str, patch: Value) {
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let api = self.anything(kind, "@home");
+        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Waits until an event about an object is annotated so.
+    async fn carries(&self, kind: &str, name: &str, annotation: &str, value: &str) {
+        let what = format!("an event of {kind} {name} has {annotation}: {value}");
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.home);
+        eventually(&what, DEADLINE, async || {
+            let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
+            let listed = events.list(&ListParams::default().fields(&fields)).await;
+            let listed = listed.map_err(|error| error.to_string())?.items;
+            let carried = |event: &Event| {
+                let annotations = event.metadata.annotations.as_ref();
+                annotations.and_then(|all| all.get(annotation)).cloned()
+            };
+            let found: Vec<Option<String>> = listed.iter().map(carried).collect();
+            match found.iter().flatten().any(|found| found == value) {
+                true => Ok(()),
+                false => Err(format!("{found:?}")),
             }
         })
         .await;

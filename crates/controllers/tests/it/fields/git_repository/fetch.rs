@@ -202,3 +202,17 @@ async fn label_sharding_key() {
     session.stored("app", &commit).await;
     session.end().await;
 }
+
+/// What its events are annotated with.
+#[tokio::test]
+async fn annotation_event() {
+    let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;
+    session.source("app", json!({ "suspend": true })).await;
+    let team = json!({ "metadata": { "annotations": { "event.toolkit.fluxcd.io/team": "blue" } } });
+    session.merge::<GitRepository>("@home", "app", team).await;
+    session.change("app", json!({ "suspend": false })).await;
+    session
+        .carries("GitRepository", "app", "event.toolkit.fluxcd.io/team", "blue")
+        .await;
+    session.end().await;
+}

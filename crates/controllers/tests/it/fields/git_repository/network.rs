@@ -1,9 +1,32 @@
 //! As whom and by which way it is fetched, over real connections on this machine.
 
-use equate_testkit::git::Guard;
+use equate_api::source::GitRepository;
+use equate_testkit::git::{GithubApi, Guard, Proxy};
+use k8s_openapi::api::core::v1::{Event, Secret};
+use kube::api::{Api, ListParams};
 use serde_json::json;
 
+use super::super::program;
 use crate::session::Session;
+
+impl Session {
+    /// Asks for a run of a GitRepository now.
+    async fn ask(&self, name: &str, token: &str) {
+        let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } });
+        self.merge::<GitRepository>("@home", name, asked).await;
+    }
+
+    /// None of these words is in a GitRepository's status or in an event.
+    async fn never_said(&self, name: &str, words: &[&str]) {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.home);
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let object = self.look("GitRepository", "@home", name).await;
+        let said = format!("{:?} {}", events.items, object["status"]);
+        for word in words {
+            assert!(!said.contains(word), "{word}: {said}");
+        }
+    }
+}
 
 /// A repository that asks for credentials is opened with those of the Secret, and not without.
 async fn opened(guard: Guard, data: serde_json::Value) {
@@ -56,13 +79,50 @@ async fn spec_secret_ref_name_ca() {
     session.end().await;
 }
 
+/// A server that speaks with nobody who shows no certificate.
 #[tokio::test]
-async fn spec_secret_ref_name_that_is_not_there() {
+async fn spec_secret_ref_name_client_certificate() {
     let session = Session::anywhere(&[]).await;
-    session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
-    let spec = json!({ "url": "https://127.0.0.1:1/x", "secretRef": { "name": "absent" } });
+    let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let Some(server) = session.repository.serve(Guard::Certificate, true).unwrap() else {
+        return;
+    };
+    let client = server.client().unwrap();
+    let authority = json!({ "ca.crt": server.certificate().unwrap() });
+    session.secret("tls", authority).await;
+    let spec = json!({ "url": server.url(), "secretRef": { "name": "tls" } });
     session.source("app", spec).await;
-    session.says("app", "AuthenticationFailed", "@home/absent").await;
+    session.says("app", "GitOperationFailed", &server.url()).await;
+    let half = json!({ "stringData": { "tls.crt": client.certificate } });
+    session.merge::<Secret>("@home", "tls", half).await;
+    session.ask("app", "half").await;
+    session.says("app", "AuthenticationFailed", "tls.key").await;
+    let whole = json!({ "stringData": { "tls.key": client.key } });
+    session.merge::<Secret>("@home", "tls", whole).await;
+    session.ask("app", "whole").await;
+    session.stored("app", &commit).await;
+    session.never_said("app", &["PRIVATE KEY"]).await;
+    session.end().await;
+}
+
+/// One that comes later is found.
+#[tokio::test]
+async fn spec_secret_ref_name_that_is_not_there_yet() {
+    let session = Session::anywhere(&[]).await;
+    let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let guard = Guard::Basic("me".to_owned(), "s3cret".to_owned());
+    let Some(server) = session.repository.serve(guard, false).unwrap() else {
+        return;
+    };
+    let spec = json!({ "url": server.url(), "secretRef": { "name": "later" } });
+    session.source("app", spec).await;
+    session.says("app", "AuthenticationFailed", "@home/later").await;
+    session
+        .secret("later", json!({ "username": "me", "password": "s3cret" }))
+        .await;
+    session.ask("app", "now").await;
+    session.stored("app", &commit).await;
+    session.never_said("app", &["s3cret"]).await;
     session.end().await;
 }
 
@@ -85,12 +145,117 @@ async fn spec_proxy_secret_ref_name() {
     session.end().await;
 }
 
+/// A name that only the proxy knows, and a proxy that asks who is there.
+#[tokio::test]
+async fn spec_proxy_secret_ref_name_credentials() {
+    let session = Session::anywhere(&[]).await;
+    let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let Some(server) = session.repository.serve_http().unwrap() else {
+        return;
+    };
+    let proxy = Proxy::start(&server, "me", "s3cret").unwrap();
+    let url = "http://git.invalid/fleet.git";
+    let spec = json!({ "url": url, "proxySecretRef": { "name": "proxy" } });
+    session.source("app", spec).await;
+    let message = "failed to configure proxy options: failed to get secret '@home/proxy'";
+    session.says("app", "AuthenticationFailed", message).await;
+    let wrong = json!({ "address": proxy.url(), "username": "me", "password": "wr0ng" });
+    session.secret("proxy", wrong).await;
+    session.ask("app", "wrong").await;
+    session
+        .says("app", "GitOperationFailed", "the proxy wants credentials")
+        .await;
+    let right = json!({ "stringData": { "password": "s3cret" } });
+    session.merge::<Secret>("@home", "proxy", right).await;
+    session.ask("app", "right").await;
+    session.stored("app", &commit).await;
+    let heads = proxy.heads();
+    let asked = format!("{url}/info/refs");
+    assert!(heads.iter().any(|head| head.contains(&asked)), "{heads:?}");
+    session.never_said("app", &["s3cret", "wr0ng"]).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn spec_proxy_secret_ref_name_of_an_ssh_url_is_refused() {
+    let session = Session::anywhere(&[]).await;
+    session
+        .secret("proxy", json!({ "address": "http://127.0.0.1:1" }))
+        .await;
+    session
+        .secret("key", json!({ "identity": "I", "known_hosts": "H" }))
+        .await;
+    let spec = json!({
+        "url": "ssh://git@git.invalid/fleet",
+        "secretRef": { "name": "key" },
+        "proxySecretRef": { "name": "proxy" },
+    });
+    session.source("app", spec).await;
+    session
+        .says("app", "URLInvalid", "cannot be reached through a proxy")
+        .await;
+    session.end().await;
+}
+
 #[tokio::test]
 async fn spec_provider_generic() {
     let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;
     let commit = session.repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
     session.source("app", json!({ "provider": "generic" })).await;
     session.stored("app", &commit).await;
+    session.end().await;
+}
+
+/// The app's key asks for a token of its installation, once, and the token opens the repository.
+#[tokio::test]
+async fn spec_provider_github() {
+    let session = Session::anywhere(&[]).await;
+    let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let guard = Guard::Basic("x-access-token".to_owned(), "t0ken".to_owned());
+    let Some(server) = session.repository.serve(guard, false).unwrap() else {
+        return;
+    };
+    let file = session.folder().join("app").display().to_string();
+    let arguments = [
+        "-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f", &file,
+    ];
+    if program("ssh-keygen", &arguments).is_none() {
+        return;
+    }
+    let key = std::fs::read_to_string(file).unwrap();
+    let api = GithubApi::start("t0ken").unwrap();
+    let spec = json!({ "url": server.url(), "provider": "github", "secretRef": { "name": "app" } });
+    let data = json!({
+        "githubAppID": "12", "githubAppInstallationID": "35", "githubAppPrivateKey": key,
+        "githubAppBaseURL": api.url(),
+    });
+    session.secret("app", data).await;
+    session.source("app", spec).await;
+    let refused =
+        "the GitHub API does not give a token of the installation (HTTP 401): Integration not found";
+    session.says("app", "AuthenticationFailed", refused).await;
+
+    let owner = json!({ "githubAppInstallationID": "", "githubAppInstallationOwner": "someone" });
+    session
+        .merge::<Secret>("@home", "app", json!({ "stringData": owner }))
+        .await;
+    session.ask("app", "owner").await;
+    session.stored("app", &first).await;
+    let second = session.repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
+    session.ask("app", "again").await;
+    session.stored("app", &second).await;
+    let heads = api.heads();
+    let tokens = heads
+        .iter()
+        .filter(|head| head.contains("installations/34/access_tokens"));
+    assert_eq!(tokens.count(), 1, "a token is asked for once: {heads:?}");
+    // its own word: three parts, for the app and for two minutes
+    let jwt = heads
+        .iter()
+        .find_map(|head| head.lines().find_map(|line| line.split_once("Bearer ")));
+    let parts = jwt.map(|(_, jwt)| jwt.trim().split('.').count());
+    assert_eq!(parts, Some(3));
+    session.never_said("app", &["t0ken", "PRIVATE KEY", "eyJ"]).await;
     session.end().await;
 }
 

@@ -15,23 +15,30 @@ fn asking(name: &str, annotation: &str, asked: &str, more: Value) -> String {
     object.to_string()
 }
 
-/// Fields that others wrote stay.
+/// What is left of a field that somebody adds with `kubectl edit`, where an object asks for that.
+async fn edited(asked: &str, left: Value) {
+    let at = |value: &str| asking("a", "ssa", asked, json!({ "data": { "value": value } }));
+    let session = Session::anywhere(&[("apps/a.yaml", &*at("one"))]).await;
+    session.kustomize("apps", "apps", json!({})).await;
+    session.is("ConfigMap", "a", "/data/value", json!("one")).await;
+    let theirs = json!({ "data": { "theirs": "kept" } });
+    session.edit("ConfigMap", "a", "kubectl-edit", theirs).await;
+    let revision = session.commit(&[("apps/a.yaml", Some(&*at("two")))]);
+    session.ready("apps", &revision).await;
+    session.is("ConfigMap", "a", "/data", left).await;
+    session.end().await;
+}
+
+/// What kubectl wrote goes.
+#[tokio::test]
+async fn annotation_ssa_override() {
+    edited("Override", json!({ "value": "two" })).await;
+}
+
+/// What kubectl wrote stays.
 #[tokio::test]
 async fn annotation_ssa_merge() {
-    let ours = asking("a", "ssa", "Merge", json!({ "data": { "value": "one" } }));
-    let session = Session::anywhere(&[("apps/a.yaml", &*ours)]).await;
-    let theirs = manifest("ConfigMap", "a", json!({ "data": { "theirs": "two" } }));
-    session.create(serde_json::from_str(&theirs).unwrap()).await;
-    session.kustomize("apps", "apps", json!({})).await;
-    session
-        .is(
-            "ConfigMap",
-            "a",
-            "/data",
-            json!({ "value": "one", "theirs": "two" }),
-        )
-        .await;
-    session.end().await;
+    edited("Merge", json!({ "value": "two", "theirs": "kept" })).await;
 }
 
 /// Created, and then left alone.
@@ -170,5 +177,107 @@ async fn annotation_requested_at() {
             json!("now"),
         )
         .await;
+    session.end().await;
+}
+
+/// On the Kustomization: what its events are annotated with.
+#[tokio::test]
+async fn annotation_event() {
+    let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
+    session
+        .kustomize("apps", "apps", json!({ "suspend": true }))
+        .await;
+    let team = json!({ "metadata": { "annotations": { "event.toolkit.fluxcd.io/team": "blue" } } });
+    session.patch("apps", team).await;
+    session
+        .patch("apps", json!({ "spec": { "suspend": false } }))
+        .await;
+    session
+        .carries("Kustomization", "apps", "event.toolkit.fluxcd.io/team", "blue")
+        .await;
+    session.end().await;
+}
+
+fn ours(name: &str, value: &str) -> Value {
+    json!({ "metadata": { "annotations": { format!("equate.dev/{name}"): value } } })
+}
+
+/// A Kustomization of four ConfigMaps, and its first revision.
+async fn of_four() -> Session {
+    let files: Vec<(String, String)> = ["a", "b", "c", "d"]
+        .map(|name| (format!("apps/{name}.yaml"), config(name, "one")))
+        .into();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let session = Session::anywhere(&files).await;
+    session.kustomize("apps", "apps", json!({})).await;
+    session.ready("apps", &session.commit(&[])).await;
+    session
+}
+
+/// How many objects a revision may delete.
+#[tokio::test]
+async fn annotation_prune_budget() {
+    let session = of_four().await;
+    session.patch("apps", ours("prune-budget", "1")).await;
+    let one = session.commit(&[("apps/a.yaml", None)]);
+    session.ready("apps", &one).await;
+    session.exists("ConfigMap", "a", false).await;
+    session.commit(&[("apps/b.yaml", None), ("apps/c.yaml", None)]);
+    let message = session.fails("apps", "PruneBudgetExceeded").await;
+    assert!(
+        message.contains("2 of 3 objects would be deleted, and the prune budget is 1 object "),
+        "{message}"
+    );
+    session.exists("ConfigMap", "b", true).await;
+    session.exists("ConfigMap", "c", true).await;
+    session.patch("apps", ours("prune-budget", "100%")).await;
+    session.exists("ConfigMap", "b", false).await;
+    session.exists("ConfigMap", "c", false).await;
+    session.exists("ConfigMap", "d", true).await;
+    session.end().await;
+}
+
+/// That this revision may delete what it does not declare, and no other.
+#[tokio::test]
+async fn annotation_prune_confirm() {
+    let session = of_four().await;
+    session.patch("apps", ours("prune-budget", "0")).await;
+    let revision = session.commit(&[("apps/a.yaml", None), ("apps/b.yaml", None)]);
+    let message = session.fails("apps", "PruneBudgetExceeded").await;
+    assert!(
+        message.ends_with(&format!("equate.dev/prune-confirm={revision}")),
+        "{message}"
+    );
+    session.patch("apps", ours("prune-confirm", "main@sha1:0")).await;
+    session.fails("apps", "PruneBudgetExceeded").await;
+    session.exists("ConfigMap", "a", true).await;
+    session.patch("apps", ours("prune-confirm", &revision)).await;
+    session.ready("apps", &revision).await;
+    session.exists("ConfigMap", "a", false).await;
+    session.exists("ConfigMap", "b", false).await;
+    session.commit(&[("apps/c.yaml", None)]);
+    session.fails("apps", "PruneBudgetExceeded").await;
+    session.exists("ConfigMap", "c", true).await;
+    session.end().await;
+}
+
+/// That this revision renders nothing on purpose.
+#[tokio::test]
+async fn annotation_allow_empty() {
+    let session = of_four().await;
+    let names = ["a", "b", "c", "d"];
+    let paths = names.map(|name| format!("apps/{name}.yaml"));
+    let mut files: Vec<(&str, Option<&str>)> = paths.iter().map(|path| (&**path, None)).collect();
+    files.push(("apps/none.yaml", Some("# nothing\n")));
+    let revision = session.commit(&files);
+    session.fails("apps", "EmptyRender").await;
+    session.patch("apps", ours("allow-empty", "main@sha1:0")).await;
+    session.fails("apps", "EmptyRender").await;
+    session.exists("ConfigMap", "a", true).await;
+    session.patch("apps", ours("allow-empty", &revision)).await;
+    session.ready("apps", &revision).await;
+    for name in names {
+        session.exists("ConfigMap", name, false).await;
+    }
     session.end().await;
 }

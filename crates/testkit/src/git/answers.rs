@@ -1,0 +1,106 @@
+//! A server that reads the head of one request for each connection and leaves the rest to its maker: what
+//! a [`Proxy`](super::Proxy) and the stand-in of [GitHub's API](super::GithubApi) are made of.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// More than the head of any request that a client of these tests makes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A request as far as it was read.
+pub(super) struct Request {
+    /// The request line and the headers, with the empty line.
+    pub(super) head: String,
+    /// What came along behind it.
+    pub(super) rest: Vec<u8>,
+}
+
+/// A running server; ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Answers {
+    address: SocketAddr,
+    heads: Arc<Mutex<Vec<String>>>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Answers {
+    /// Each connection has a thread of its own.
+    pub(super) fn start(answer: impl Fn(TcpStream, Request) + Send + Sync + 'static) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let ends = Arc::new(AtomicBool::new(false));
+        let (noted, ended, answer) = (Arc::clone(&heads), Arc::clone(&ends), Arc::new(answer));
+        let thread = std::thread::Builder::new()
+            .name("answers-test".to_owned())
+            .spawn(move || {
+                for mut stream in listener.incoming().flatten() {
+                    if ended.load(Ordering::Acquire) {
+                        return;
+                    }
+                    let (noted, answer) = (Arc::clone(&noted), Arc::clone(&answer));
+                    std::thread::spawn(move || {
+                        if let Some(request) = read(&mut stream) {
+                            let mut heads = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                            heads.push(request.head.clone());
+                            drop(heads);
+                            answer(stream, request);
+                        }
+                    });
+                }
+            })?;
+        Ok(Self {
+            address,
+            heads,
+            ends,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The heads of the requests so far.
+    pub(super) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        // it waits for a connection
+        TcpStream::connect(self.address).ok();
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn read(stream: &mut TcpStream) -> Option<Request> {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = bytes.split_off(end + 4);
+            let head = String::from_utf8_lossy(&bytes).into_owned();
+            return Some(Request { head, rest });
+        }
+        match stream.read(&mut buffer) {
+            Ok(read) if read > 0 && bytes.len() < HEAD_BYTES_MAX => bytes.extend_from_slice(&buffer[..read]),
+            _ => return None,
+        }
+    }
+}
+
+/// Answers, and ends the connection.
+pub(super) fn say(stream: &mut TcpStream, status: &str, body: &str) {
+    let length = body.len();
+    let text = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).ok();
+    stream.shutdown(Shutdown::Both).ok();
+}
