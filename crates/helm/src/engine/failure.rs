@@ -43,7 +43,7 @@ pub enum RenderError {
 }
 
 impl RenderError {
-    pub(super) fn parse(name: &str, error: Error) -> Self {
+    pub(super) fn parse(name: &str, error: &Error) -> Self {
         let parts: Vec<&str> = error.message.split(": ").collect();
         let place = parts.get(1).copied().unwrap_or(name).to_owned();
         let reason = parts.last().copied().unwrap_or(&error.reason).to_owned();

@@ -103,7 +103,7 @@ impl Program {
         for (name, text, part) in templates {
             let text = String::from_utf8_lossy(&text);
             set.parse(&name, &text)
-                .map_err(|error| RenderError::parse(&name, *error))?;
+                .map_err(|error| RenderError::parse(&name, &error))?;
             let base = name.rsplit('/').next().unwrap_or_default();
             if !base.starts_with('_') {
                 runs.push(Run {
@@ -151,7 +151,7 @@ impl Program {
         ];
         let mut data = vec![Map::new(); self.parts];
         let values = map(values.iter()).as_type(Entries::Named("common.Values"));
-        self.root.data(values, true, &shared, &mut data);
+        self.root.data(&values, true, &shared, &mut data);
         let mut files = Vec::with_capacity(self.runs.len());
         let ran = self.run_all(&mut session, &data, &mut files);
         let unrepeatable = session.unrepeatable().collect();
@@ -241,7 +241,7 @@ impl Part {
     }
 
     /// What templates of this chart and those below see, by the number of the chart.
-    fn data(&self, values: Map, is_root: bool, shared: &[(&str, Value); 2], data: &mut Vec<Map>) -> Map {
+    fn data(&self, values: &Map, is_root: bool, shared: &[(&str, Value); 2], data: &mut Vec<Map>) -> Map {
         let subcharts = Map::new();
         let own = Map::new();
         own.insert("Chart".into(), objects::chart(&self.metadata, is_root).into());
@@ -258,8 +258,8 @@ impl Part {
             *place = own.clone();
         }
         for part in &self.below {
-            let below = table(&values, &part.name).as_type(Entries::Named("common.Values"));
-            let below = part.data(below, false, shared, data);
+            let below = table(values, &part.name).as_type(Entries::Named("common.Values"));
+            let below = part.data(&below, false, shared, data);
             subcharts.insert(part.name.as_str().into(), below.into());
         }
         own
