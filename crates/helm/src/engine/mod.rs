@@ -5,7 +5,6 @@
 //! subchart's, and run in the same order: values are shared and may be changed on the way, which charts
 //! rely on. A [`Program`] is what was read; it is kept and run many times ([`crate::cache`]).
 
-mod failure;
 mod glob;
 mod objects;
 
@@ -19,7 +18,10 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use failure::RenderError;
+/// Why a chart could not be rendered. Displays as Helm's error, with the places on the way, line by line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.helm_text())]
+pub struct RenderError(pub Box<equate_template::Error>);
 
 /// What a render is told about the release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,8 +104,7 @@ impl Program {
         let bytes = templates.iter().map(|(_, text, _)| text.len()).sum();
         for (name, text, part) in templates {
             let text = String::from_utf8_lossy(&text);
-            set.parse(&name, &text)
-                .map_err(|error| RenderError::parse(&name, &error))?;
+            set.parse(&name, &text).map_err(RenderError)?;
             let base = name.rsplit('/').next().unwrap_or_default();
             if !base.starts_with('_') {
                 runs.push(Run {
@@ -178,9 +179,9 @@ impl Program {
             let template = Map::of(Entries::Named("common.Values"), template.into_iter().collect());
             data.insert("Template".into(), template.into());
             let text = session
-                .execute(&self.set, name, Value::Map(data.clone()))
-                .map_err(|error| RenderError::run(name, *error))?;
-            files.push((Arc::clone(name), without_no_value(&text.lossy())));
+                .render(&self.set, name, Value::Map(data.clone()))
+                .map_err(RenderError)?;
+            files.push((Arc::clone(name), text.lossy().into_owned()));
         }
         Ok(())
     }
@@ -196,12 +197,6 @@ impl Program {
         add(&self.root, &mut paths);
         paths
     }
-}
-
-/// Missing values print as `<no value>`, which nobody wants in a manifest; Helm takes out all of them,
-/// those in the chart's own text too.
-fn without_no_value(text: &str) -> String {
-    text.replace("<no value>", "")
 }
 
 impl Part {
