@@ -14,12 +14,23 @@
 //! | [`capabilities`] | what a chart may know of the cluster |
 //! | [`engine`] | the texts of its templates |
 //! | [`cache`] | templates that were read, kept |
+//! | [`manifests`] | which objects and hooks rendered templates hold |
+//! | [`order`] | in which order kinds are installed and uninstalled |
+//! | [`hooks`] | what a hook is, and when it runs |
+//! | [`listing`] | what `helm template` prints and writes |
 
 pub mod cache;
 pub mod capabilities;
 pub mod chart;
 pub mod engine;
+mod file_match;
+mod head;
+pub mod hooks;
+pub mod listing;
+pub mod manifests;
 pub mod metadata;
+mod open;
+pub mod order;
 
 pub use chart::{Chart, File, Values};
 pub use metadata::Metadata;

@@ -25,6 +25,6 @@ mod tests;
 pub use emit::{natural_order, to_string};
 pub use error::{Fault, YamlError};
 pub use load::{Document, Duplicate, Duplicates, Folded, Options, Place, Spans, load};
-pub use plain::{Part, parts};
+pub use plain::{Keep, Part, parts, skim};
 pub use resolve::{Dialect, scalar};
 pub use rewrite::rewrite;

@@ -1,5 +1,5 @@
 use super::load::load_any;
-use super::{Dialect, Document, Duplicates, Options, YamlError, load, parts, plain, to_string};
+use super::{Dialect, Document, Duplicates, Keep, Options, YamlError, load, parts, plain, skim, to_string};
 use serde_json::Value;
 
 #[test]
@@ -368,6 +368,8 @@ fn the_short_cut_gives_up_what_it_does_not_know() {
             }
         }
         read += usize::from(alike(&text, &options[round % 2]));
+        // documents begin after a separator here
+        kept_alike(text.trim_end_matches("---\n"));
     }
     assert!(read >= 400, "{read}");
 }
@@ -421,4 +423,88 @@ fn parts_come_to_the_whole() {
         ..options
     };
     assert_eq!(read_parts("a: 1\n---\nb: 2\n", 1, &short), None);
+}
+
+/// What [`skim`] keeps with [`HEAD`].
+fn kept(value: &Value) -> Value {
+    let Value::Object(map) = value else {
+        return value.clone();
+    };
+    let mut head = serde_json::Map::new();
+    for (key, value) in map {
+        match (key.to_lowercase().as_str(), value) {
+            ("kind", value) => drop(head.insert(key.clone(), value.clone())),
+            ("metadata", Value::Object(map)) => {
+                let name = |(key, _): &(&String, &Value)| key.eq_ignore_ascii_case("name");
+                let map = map
+                    .iter()
+                    .filter(name)
+                    .map(|(key, value)| (key.clone(), value.clone()));
+                head.insert(key.clone(), Value::Object(map.collect()));
+            }
+            ("metadata", Value::Array(_)) => drop(head.insert(key.clone(), Value::Array(Vec::new()))),
+            ("metadata", value) => drop(head.insert(key.clone(), value.clone())),
+            _ => {}
+        }
+    }
+    Value::Object(head)
+}
+
+const HEAD: Keep = Keep::Keys(&[
+    ("kind", Keep::All),
+    ("metadata", Keep::Keys(&[("name", Keep::All)])),
+]);
+
+/// What is kept of a text is what the loader reads of it. Returns whether it was read.
+#[track_caller]
+fn kept_alike(text: &str) -> bool {
+    let options = Options {
+        duplicates: Duplicates::Collect,
+        ..Options::default()
+    };
+    let Some(head) = skim(text, &options, HEAD) else {
+        return false;
+    };
+    let documents = load_any(text, &options).unwrap_or_else(|error| panic!("{text:?} {error}"));
+    let whole = documents
+        .first()
+        .map_or(Value::Null, |document| document.value.clone());
+    assert_eq!(head, kept(&whole), "{text:?}");
+    true
+}
+
+#[test]
+fn a_head_is_what_the_loader_reads_of_it() {
+    let mut count = 0;
+    let mut check = |text: &str| {
+        let is_read = kept_alike(text);
+        count += usize::from(is_read);
+        is_read
+    };
+    for line in include_str!("goldens/load.jsonl").lines() {
+        let case = crate::json::decode(line.as_bytes()).unwrap().value;
+        check(case["yaml"].as_str().unwrap());
+    }
+    for document in MANIFESTS.split("\n---") {
+        assert!(check(document.trim_start_matches(" # a comment")), "{document}");
+    }
+    for (text, is_read) in [
+        (
+            "kind: A\nmetadata: {labels: {a: 'b', c: [d]}, name: x}\nspec: {a: 1, a: 2}\n",
+            true,
+        ),
+        ("metadata:\n  name: x\n  labels: {name: y}\n- a\n", false),
+        ("Kind: A\nmetadata: [{name: x}]\n", true),
+        ("metadata:\n- name: x\n  b: |\n    text\n- y\n", true),
+        ("metadata: 5\ndata:\n  a: |\n    text", true),
+        ("spec:\n  a: .inf\n", false),
+        ("spec: {a: &b 1}\n", false),
+        ("spec:\n  a: b: c\n", false),
+        ("kind: A\nkind: B\n", false),
+        ("kind: A\n---\nkind: B\n", false),
+        ("", true),
+    ] {
+        assert_eq!(check(text), is_read, "{text:?}");
+    }
+    assert!(count >= 250, "{count}");
 }

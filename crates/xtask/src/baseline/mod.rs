@@ -5,6 +5,7 @@
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
 pub(crate) mod format;
 pub(crate) mod kustomize;
+pub(crate) mod listings;
 pub(crate) mod template;
 
 use std::error::Error;
@@ -30,6 +31,8 @@ enum Tool {
     },
     /// Builds the cases of `crates/kustomize/tests/cases` with the real engine.
     Kustomize(kustomize::Args),
+    /// Lists the charts of `crates/helm/tests/golden/listings.jsonl` with the real helm.
+    Listings(listings::Args),
     /// Runs the templates of `crates/template/tests/golden` with Go and Helm's functions.
     Template(template::Args),
 }
@@ -38,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match &args.tool {
         Tool::KubeApiserver { scripts } => kube_apiserver(scripts),
         Tool::Kustomize(args) => kustomize::run(args),
+        Tool::Listings(args) => listings::run(args),
         Tool::Template(args) => template::run(args),
     }
 }

@@ -1,0 +1,228 @@
+//! Objects that are not part of a release but run at some point of its life.
+//!
+//! A hook is recognised by its annotations and stands in the record of its release, in the form that is
+//! declared here. What an annotation says beyond Helm's words is kept where Helm keeps it.
+
+use crate::head::Head;
+use crate::open::open_words;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::sync::Arc;
+
+/// Makes an object a hook: events, separated by commas.
+pub const HOOK: &str = "helm.sh/hook";
+/// In which order hooks of one event run: a number.
+pub const HOOK_WEIGHT: &str = "helm.sh/hook-weight";
+/// When a hook is deleted: policies, separated by commas.
+pub const HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
+/// When the logs of a hook are shown: policies, separated by commas.
+pub const HOOK_OUTPUT_LOG_POLICY: &str = "helm.sh/hook-output-log-policy";
+/// What happens to an object that is no longer wanted: `keep`.
+pub const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
+
+open_words! {
+    /// When a hook runs.
+    Event {
+        /// Before the first objects are created.
+        PreInstall = "pre-install",
+        /// After all objects are there.
+        PostInstall = "post-install",
+        /// Before objects are deleted.
+        PreDelete = "pre-delete",
+        /// After they are gone.
+        PostDelete = "post-delete",
+        /// Before an upgrade changes anything.
+        PreUpgrade = "pre-upgrade",
+        /// After an upgrade.
+        PostUpgrade = "post-upgrade",
+        /// Before a rollback changes anything.
+        PreRollback = "pre-rollback",
+        /// After a rollback.
+        PostRollback = "post-rollback",
+        /// When the release is tested.
+        Test = "test",
+    }
+}
+
+open_words! {
+    /// When a hook is deleted. A hook without a policy is deleted before it is created again.
+    DeletePolicy {
+        /// When it has ended well.
+        HookSucceeded = "hook-succeeded",
+        /// When it has failed.
+        HookFailed = "hook-failed",
+        /// Before it runs the next time.
+        BeforeHookCreation = "before-hook-creation",
+    }
+}
+
+open_words! {
+    /// When the logs of a hook are shown.
+    OutputLogPolicy {
+        /// When it has ended well.
+        HookSucceeded = "hook-succeeded",
+        /// When it has failed.
+        HookFailed = "hook-failed",
+    }
+}
+
+open_words! {
+    /// How far a run of a hook has come.
+    Phase {
+        /// It has not run.
+        Never = "",
+        /// Nobody knows.
+        Unknown = "Unknown",
+        /// It runs.
+        Running = "Running",
+        /// It has ended well.
+        Succeeded = "Succeeded",
+        /// It has failed.
+        Failed = "Failed",
+    }
+}
+
+/// A hook.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hook {
+    /// The object's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The object's kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The template it comes from: `CHART/templates/job.yaml`.
+    #[serde(skip_serializing_if = "str::is_empty", with = "crate::open::shared_text")]
+    pub path: Arc<str>,
+    /// The object, as it was rendered.
+    #[serde(skip_serializing_if = "str::is_empty", with = "crate::open::shared_text")]
+    pub manifest: Arc<str>,
+    /// When it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub events: Vec<Event>,
+    /// How its last run ended.
+    #[serde(deserialize_with = "or_default")]
+    pub last_run: LastRun,
+    /// Lower ones run first.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub weight: i64,
+    /// When it is deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub delete_policies: Vec<DeletePolicy>,
+    /// When its logs are shown.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub output_log_policies: Vec<OutputLogPolicy>,
+}
+
+/// How the last run of a hook ended. Times are RFC 3339.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastRun {
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
+    pub started_at: Option<Box<str>>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
+    pub completed_at: Option<Box<str>>,
+    /// How far it came.
+    #[serde(deserialize_with = "or_default")]
+    pub phase: Phase,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Never
+    }
+}
+
+/// What makes a document a hook, or none.
+pub(crate) enum Found {
+    /// An object of the release.
+    NoHook,
+    /// A hook for events that Helm does not know: nobody gets it.
+    Unknown(String),
+    /// A hook.
+    Hook(Box<Hook>),
+}
+
+impl Hook {
+    /// Reads the annotations of a document.
+    pub(crate) fn find(head: &Head, path: &Arc<str>, manifest: &Arc<str>) -> Found {
+        let Some(events) = head.annotations.get(HOOK) else {
+            return Found::NoHook;
+        };
+        let mut known = Vec::new();
+        for word in words(events) {
+            match Event::from(word.as_str()) {
+                Event::Other(word) if &*word == "test-success" => known.push(Event::Test),
+                Event::Other(_) => return Found::Unknown(events.clone()),
+                event => known.push(event),
+            }
+        }
+        let annotated = |name: &str| head.annotations.get(name).map(|text| words(text));
+        let weight = head.annotations.get(HOOK_WEIGHT);
+        Found::Hook(Box::new(Self {
+            name: head.name.clone(),
+            kind: head.kind.clone(),
+            path: Arc::clone(path),
+            manifest: Arc::clone(manifest),
+            events: known,
+            last_run: LastRun::default(),
+            weight: weight.and_then(|text| text.parse().ok()).unwrap_or(0),
+            delete_policies: annotated(HOOK_DELETE_POLICY)
+                .map(|words| words.map(DeletePolicy::from).collect())
+                .unwrap_or_default(),
+            output_log_policies: annotated(HOOK_OUTPUT_LOG_POLICY)
+                .map(|words| words.map(OutputLogPolicy::from).collect())
+                .unwrap_or_default(),
+        }))
+    }
+
+    /// Whether it runs on an event.
+    pub fn runs_on(&self, event: &Event) -> bool {
+        self.events.contains(event)
+    }
+
+    /// Whether it is deleted at this point. A definition of a kind never is: all objects of that kind would
+    /// go with it.
+    pub fn is_deleted_on(&self, policy: &DeletePolicy) -> bool {
+        if self.kind == "CustomResourceDefinition" {
+            return false;
+        }
+        match self.delete_policies.is_empty() {
+            true => *policy == DeletePolicy::BeforeHookCreation,
+            false => self.delete_policies.contains(policy),
+        }
+    }
+}
+
+/// The hooks that run on an event, in the order in which they run: by weight, then by name, then as they
+/// stand, which is by kind.
+pub fn of_event<'h>(hooks: &'h [Hook], event: &Event) -> Vec<&'h Hook> {
+    let mut hooks: Vec<_> = hooks.iter().filter(|hook| hook.runs_on(event)).collect();
+    hooks.sort_by_key(|hook| (hook.weight, hook.name.as_str()));
+    hooks
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(',').map(|word| word.trim().to_lowercase())
+}
+
+fn is_zero(weight: &i64) -> bool {
+    *weight == 0
+}
+
+/// A null is what is not there.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A time. Helm 3 writes an empty text, others the year 1, where there is none.
+pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+    let text: Option<Box<str>> = Option::deserialize(deserializer)?;
+    Ok(text.filter(|text| !text.is_empty() && !text.starts_with("0001-01-01T00:00:00Z")))
+}

@@ -1,0 +1,152 @@
+//! From rendered templates to objects: documents split, hooks set apart, both in the order of their kinds.
+//!
+//! Texts are not rewritten: what a manifest holds is what its template said, comments included. The cost
+//! is one pass over the text. Documents are split as Helm 4.2.4 and later split them: at every line that
+//! begins with `---`, whatever comes after it.
+
+use crate::hooks::{Found, Hook};
+use crate::order::Order;
+use std::sync::Arc;
+
+pub use crate::head::{Head, HeadError};
+
+/// An object of a release, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The template it comes from: `CHART/templates/service.yaml`.
+    pub source: Arc<str>,
+    /// The document.
+    pub content: Arc<str>,
+    /// What it says about itself.
+    pub head: Head,
+}
+
+/// The objects and hooks of a release.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sorted {
+    /// The hooks.
+    pub hooks: Vec<Hook>,
+    /// The objects.
+    pub manifests: Vec<Manifest>,
+    /// Documents that nobody gets: hooks for events that Helm does not know.
+    pub ignored: Vec<Ignored>,
+}
+
+/// A hook for an event that Helm does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// The template it comes from.
+    pub source: Arc<str>,
+    /// What its annotation says.
+    pub events: String,
+}
+
+/// A rendered template holds something that is no manifest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("YAML parse error on {path}")]
+pub struct ManifestError {
+    /// The template.
+    pub path: Arc<str>,
+    /// What is wrong.
+    #[source]
+    pub fault: HeadError,
+}
+
+/// What the name of a file with notes ends with.
+const NOTES: &str = "NOTES.txt";
+
+/// Splits and sorts rendered templates: pairs of a path and a text. Notes, partials (`_*`) and blank
+/// files are passed over.
+pub fn sort<'f>(
+    files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    order: Order,
+) -> Result<Sorted, ManifestError> {
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort_by_key(|(path, _)| *path);
+    let mut sorted = Sorted::default();
+    for (path, text) in files {
+        if !path.ends_with(NOTES) && !file_name(path).starts_with('_') {
+            take_file(&mut sorted, &path.into(), text)?;
+        }
+    }
+    order.sort(&mut sorted.hooks, |hook| &hook.kind);
+    order.sort(&mut sorted.manifests, |manifest| &manifest.head.kind);
+    Ok(sorted)
+}
+
+/// The notes of a chart, with those of its subcharts if that is asked for. They may be empty.
+pub fn notes<'f>(
+    files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    chart: &str,
+    subcharts: bool,
+) -> String {
+    let own = format!("{chart}/templates/{NOTES}");
+    let mut notes: Vec<_> = files
+        .into_iter()
+        .filter(|(path, _)| *path == own || subcharts && path.ends_with(NOTES))
+        .collect();
+    notes.sort_by_key(|(path, _)| *path);
+    let mut text = String::new();
+    for (_, note) in notes {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(note);
+    }
+    text
+}
+
+/// The documents of a text that are not blank, without the blanks before them.
+pub fn split(text: &str) -> impl Iterator<Item = &str> {
+    documents(text).map(|(_, document)| document)
+}
+
+/// The same, and where each begins.
+fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let first = text.len() - text.trim_start().len();
+    // a separator has to begin a line, which at the beginning no line break tells
+    let mut from = Some(match text[first..].starts_with("---") {
+        true => first + 3,
+        false => first,
+    });
+    std::iter::from_fn(move || {
+        let start = from?;
+        let end = text[start..].find("\n---").map(|at| start + at + 1);
+        from = end.map(|end| end + 3);
+        let document = &text[start..end.unwrap_or(text.len())];
+        let content = document.trim_start();
+        Some((start + document.len() - content.len(), content))
+    })
+    .filter(|(_, document)| !document.is_empty())
+}
+
+fn take_file(sorted: &mut Sorted, path: &Arc<str>, text: &str) -> Result<(), ManifestError> {
+    let (mut counted, mut line) = (0, 1);
+    for (start, document) in documents(text) {
+        let passed = &text.as_bytes()[counted..start];
+        line += passed.iter().filter(|byte| **byte == b'\n').count();
+        counted = start;
+        let head = Head::read(document, line).map_err(|fault| ManifestError {
+            path: Arc::clone(path),
+            fault,
+        })?;
+        let content: Arc<str> = document.into();
+        match Hook::find(&head, path, &content) {
+            Found::Hook(hook) => sorted.hooks.push(*hook),
+            Found::Unknown(events) => sorted.ignored.push(Ignored {
+                source: Arc::clone(path),
+                events,
+            }),
+            Found::NoHook => sorted.manifests.push(Manifest {
+                source: Arc::clone(path),
+                content,
+                head,
+            }),
+        }
+    }
+    Ok(())
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

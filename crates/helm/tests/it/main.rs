@@ -1,0 +1,3 @@
+//! What is held against the real helm's answers.
+
+mod listings;
