@@ -18,6 +18,9 @@
 //! | [`order`] | in which order kinds are installed and uninstalled |
 //! | [`hooks`] | what a hook is, and when it runs |
 //! | [`listing`] | what `helm template` prints and writes |
+//! | [`limits`] | how much a stranger's chart may be |
+//! | [`load`] | a chart out of an archive, a directory, files |
+//! | [`values`] | values read, overridden and put together with a chart's own |
 
 pub mod cache;
 pub mod capabilities;
@@ -26,11 +29,16 @@ pub mod engine;
 mod file_match;
 mod head;
 pub mod hooks;
+pub mod limits;
 pub mod listing;
+pub mod load;
 pub mod manifests;
 pub mod metadata;
 mod open;
 pub mod order;
+pub mod values;
 
 pub use chart::{Chart, File, Values};
+pub use limits::{LimitExceeded, Limits};
+pub use load::LoadError;
 pub use metadata::Metadata;

@@ -1,7 +1,13 @@
 //! What `Chart.yaml` and `Chart.lock` say.
 
+use equate_template::{Version, is_printable, quote};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What `Chart.yaml` says that cannot be, in Helm's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("validation: {0}")]
+pub struct ValidationError(String);
 
 /// `Chart.yaml`. Fields that Helm does not know are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,6 +66,106 @@ pub struct Metadata {
     pub kind: String,
 }
 
+impl Metadata {
+    /// Takes what does not print out of the texts, and checks what there is to check. A null stands among
+    /// the maintainers, or before the dependency with that index.
+    pub(crate) fn sanitize_and_validate(
+        &mut self,
+        null_maintainer: bool,
+        null_dependency: Option<usize>,
+    ) -> Result<(), ValidationError> {
+        for text in [
+            &mut self.name,
+            &mut self.description,
+            &mut self.home,
+            &mut self.icon,
+            &mut self.condition,
+            &mut self.tags,
+            &mut self.app_version,
+            &mut self.kube_version,
+        ] {
+            sanitize(text);
+        }
+        self.sources.iter_mut().for_each(sanitize);
+        self.keywords.iter_mut().for_each(sanitize);
+        self.validate_itself()?;
+        if null_maintainer {
+            return Err(invalid("maintainers must not contain empty or null nodes"));
+        }
+        for maintainer in &mut self.maintainers {
+            for text in [&mut maintainer.name, &mut maintainer.email, &mut maintainer.url] {
+                sanitize(text);
+            }
+        }
+        let null = || invalid("dependencies must not contain empty or null nodes");
+        let mut keys = BTreeSet::new();
+        for (index, dependency) in self.dependencies.iter_mut().enumerate() {
+            if null_dependency == Some(index) {
+                return Err(null());
+            }
+            dependency.sanitize_and_validate()?;
+            let key = dependency.known_as();
+            if !keys.insert(key) {
+                let key = quote(key);
+                return Err(invalid(format!(
+                    "more than one dependency with name or alias {key}"
+                )));
+            }
+        }
+        match null_dependency {
+            Some(_) => Err(null()),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_itself(&self) -> Result<(), ValidationError> {
+        let name = &self.name;
+        if self.api_version.is_empty() {
+            return Err(invalid("chart.metadata.apiVersion is required"));
+        }
+        if name.is_empty() {
+            return Err(invalid("chart.metadata.name is required"));
+        }
+        if matches!(name.as_str(), "." | "..") {
+            let name = quote(name);
+            return Err(invalid(format!("chart.metadata.name {name} is not allowed")));
+        }
+        // the base of a path of nothing but slashes is a slash
+        if name.contains('/') && name != "/" {
+            return Err(invalid(format!("chart.metadata.name {} is invalid", quote(name))));
+        }
+        if self.version.is_empty() {
+            return Err(invalid("chart.metadata.version is required"));
+        }
+        if Version::parse(&self.version).is_err() {
+            let version = quote(&self.version);
+            return Err(invalid(format!("chart.metadata.version {version} is invalid")));
+        }
+        match self.kind.as_str() {
+            "" | "application" | "library" => Ok(()),
+            _ => Err(invalid("chart.metadata.type must be application or library")),
+        }
+    }
+}
+
+fn invalid(what: impl Into<String>) -> ValidationError {
+    ValidationError(what.into())
+}
+
+/// Every space is a plain one, and what does not print is gone.
+fn sanitize(text: &mut String) {
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return;
+    }
+    *text = text
+        .chars()
+        .filter_map(|c| match c {
+            c if c.is_whitespace() => Some(' '),
+            c => is_printable(c).then_some(c),
+        })
+        .collect();
+}
+
 /// Who looks after a chart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -101,6 +207,36 @@ pub struct Dependency {
     /// The name under which it takes part.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub alias: String,
+}
+
+impl Dependency {
+    /// The name under which it takes part.
+    pub fn known_as(&self) -> &str {
+        match self.alias.as_str() {
+            "" => &self.name,
+            alias => alias,
+        }
+    }
+
+    fn sanitize_and_validate(&mut self) -> Result<(), ValidationError> {
+        for text in [
+            &mut self.name,
+            &mut self.version,
+            &mut self.repository,
+            &mut self.condition,
+        ] {
+            sanitize(text);
+        }
+        self.tags.iter_mut().for_each(sanitize);
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if !self.alias.bytes().all(fits) {
+            let name = quote(&self.name);
+            return Err(invalid(format!(
+                "dependency {name} has disallowed characters in the alias"
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// `Chart.lock`: which versions were chosen.

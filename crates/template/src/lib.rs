@@ -61,7 +61,8 @@ mod value;
 
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
-pub use functions::Library;
+pub use functions::{Constraint, Library, Version};
 pub use limits::{Limit, Limits};
+pub use literal::{is_printable, quote};
 pub use session::{MissingKey, Options, Seeded, Session, TemplateSet, World};
 pub use value::{Elements, Entries, Host, Int, Kind, List, Map, Method, Str, Uint, Value};

@@ -229,7 +229,7 @@ fn hexadecimal(text: &str) -> Option<f64> {
 }
 
 /// A text in double quotes as Go's `strconv.Quote` writes it.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quote_into(&mut quoted, text.as_bytes(), '"', false);
     quoted
@@ -285,7 +285,7 @@ fn quote_char(out: &mut String, character: char, quote: char, ascii: bool) {
 
 /// Whether Go's `unicode.IsPrint` holds. Rust's own escaping knows the same categories, and besides
 /// escapes what combines with the character before it.
-pub(crate) fn is_printable(character: char) -> bool {
+pub fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return (' '..='~').contains(&character);
     }

@@ -1,3 +1,5 @@
 //! What is held against the real helm's answers.
 
+mod asked;
+mod golden;
 mod listings;

@@ -24,6 +24,7 @@ mod strings;
 mod versions;
 
 pub(crate) use duration::{number_method, number_text};
+pub use versions::{Constraint, Version};
 
 use crate::call::{Call, Outcome, Ty};
 use std::collections::HashMap;

@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 4_096;
 
 /// A version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Version {
+pub struct Version {
     numbers: [u64; 3],
     prerelease: String,
     metadata: String,
@@ -47,7 +47,8 @@ static VERSION: LazyLock<Option<Regex>> =
     LazyLock::new(|| built(&format!(r"^v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{SUFFIX}$")));
 
 impl Version {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a version; parts may be missing and a `v` may stand before it. The error is Masterminds' text.
+    pub fn parse(text: &str) -> Result<Self, String> {
         const INVALID: &str = "invalid semantic version";
         if text.len() > BYTES_MAX {
             return Err(INVALID.into());
@@ -92,7 +93,8 @@ impl Version {
         text
     }
 
-    fn order(&self, other: &Self) -> Ordering {
+    /// Which comes first; what is built from does not count.
+    pub fn order(&self, other: &Self) -> Ordering {
         self.numbers
             .cmp(&other.numbers)
             .then_with(|| prereleases(&self.prerelease, &other.prerelease))
@@ -254,7 +256,7 @@ struct Comparison {
 
 /// Any of some groups, of which all must hold.
 #[derive(Debug)]
-pub(crate) struct Constraint(Vec<Vec<Comparison>>);
+pub struct Constraint(Vec<Vec<Comparison>>);
 
 static COMPARISON: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let number = r"([0-9]+|[xX*])";
@@ -269,7 +271,8 @@ static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl Constraint {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a constraint. The error is Masterminds' text.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let improper = |part: &str| format!("improper constraint: {}", crate::literal::quote(part));
         if text.len() > BYTES_MAX {
             return Err(improper(text));
@@ -295,7 +298,8 @@ impl Constraint {
         Ok(Self(groups))
     }
 
-    pub(crate) fn allows(&self, version: &Version) -> bool {
+    /// Whether a version meets it.
+    pub fn allows(&self, version: &Version) -> bool {
         self.0.iter().any(|group| {
             // a prerelease is wanted only where one is named
             let names_one = group.iter().any(|one| !one.version.prerelease.is_empty());

@@ -1,5 +1,6 @@
 //! `cargo xtask baseline`: what the real tools answer, recorded.
 
+pub(crate) mod chart;
 // the format of the cases, which the tests of the other crate read too: nothing else is shared
 #[expect(dead_code, reason = "what the tests ask of a case")]
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
@@ -35,6 +36,8 @@ enum Tool {
     Listings(listings::Args),
     /// Runs the templates of `crates/template/tests/golden` with Go and Helm's functions.
     Template(template::Args),
+    /// Loads the charts of `crates/helm/tests/golden/chart`, and puts their values together, with Helm.
+    Chart(chart::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::Kustomize(args) => kustomize::run(args),
         Tool::Listings(args) => listings::run(args),
         Tool::Template(args) => template::run(args),
+        Tool::Chart(args) => chart::run(args),
     }
 }
 

@@ -10,9 +10,17 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Where the cases are, from this crate.
-const CASES: &str = "../template/tests/golden";
-const ANSWERS: [&str; 4] = ["output", "bytes", "rendered", "error"];
+/// Who is asked what.
+pub(super) struct Asked {
+    /// Where the cases are, from this crate.
+    pub(super) cases: &'static str,
+    /// The package of the judge, below `peers/template`.
+    pub(super) program: &'static str,
+    /// What it answers.
+    pub(super) answers: &'static [&'static str],
+    /// What `baseline` calls it.
+    pub(super) command: &'static str,
+}
 
 /// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
@@ -25,31 +33,42 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let asked = Asked {
+        cases: "../template/tests/golden",
+        program: ".",
+        answers: &["output", "bytes", "rendered", "error"],
+        command: "template",
+    };
+    rewrite(&asked, &args.names, args.check)
+}
+
+/// Asks for all cases whose file has one of the names, and writes the answers into them.
+pub(super) fn rewrite(asked: &Asked, names: &[String], check: bool) -> Result<(), Box<dyn Error>> {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<PathBuf> = Vec::new();
-    for entry in std::fs::read_dir(crate_dir.join(CASES))? {
+    for entry in std::fs::read_dir(crate_dir.join(asked.cases))? {
         let path = entry?.path();
         let name = path.to_string_lossy().into_owned();
-        if args.names.is_empty() || args.names.iter().any(|wanted| name.contains(wanted)) {
+        if names.is_empty() || names.iter().any(|wanted| name.contains(wanted)) {
             files.push(path);
         }
     }
     files.sort();
-    let (mut asked, mut stale) = (0, 0);
+    let (mut count, mut stale) = (0, 0);
     for file in files {
         let recorded = std::fs::read_to_string(&file)?;
-        let answers = ask(&crate_dir.join("peers/template"), &recorded)?;
+        let answers = ask(&crate_dir.join("peers/template"), asked.program, &recorded)?;
         let mut answered = String::new();
         for (line, answer) in recorded.lines().zip(answers.lines()) {
             let (mut case, answer): (Value, Value) =
                 (serde_json::from_str(line)?, serde_json::from_str(answer)?);
             if let (Some(case), Value::Object(answer)) = (case.as_object_mut(), answer) {
-                case.retain(|key, _| !ANSWERS.contains(&key.as_str()));
+                case.retain(|key, _| !asked.answers.contains(&key.as_str()));
                 case.extend(answer);
             }
             answered.push_str(&case.to_string());
             answered.push('\n');
-            asked += 1;
+            count += 1;
         }
         if answers.lines().count() != recorded.lines().count() {
             return Err(format!("{}: not every case was answered", file.display()).into());
@@ -57,24 +76,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         if answered != recorded {
             println!("{}", file.display());
             stale += 1;
-            if !args.check {
+            if !check {
                 std::fs::write(&file, answered)?;
             }
         }
     }
-    let what = if args.check { "differ" } else { "rewritten" };
-    println!("{asked} cases asked, {stale} files {what}");
-    if args.check && stale > 0 {
-        return Err("the real engine answers otherwise: run `cargo xtask baseline template`".into());
+    let what = if check { "differ" } else { "rewritten" };
+    println!("{count} cases asked, {stale} files {what}");
+    if check && stale > 0 {
+        let command = asked.command;
+        return Err(
+            format!("the real engine answers otherwise: run `cargo xtask baseline {command}`").into(),
+        );
     }
     Ok(())
 }
 
 /// The answers of the Go program, line by line.
-fn ask(program: &Path, cases: &str) -> Result<String, Box<dyn Error>> {
+fn ask(module: &Path, program: &str, cases: &str) -> Result<String, Box<dyn Error>> {
     let mut child = Command::new("go")
-        .args(["run", "."])
-        .current_dir(program)
+        .args(["run", program])
+        .current_dir(module)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -3,7 +3,7 @@
 use super::File;
 
 /// A crate and what it may depend on. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
     ("api", &[]),
@@ -12,6 +12,7 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("kustomize", &["manifest"]),
     ("sops", &["manifest"]),
     ("template", &["manifest"]),
+    ("helm", &["manifest", "template"]),
     ("apply", &["manifest"]),
     (
         "controllers",

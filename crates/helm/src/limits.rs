@@ -1,0 +1,113 @@
+//! How much a stranger's chart may be.
+//!
+//! Two of these are Helm's own, with its texts ([`Limits::archive_bytes_max`], [`Limits::file_bytes_max`]);
+//! the others stand where Helm has none and stop what would take the process with it.
+
+use equate_manifest::yaml;
+
+/// The most of everything. The limits hold for one chart with all charts in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that one archive unpacks to. Helm's own: 100 MiB.
+    pub archive_bytes_max: u64,
+    /// Bytes of one file. Helm's own: 5 MiB.
+    pub file_bytes_max: u64,
+    /// Bytes of all archives in one another, unpacked.
+    pub total_bytes_max: u64,
+    /// Files, those in packed subcharts included; in an archive also what is no file.
+    pub files_max: usize,
+    /// Bytes of a file's path.
+    pub path_bytes_max: usize,
+    /// Charts, the outermost included.
+    pub charts_max: usize,
+    /// Charts within one another.
+    pub depth_max: usize,
+    /// Directories within one another, links followed.
+    pub directories_depth_max: usize,
+    /// Values within one another, in a `values.yaml` and when values are put together.
+    pub values_depth_max: usize,
+    /// Values in one text, those that aliases repeat included.
+    pub values_nodes_max: usize,
+}
+
+impl Default for Limits {
+    /// Far above what charts are: the largest of a thousand public ones has 160 charts and 3 MiB.
+    fn default() -> Self {
+        Self {
+            archive_bytes_max: 100 << 20,
+            file_bytes_max: 5 << 20,
+            total_bytes_max: 256 << 20,
+            files_max: 20_000,
+            path_bytes_max: 1_024,
+            charts_max: 1_000,
+            depth_max: 16,
+            directories_depth_max: 64,
+            values_depth_max: 100,
+            values_nodes_max: 500_000,
+        }
+    }
+}
+
+impl Limits {
+    /// How YAML is read: a repeated key's last value counts, as for Helm.
+    pub(crate) fn yaml(&self) -> yaml::Options {
+        yaml::Options {
+            duplicates: yaml::Duplicates::Collect,
+            bytes_max: usize::try_from(self.file_bytes_max).unwrap_or(usize::MAX),
+            depth_max: self.values_depth_max,
+            nodes_max: self.values_nodes_max,
+            ..yaml::Options::default()
+        }
+    }
+}
+
+/// A limit that was reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitExceeded {
+    /// [`Limits::archive_bytes_max`], in Helm's words.
+    #[error("decompressed chart is larger than the maximum size {0}")]
+    ArchiveBytes(u64),
+    /// [`Limits::file_bytes_max`], in Helm's words for an entry of an archive.
+    #[error(
+        "decompressed chart file {} is larger than the maximum file size {max}",
+        equate_template::quote(name)
+    )]
+    ArchivedFileBytes {
+        /// The entry's name.
+        name: String,
+        /// The most bytes.
+        max: u64,
+    },
+    /// [`Limits::file_bytes_max`], in Helm's words for a file of a directory.
+    #[error(
+        "chart file {} is larger than the maximum file size {max}",
+        equate_template::quote(name)
+    )]
+    FileBytes {
+        /// The file's name.
+        name: String,
+        /// The most bytes.
+        max: u64,
+    },
+    /// [`Limits::total_bytes_max`].
+    #[error("the chart and the charts packed in it are larger than {0} bytes")]
+    TotalBytes(u64),
+    /// [`Limits::files_max`].
+    #[error("the chart has more than {0} files")]
+    Files(usize),
+    /// [`Limits::path_bytes_max`].
+    #[error("the chart has a file whose path is longer than {0} bytes")]
+    PathBytes(usize),
+    /// [`Limits::charts_max`].
+    #[error("the chart has more than {0} charts in it")]
+    Charts(usize),
+    /// [`Limits::depth_max`].
+    #[error("charts are in one another more than {0} deep")]
+    Depth(usize),
+    /// Rules of a `.helmignore`.
+    #[error(".helmignore has more than {0} rules")]
+    IgnoreRules(usize),
+    /// [`Limits::directories_depth_max`].
+    #[error("directories are in one another more than {0} deep")]
+    Directories(usize),
+}

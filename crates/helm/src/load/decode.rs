@@ -1,0 +1,351 @@
+//! `Chart.yaml`, `requirements.yaml` and locks, read as Go's decoder reads them.
+//!
+//! Only the first document counts. A number or boolean where a text is wanted is its text, keys match
+//! without regard to case, fields that are not known are ignored. A value of a wrong type is an error in
+//! the decoder's words; the first one counts, in the order of the keys.
+
+use super::{FileError, LoadError};
+use crate::limits::Limits;
+use crate::metadata::{Dependency, Lock, Maintainer, Metadata, ValidationError};
+use equate_manifest::json::{go_float, type_name};
+use equate_manifest::{schema, yaml};
+use serde_json::{Map, Value};
+
+/// Reads nothing but the version of a chart's format, and refuses those that are not known.
+pub(super) fn version(data: &[u8], limits: &Limits) -> Result<(), LoadError> {
+    let failed = |source| LoadError::File {
+        file: super::CHART_YAML,
+        source,
+    };
+    let value = document(data, limits).map_err(failed)?;
+    let mut decoder = Decoder::default();
+    let mut version = String::new();
+    decoder.object(&value, Place::Root("v2.chartBase"), |decoder, key, value| {
+        if key == "apiversion" {
+            decoder.text(value, Place::Field("chartBase.apiVersion"), &mut version);
+        }
+    });
+    decoder.done().map_err(failed)?;
+    match version.as_str() {
+        "" | "v1" | "v2" => Ok(()),
+        _ => Err(LoadError::Version),
+    }
+}
+
+/// What was read of a chart, before it is valid.
+#[derive(Debug, Default)]
+pub(super) struct Parsed {
+    pub(super) metadata: Metadata,
+    null_maintainer: bool,
+    /// Before which dependency a null stands.
+    null_dependency: Option<usize>,
+}
+
+impl Parsed {
+    pub(super) fn validated(self) -> Result<Metadata, ValidationError> {
+        let mut metadata = self.metadata;
+        metadata.sanitize_and_validate(self.null_maintainer, self.null_dependency)?;
+        Ok(metadata)
+    }
+}
+
+/// Reads one file about a chart over what was read of another.
+pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Result<(), FileError> {
+    let value = document(data, limits)?;
+    let mut decoder = Decoder::default();
+    decoder.object(&value, Place::Root("v2.Metadata"), |decoder, key, value| {
+        decoder.metadata_field(key, value, into);
+    });
+    decoder.done()
+}
+
+/// Reads a lock; an empty one is none.
+pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<Option<Lock>, FileError> {
+    let value = document(data, limits)?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    let mut lock = Lock {
+        generated: "0001-01-01T00:00:00Z".into(),
+        ..Lock::default()
+    };
+    let mut decoder = Decoder::default();
+    decoder.object(&value, Place::Root("v2.Lock"), |decoder, key, value| match key {
+        "digest" => decoder.text(value, Place::Field("Lock.digest"), &mut lock.digest),
+        "generated" => decoder.time(value, &mut lock.generated),
+        "dependencies" => {
+            lock.dependencies = decoder.dependencies(value, "Lock").0;
+        }
+        _ => {}
+    });
+    decoder.done()?;
+    Ok(Some(lock))
+}
+
+/// The first document of a text, null if there is none.
+fn document(data: &[u8], limits: &Limits) -> Result<Value, FileError> {
+    let text = std::str::from_utf8(data).map_err(|error| FileError::NotUtf8(error.valid_up_to()))?;
+    let documents = yaml::load(text, &limits.yaml()).map_err(FileError::Yaml)?;
+    Ok(documents
+        .into_iter()
+        .next()
+        .map_or(Value::Null, |document| document.value))
+}
+
+/// Where a value is to go.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The whole, of a type.
+    Root(&'static str),
+    /// A field, with the struct it is in.
+    Field(&'static str),
+}
+
+#[derive(Default)]
+struct Decoder {
+    fault: Option<String>,
+}
+
+impl Decoder {
+    fn done(self) -> Result<(), FileError> {
+        match self.fault {
+            Some(fault) => Err(FileError::Type(fault)),
+            None => Ok(()),
+        }
+    }
+
+    fn mismatch(&mut self, value: &Value, place: Place, wanted: &str) {
+        let found = type_name(value);
+        self.fault.get_or_insert_with(|| match place {
+            Place::Root(of) => format!("json: cannot unmarshal {found} into Go value of type {of}"),
+            Place::Field(field) => {
+                format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
+            }
+        });
+    }
+
+    /// The fields of an object, with their names in lower case.
+    fn object(&mut self, value: &Value, place: Place, mut field: impl FnMut(&mut Self, &str, &Value)) {
+        match value {
+            Value::Null => {}
+            Value::Object(map) => {
+                for (key, value) in map {
+                    field(self, &key.to_lowercase(), value);
+                }
+            }
+            _ => self.mismatch(value, place, ""),
+        }
+    }
+
+    fn text(&mut self, value: &Value, place: Place, into: &mut String) {
+        match value {
+            Value::Null => {}
+            Value::String(text) => into.clone_from(text),
+            Value::Bool(flag) => *into = flag.to_string(),
+            Value::Number(number) => {
+                *into = match (number.is_f64(), number.as_f64()) {
+                    (true, Some(float)) => go_float(float),
+                    _ => number.to_string(),
+                }
+            }
+            _ => self.mismatch(value, place, "string"),
+        }
+    }
+
+    fn flag(&mut self, value: &Value, place: Place, into: &mut bool) {
+        match value {
+            Value::Null => {}
+            Value::Bool(flag) => *into = *flag,
+            _ => self.mismatch(value, place, "bool"),
+        }
+    }
+
+    /// Go's time: nothing but RFC 3339, kept as it is written.
+    fn time(&mut self, value: &Value, into: &mut String) {
+        match value {
+            Value::Null => {}
+            Value::String(text) => match schema::time::parse_seconds(text) {
+                Ok(_) => into.clone_from(text),
+                Err(error) => {
+                    self.fault.get_or_insert_with(|| error.to_string());
+                }
+            },
+            _ => {
+                self.fault
+                    .get_or_insert_with(|| "Time.UnmarshalJSON: input is not a JSON string".into());
+            }
+        }
+    }
+
+    fn items<'v>(&mut self, value: &'v Value, place: Place, wanted: &str) -> Option<&'v [Value]> {
+        match value {
+            Value::Null => Some(&[]),
+            Value::Array(items) => Some(items),
+            _ => {
+                self.mismatch(value, place, wanted);
+                None
+            }
+        }
+    }
+
+    fn texts(&mut self, value: &Value, place: Place, into: &mut Vec<String>) {
+        let Some(items) = self.items(value, place, "[]string") else {
+            return;
+        };
+        into.clear();
+        for item in items {
+            let mut text = String::new();
+            self.text(item, place, &mut text);
+            into.push(text);
+        }
+    }
+
+    fn metadata_field(&mut self, key: &str, value: &Value, into: &mut Parsed) {
+        const fn field(name: &'static str) -> Place {
+            Place::Field(name)
+        }
+        let metadata = &mut into.metadata;
+        match key {
+            "name" => self.text(value, field("Metadata.name"), &mut metadata.name),
+            "home" => self.text(value, field("Metadata.home"), &mut metadata.home),
+            "sources" => self.texts(value, field("Metadata.sources"), &mut metadata.sources),
+            "version" => self.text(value, field("Metadata.version"), &mut metadata.version),
+            "description" => self.text(value, field("Metadata.description"), &mut metadata.description),
+            "keywords" => self.texts(value, field("Metadata.keywords"), &mut metadata.keywords),
+            "icon" => self.text(value, field("Metadata.icon"), &mut metadata.icon),
+            "apiversion" => self.text(value, field("Metadata.apiVersion"), &mut metadata.api_version),
+            "condition" => self.text(value, field("Metadata.condition"), &mut metadata.condition),
+            "tags" => self.text(value, field("Metadata.tags"), &mut metadata.tags),
+            "appversion" => self.text(value, field("Metadata.appVersion"), &mut metadata.app_version),
+            "deprecated" => self.flag(value, field("Metadata.deprecated"), &mut metadata.deprecated),
+            "kubeversion" => self.text(value, field("Metadata.kubeVersion"), &mut metadata.kube_version),
+            "type" => self.text(value, field("Metadata.type"), &mut metadata.kind),
+            "annotations" => self.annotations(value, metadata),
+            "maintainers" => {
+                (metadata.maintainers, into.null_maintainer) = self.maintainers(value);
+            }
+            "dependencies" => {
+                (metadata.dependencies, into.null_dependency) = self.dependencies(value, "Metadata");
+            }
+            _ => {}
+        }
+    }
+
+    fn annotations(&mut self, value: &Value, metadata: &mut Metadata) {
+        let place = Place::Field("Metadata.annotations");
+        let empty = Map::new();
+        let map = match value {
+            Value::Null => &empty,
+            Value::Object(map) => map,
+            _ => return self.mismatch(value, place, "map[string]string"),
+        };
+        for (key, value) in map {
+            let mut text = String::new();
+            self.text(value, place, &mut text);
+            metadata.annotations.insert(key.clone(), text);
+        }
+    }
+
+    fn maintainers(&mut self, value: &Value) -> (Vec<Maintainer>, bool) {
+        let place = Place::Field("Metadata.maintainers");
+        let (mut maintainers, mut null) = (Vec::new(), false);
+        for item in self.items(value, place, "[]*v2.Maintainer").unwrap_or_default() {
+            let mut maintainer = Maintainer::default();
+            match item {
+                Value::Null => null = true,
+                Value::Object(_) => self.object(item, place, |decoder, key, value| {
+                    let field = |name| Place::Field(name);
+                    match key {
+                        "name" => {
+                            decoder.text(value, field("Maintainer.maintainers.name"), &mut maintainer.name)
+                        }
+                        "email" => decoder.text(
+                            value,
+                            field("Maintainer.maintainers.email"),
+                            &mut maintainer.email,
+                        ),
+                        "url" => {
+                            decoder.text(value, field("Maintainer.maintainers.url"), &mut maintainer.url);
+                        }
+                        _ => {}
+                    }
+                }),
+                _ => self.mismatch(item, place, "v2.Maintainer"),
+            }
+            maintainers.push(maintainer);
+        }
+        (maintainers, null)
+    }
+
+    fn dependencies(&mut self, value: &Value, of: &str) -> (Vec<Dependency>, Option<usize>) {
+        let place = Place::Field(match of {
+            "Lock" => "Lock.dependencies",
+            _ => "Metadata.dependencies",
+        });
+        let (mut dependencies, mut null) = (Vec::new(), None);
+        for item in self.items(value, place, "[]*v2.Dependency").unwrap_or_default() {
+            let mut dependency = Dependency::default();
+            match item {
+                Value::Null => {
+                    null.get_or_insert(dependencies.len());
+                    continue;
+                }
+                Value::Object(_) => self.object(item, place, |decoder, key, value| {
+                    decoder.dependency_field(key, value, &mut dependency);
+                }),
+                _ => self.mismatch(item, place, "v2.Dependency"),
+            }
+            dependencies.push(dependency);
+        }
+        (dependencies, null)
+    }
+
+    fn dependency_field(&mut self, key: &str, value: &Value, into: &mut Dependency) {
+        match key {
+            "name" => self.text(
+                value,
+                Place::Field("Dependency.dependencies.name"),
+                &mut into.name,
+            ),
+            "version" => {
+                self.text(
+                    value,
+                    Place::Field("Dependency.dependencies.version"),
+                    &mut into.version,
+                );
+            }
+            "repository" => self.text(
+                value,
+                Place::Field("Dependency.dependencies.repository"),
+                &mut into.repository,
+            ),
+            "condition" => self.text(
+                value,
+                Place::Field("Dependency.dependencies.condition"),
+                &mut into.condition,
+            ),
+            "tags" => self.texts(
+                value,
+                Place::Field("Dependency.dependencies.tags"),
+                &mut into.tags,
+            ),
+            "enabled" => self.flag(
+                value,
+                Place::Field("Dependency.dependencies.enabled"),
+                &mut into.enabled,
+            ),
+            "alias" => self.text(
+                value,
+                Place::Field("Dependency.dependencies.alias"),
+                &mut into.alias,
+            ),
+            "import-values" => {
+                let place = Place::Field("Dependency.dependencies.import-values");
+                if let Some(items) = self.items(value, place, "[]interface {}") {
+                    into.import_values = items.iter().cloned().map(crate::values::floats).collect();
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Charts out of archives, directories and lists of files.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `archive.rs` | which files are in a `.tgz` |
+//! | `directory.rs` | which are in a directory |
+//! | `ignore.rs` | which of those `.helmignore` leaves out |
+//! | `assemble.rs` | which file is what, subcharts included |
+//! | `decode.rs` | `Chart.yaml` and locks, with the types that Go's decoder wants |
+//! | `error.rs` | why not |
+//!
+//! Charts come from strangers: everything has a limit ([`Limits`]), nothing that is named in an archive is
+//! opened, and a link in an archive is an empty file. Only [`Chart::from_directory`] reads files, and
+//! follows links as Helm does: the directory is the caller's own. A tree that is not, such as a checkout,
+//! goes through [`Chart::from_tree`], where a link cannot be.
+//!
+//! Refused: charts of other versions than 1 and 2, in an archive or directory; as subcharts Helm takes
+//! them, and so does this. Of files given twice the later one counts, also of `Chart.yaml`, where Helm
+//! reads one over the other.
+
+mod archive;
+mod assemble;
+mod decode;
+mod directory;
+mod error;
+mod ignore;
+
+pub use error::{ArchiveError, FileError, LoadError};
+
+use crate::chart::{Chart, File};
+use crate::limits::{LimitExceeded, Limits};
+use ignore::Rules;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+impl Chart {
+    /// Reads a packed chart, a `tar.gz`.
+    ///
+    /// # Errors
+    /// No archive, names that lead out of it, limits, and whatever is wrong with the chart.
+    pub fn from_archive(bytes: &[u8], limits: &Limits) -> Result<Self, LoadError> {
+        let mut budget = Budget::new(limits);
+        let files = archive::files(bytes, &mut budget).map_err(|error| match error {
+            ArchiveError::NotGzip => LoadError::NotGzip,
+            error => LoadError::Archive(error),
+        })?;
+        match files.iter().rev().find(|file| &*file.name == CHART_YAML) {
+            Some(file) => decode::version(&file.data, limits)?,
+            None => return Err(LoadError::Undetected),
+        }
+        assemble::chart(files, &mut budget, 1)
+    }
+
+    /// Reads a chart's directory, but what its `.helmignore` leaves out. Links are followed, wherever they
+    /// lead: the directory is the caller's own.
+    ///
+    /// # Errors
+    /// What cannot be read, limits, and whatever is wrong with the chart.
+    pub fn from_directory(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
+        let mut budget = Budget::new(limits);
+        let (chart_yaml, files) = directory::files(path, &mut budget)?;
+        decode::version(&chart_yaml, limits)?;
+        assemble::chart(files, &mut budget, 1)
+    }
+
+    /// Reads a chart's directory or archive, whichever the path is.
+    ///
+    /// # Errors
+    /// Those of [`Chart::from_archive`] and [`Chart::from_directory`].
+    pub fn from_path(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
+        let shown = path.display().to_string();
+        let read = |source| LoadError::Read {
+            path: shown.clone(),
+            source,
+        };
+        if std::fs::metadata(path).map_err(read)?.is_dir() {
+            return Self::from_directory(path, limits);
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(read)?;
+        file.take(limits.archive_bytes_max.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(read)?;
+        if bytes.len() as u64 > limits.archive_bytes_max {
+            return Err(LimitExceeded::ArchiveBytes(limits.archive_bytes_max).into());
+        }
+        if !bytes.starts_with(&[0x1f, 0x8b, 8]) {
+            return Err(LoadError::NotArchive { path: shown });
+        }
+        Self::from_archive(&bytes, limits)
+    }
+
+    /// Makes a chart of the files of a tree that is not the caller's own: all of them, but what its
+    /// `.helmignore` leaves out.
+    ///
+    /// # Errors
+    /// Names that are no paths, limits, and whatever is wrong with the chart.
+    pub fn from_tree(files: impl IntoIterator<Item = File>, limits: &Limits) -> Result<Self, LoadError> {
+        let mut budget = Budget::new(limits);
+        let mut files = counted(files, &mut budget)?;
+        let rules = match files.iter().find(|file| &*file.name == HELM_IGNORE) {
+            Some(file) => Rules::parse(&String::from_utf8_lossy(&file.data))?,
+            None => Rules::parse("")?,
+        };
+        let mut ignored: BTreeMap<String, bool> = BTreeMap::new();
+        files.retain(|file| {
+            let above = file.name.match_indices('/').map(|(at, _)| &file.name[..at]);
+            let mut above = above.map(|directory| match ignored.get(directory) {
+                Some(known) => *known,
+                None => {
+                    let ignores = rules.ignores(directory, true);
+                    ignored.insert(directory.to_owned(), ignores);
+                    ignores
+                }
+            });
+            !above.any(|ignores| ignores) && !rules.ignores(&file.name, false)
+        });
+        if let Some(file) = files.iter().rev().find(|file| &*file.name == CHART_YAML) {
+            decode::version(&file.data, limits)?;
+        }
+        assemble::chart(files, &mut budget, 1)
+    }
+
+    /// Makes a chart of files. There is no `.helmignore` here.
+    ///
+    /// # Errors
+    /// Names that are no paths, limits, and whatever is wrong with the chart.
+    pub fn from_files(files: impl IntoIterator<Item = File>, limits: &Limits) -> Result<Self, LoadError> {
+        let mut budget = Budget::new(limits);
+        let files = counted(files, &mut budget)?;
+        assemble::chart(files, &mut budget, 1)
+    }
+}
+
+const CHART_YAML: &str = "Chart.yaml";
+const HELM_IGNORE: &str = ".helmignore";
+
+/// Files from outside, within the limits and without marks of byte order.
+fn counted(files: impl IntoIterator<Item = File>, budget: &mut Budget<'_>) -> Result<Vec<File>, LoadError> {
+    let mut counted = Vec::new();
+    for file in files {
+        budget.file()?;
+        budget.bytes(file.data.len() as u64)?;
+        let limits = budget.limits;
+        if file.data.len() as u64 > limits.file_bytes_max {
+            return Err(LimitExceeded::FileBytes {
+                name: file.name.to_string(),
+                max: limits.file_bytes_max,
+            }
+            .into());
+        }
+        if file.name.len() > limits.path_bytes_max {
+            return Err(LimitExceeded::PathBytes(limits.path_bytes_max).into());
+        }
+        if file.name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(LoadError::Name {
+                name: file.name.to_string(),
+            });
+        }
+        let data = without_mark(&file.data);
+        counted.push(match data.len() == file.data.len() {
+            true => file,
+            false => File {
+                name: file.name,
+                data: data.into(),
+            },
+        });
+    }
+    Ok(counted)
+}
+
+/// Without the mark that some editors put before a text.
+fn without_mark(data: &[u8]) -> &[u8] {
+    data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data)
+}
+
+/// What is left of the limits while a chart is loaded.
+struct Budget<'l> {
+    limits: &'l Limits,
+    bytes_left: u64,
+    files: usize,
+    charts: usize,
+}
+
+impl<'l> Budget<'l> {
+    fn new(limits: &'l Limits) -> Self {
+        Self {
+            limits,
+            bytes_left: limits.total_bytes_max,
+            files: 0,
+            charts: 0,
+        }
+    }
+
+    fn file(&mut self) -> Result<(), LimitExceeded> {
+        self.files += 1;
+        match self.files > self.limits.files_max {
+            true => Err(LimitExceeded::Files(self.limits.files_max)),
+            false => Ok(()),
+        }
+    }
+
+    fn bytes(&mut self, bytes: u64) -> Result<(), LimitExceeded> {
+        match self.bytes_left.checked_sub(bytes) {
+            Some(left) => {
+                self.bytes_left = left;
+                Ok(())
+            }
+            None => Err(LimitExceeded::TotalBytes(self.limits.total_bytes_max)),
+        }
+    }
+
+    fn chart(&mut self, depth: usize) -> Result<(), LimitExceeded> {
+        self.charts += 1;
+        if depth > self.limits.depth_max {
+            return Err(LimitExceeded::Depth(self.limits.depth_max));
+        }
+        match self.charts > self.limits.charts_max {
+            true => Err(LimitExceeded::Charts(self.limits.charts_max)),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `cargo xtask baseline chart`: what Helm makes of charts, values and schemas.
+
+use super::template::{self, Asked};
+use std::error::Error;
+
+/// Which cases, and what to do with the answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only files whose name contains one of these.
+    names: Vec<String>,
+    /// Compare with what is recorded and change nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    template::rewrite(
+        &Asked {
+            cases: "../helm/tests/golden/chart",
+            program: "./chart",
+            answers: &["output", "error", "warnings"],
+            command: "chart",
+        },
+        &args.names,
+        args.check,
+    )
+}
