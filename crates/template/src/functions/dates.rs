@@ -1,8 +1,7 @@
-//! Times: Go's layouts, durations, and a clock that is the caller's.
+//! Times and durations; the clock is the caller's.
 
-use super::duration::{MONTHS, WEEKDAYS};
 use super::duration::{duration_text, parse_duration};
-use super::{Function, table};
+use super::{Function, layout, table};
 use crate::call::{Call, Outcome, Ty};
 use crate::fault::Fault;
 use crate::value::{Host, Int, Method, Value};
@@ -52,21 +51,44 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         };
         Ok(duration_text(seconds.saturating_mul(SECOND)).into())
     };
+    "durationRound" (Any) "clock" => rounded;
+    "toDate" (Str, Str) => |call| Ok(read(call).unwrap_or_else(|_| zero()).into());
+    "mustToDate" (Str, Str) => |call| read(call).map(Into::into).map_err(Fault::Message);
 };
 
 const SECOND: i64 = 1_000_000_000;
 
 /// A time in a zone.
 #[derive(Debug, Clone)]
-pub(crate) struct Time(Zoned);
+pub(super) struct Time {
+    pub(super) at: Zoned,
+    /// The name of the zone where it is no more than a name.
+    pub(super) zone: Option<Rc<str>>,
+}
+
+impl Time {
+    pub(super) fn new(at: Zoned) -> Self {
+        Self { at, zone: None }
+    }
+
+    pub(super) fn format(&self, layout: &str) -> String {
+        layout::format(&self.at, self.zone.as_deref(), layout)
+    }
+}
+
+impl From<Time> for Value {
+    fn from(time: Time) -> Self {
+        Self::Host(Rc::new(time))
+    }
+}
 
 fn time(at: Zoned) -> Value {
-    Value::Host(Rc::new(Time(at)))
+    Time::new(at).into()
 }
 
 fn instant(value: &Value) -> Option<Zoned> {
     match value {
-        Value::Host(host) => host.as_any().downcast_ref::<Time>().map(|time| time.0.clone()),
+        Value::Host(host) => host.as_any().downcast_ref::<Time>().map(|time| time.at.clone()),
         _ => None,
     }
 }
@@ -101,7 +123,7 @@ fn moment(call: &mut Call<'_, '_>, index: usize) -> Result<Zoned, Fault> {
 
 fn formatted(call: &mut Call<'_, '_>, index: usize, name: &str) -> Outcome {
     let at = moment(call, index)?.with_time_zone(zone(name));
-    let text = format(&at, &call.text(0));
+    let text = layout::format(&at, None, &call.text(0));
     call.done(text)
 }
 
@@ -112,7 +134,7 @@ fn in_zone(call: &mut Call<'_, '_>) -> Outcome {
 
 fn html(call: &mut Call<'_, '_>, name: &str) -> Outcome {
     let at = moment(call, 0)?.with_time_zone(zone(name));
-    call.done(format(&at, "2006-01-02"))
+    call.done(layout::format(&at, None, "2006-01-02"))
 }
 
 fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
@@ -129,143 +151,101 @@ fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
     }
 }
 
-/// The parts of a layout, the longer before those they begin with.
-const PARTS: [&str; 34] = [
-    "January",
-    "Jan",
-    "Monday",
-    "Mon",
-    "MST",
-    "2006",
-    "-07:00:00",
-    "-070000",
-    "-07:00",
-    "-0700",
-    "-07",
-    "Z07:00:00",
-    "Z070000",
-    "Z07:00",
-    "Z0700",
-    "Z07",
-    "002",
-    "__2",
-    "01",
-    "02",
-    "03",
-    "04",
-    "05",
-    "06",
-    "15",
-    "PM",
-    "pm",
-    "_2",
-    "1",
-    "2",
-    "3",
-    "4",
-    "5",
-    "0",
-];
-
-/// A time by one of Go's layouts.
-fn format(at: &Zoned, layout: &str) -> String {
-    let mut out = String::new();
-    let mut rest = layout;
-    while let Some(character) = rest.chars().next() {
-        if let Some(length) = fraction(rest, &out) {
-            let digits = format!("{:09}", at.subsec_nanosecond());
-            let kept = &digits[..length.min(9)];
-            let kept = if rest[1..].starts_with('9') {
-                kept.trim_end_matches('0')
-            } else {
-                kept
-            };
-            if !kept.is_empty() {
-                out.push(character);
-                out.push_str(kept);
-            }
-            rest = &rest[length + 1..];
-            continue;
-        }
-        let part = PARTS
-            .iter()
-            .find(|part| rest.starts_with(**part) && fits(rest, part));
-        match part {
-            Some(part) => {
-                out.push_str(&value(at, part));
-                rest = &rest[part.len()..];
-            }
-            None => {
-                out.push(character);
-                rest = &rest[character.len_utf8()..];
-            }
-        }
+/// Reads a time as Go does where nothing in the text says the zone: it is the local one.
+fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
+    let read = layout::parse(&call.text(0), &call.text(1))?;
+    let at = jiff::civil::DateTime::new(
+        read.year,
+        read.month,
+        read.day,
+        read.hour,
+        read.minute,
+        read.second,
+        read.nanosecond,
+    );
+    let at = at.map_err(|error| error.to_string())?;
+    let local = zone(&call.exec.session().world.zone());
+    let in_zone = |zone: &TimeZone| at.to_zoned(zone.clone()).map_err(|error| error.to_string());
+    if read.is_utc {
+        return in_zone(&TimeZone::UTC).map(Time::new);
     }
-    out
+    if let Some(seconds) = read.offset {
+        let offset = jiff::tz::Offset::from_seconds(seconds).map_err(|error| error.to_string())?;
+        let at = in_zone(&TimeZone::fixed(offset))?;
+        let locally = at.with_time_zone(local);
+        let is_local = locally.offset() == offset
+            && read
+                .zone
+                .as_ref()
+                .is_none_or(|name| *name == layout::format(&locally, None, "MST"));
+        return Ok(if is_local {
+            Time::new(locally)
+        } else {
+            Time {
+                at,
+                zone: read.zone.map(Into::into),
+            }
+        });
+    }
+    let Some(name) = read.zone else {
+        return in_zone(&local).map(Time::new);
+    };
+    let locally = in_zone(&local)?;
+    if layout::format(&locally, None, "MST") == name {
+        return Ok(Time::new(locally));
+    }
+    // a name that says nothing here: no offset, but for GMT+3 and its like, where the clock is UTC's
+    let hours = name
+        .strip_prefix("GMT")
+        .and_then(|hours| hours.parse::<i32>().ok());
+    let offset = jiff::tz::Offset::from_seconds(hours.unwrap_or(0) * 3_600);
+    let offset = offset.map_err(|error| error.to_string())?;
+    Ok(Time {
+        at: in_zone(&TimeZone::UTC)?.with_time_zone(TimeZone::fixed(offset)),
+        zone: Some(name.into()),
+    })
 }
 
-/// How many digits of a fraction of the second begin here.
-fn fraction(rest: &str, before: &str) -> Option<usize> {
-    let digits = rest.strip_prefix(['.', ','])?;
-    let digit = digits.chars().next().filter(|digit| matches!(digit, '0' | '9'))?;
-    let length = digits.len() - digits.trim_start_matches(digit).len();
-    let ends = !digits[length..].starts_with(|c: char| c.is_ascii_digit());
-    (ends && before.ends_with(|c: char| c.is_ascii_digit())).then_some(length)
+/// The time that Go has where there is none.
+fn zero() -> Time {
+    Time::new(
+        jiff::civil::date(1, 1, 1)
+            .at(0, 0, 0, 0)
+            .to_zoned(TimeZone::UTC)
+            .unwrap_or_default(),
+    )
 }
 
-/// `Jan` is no part where a word goes on in lower case, and a lone `0` is none at all.
-fn fits(rest: &str, part: &str) -> bool {
-    match part {
-        "Jan" | "Mon" => !rest[part.len()..].starts_with(|c: char| c.is_ascii_lowercase()),
-        "0" => false,
-        _ => true,
-    }
-}
-
-fn value(at: &Zoned, part: &str) -> String {
-    let month = MONTHS[(at.month() as usize + 11) % 12];
-    let day = WEEKDAYS[at.weekday().to_sunday_zero_offset() as usize % 7];
-    let hour12 = (at.hour() + 11) % 12 + 1;
-    match part {
-        "January" => month.into(),
-        "Jan" => month[..3].into(),
-        "Monday" => day.into(),
-        "Mon" => day[..3].into(),
-        "MST" => at.strftime("%Z").to_string(),
-        "2006" => format!("{:04}", at.year()),
-        "06" => format!("{:02}", at.year().rem_euclid(100)),
-        "01" => format!("{:02}", at.month()),
-        "1" => at.month().to_string(),
-        "02" => format!("{:02}", at.day()),
-        "_2" => format!("{:2}", at.day()),
-        "2" => at.day().to_string(),
-        "002" => format!("{:03}", at.day_of_year()),
-        "__2" => format!("{:3}", at.day_of_year()),
-        "15" => format!("{:02}", at.hour()),
-        "03" => format!("{hour12:02}"),
-        "3" => hour12.to_string(),
-        "04" => format!("{:02}", at.minute()),
-        "4" => at.minute().to_string(),
-        "05" => format!("{:02}", at.second()),
-        "5" => at.second().to_string(),
-        "PM" => if at.hour() < 12 { "AM" } else { "PM" }.into(),
-        "pm" => if at.hour() < 12 { "am" } else { "pm" }.into(),
-        offset => {
-            let seconds = at.offset().seconds();
-            if offset.starts_with('Z') && seconds == 0 {
-                return "Z".into();
+/// A duration in its largest unit, rounded down; a unit is left when there is more than one of it.
+fn rounded(call: &mut Call<'_, '_>) -> Outcome {
+    const HOURS: u64 = 3_600_000_000_000;
+    const UNITS: [(u64, &str); 6] = [
+        (HOURS * 24 * 365, "y"),
+        (HOURS * 24 * 30, "mo"),
+        (HOURS * 24, "d"),
+        (HOURS, "h"),
+        (HOURS / 60, "m"),
+        (HOURS / 3_600, "s"),
+    ];
+    let nanoseconds = match call.arg(0) {
+        Value::String(text) => parse_duration(&text.lossy()).unwrap_or(0),
+        Value::Int(nanoseconds, Int::Int64) => *nanoseconds,
+        value => match instant(value) {
+            Some(then) => {
+                let passed = now(call)?.timestamp().duration_since(then.timestamp()).as_nanos();
+                i64::try_from(passed).unwrap_or(if passed < 0 { i64::MIN } else { i64::MAX })
             }
-            let (sign, size) = (if seconds < 0 { '-' } else { '+' }, seconds.abs());
-            let (hours, minutes, rest) = (size / 3_600, size / 60 % 60, size % 60);
-            match &offset[1..] {
-                "07" => format!("{sign}{hours:02}"),
-                "0700" => format!("{sign}{hours:02}{minutes:02}"),
-                "07:00" => format!("{sign}{hours:02}:{minutes:02}"),
-                "070000" => format!("{sign}{hours:02}{minutes:02}{rest:02}"),
-                _ => format!("{sign}{hours:02}:{minutes:02}:{rest:02}"),
-            }
-        }
-    }
+            None => 0,
+        },
+    };
+    let size = nanoseconds.unsigned_abs();
+    let unit = UNITS.iter().find(|(unit, _)| size > *unit);
+    Ok(unit
+        .map_or_else(
+            || "0s".to_owned(),
+            |(unit, name)| format!("{}{name}", size / unit),
+        )
+        .into())
 }
 
 const NONE: Method = Method {
@@ -293,11 +273,11 @@ impl Host for Time {
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, Fault> {
-        let at = &self.0;
+        let at = &self.at;
         let stamp = at.timestamp();
         Ok(match name {
             "Format" => match args.first() {
-                Some(Value::String(layout)) => format(at, &layout.lossy()).into(),
+                Some(Value::String(layout)) => self.format(&layout.lossy()).into(),
                 _ => "".into(),
             },
             "Year" => Value::int(at.year().into()),
@@ -314,17 +294,17 @@ impl Host for Time {
             "UnixMicro" => Value::int64(stamp.as_microsecond()),
             "UnixNano" => Value::int64(i64::try_from(stamp.as_nanosecond()).unwrap_or(i64::MAX)),
             "UTC" => time(at.with_time_zone(TimeZone::UTC)),
-            "IsZero" => Value::Bool(false),
+            "IsZero" => Value::Bool(stamp == zero().at.timestamp()),
             _ => self.text().unwrap_or_default().into(),
         })
     }
 
     fn text(&self) -> Option<String> {
-        Some(format(&self.0, "2006-01-02 15:04:05.999999999 -0700 MST"))
+        Some(self.format("2006-01-02 15:04:05.999999999 -0700 MST"))
     }
 
     fn to_json(&self) -> Result<serde_json::Value, Fault> {
-        Ok(format(&self.0, "2006-01-02T15:04:05.999999999Z07:00").into())
+        Ok(self.format("2006-01-02T15:04:05.999999999Z07:00").into())
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

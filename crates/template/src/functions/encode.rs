@@ -122,7 +122,7 @@ fn groups(
     Ok(out)
 }
 
-fn from_base64(text: &[u8]) -> Result<Vec<u8>, usize> {
+pub(super) fn from_base64(text: &[u8]) -> Result<Vec<u8>, usize> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),

@@ -15,12 +15,15 @@ mod documents;
 mod duration;
 mod encode;
 mod engine;
+mod layout;
 mod lists;
 mod math;
+mod passwords;
 mod paths;
 mod patterns;
 mod pretty;
 mod strings;
+mod toml;
 mod versions;
 
 pub(crate) use duration::{number_method, number_text};
@@ -128,6 +131,8 @@ const GROUPS: &[(Library, &[Function])] = &[
     (Library::Helm, chance::FUNCTIONS),
     (Library::Helm, certificates::FUNCTIONS),
     (Library::Helm, dates::FUNCTIONS),
+    (Library::Helm, passwords::FUNCTIONS),
+    (Library::Helm, toml::FUNCTIONS),
 ];
 
 static TABLE: LazyLock<Vec<(Library, Function)>> = LazyLock::new(|| {

@@ -20,6 +20,8 @@ pub enum Elements {
     Int,
     /// `[]interface {}`.
     Lists,
+    /// `map[string]interface {}`.
+    Maps,
 }
 
 impl Elements {
@@ -30,6 +32,7 @@ impl Elements {
             Self::String => "[]string",
             Self::Int => "[]int",
             Self::Lists => "[][]interface {}",
+            Self::Maps => "[]map[string]interface {}",
         }
     }
 
@@ -40,6 +43,7 @@ impl Elements {
             Self::String => "string",
             Self::Int => "int",
             Self::Lists => "[]interface {}",
+            Self::Maps => "map[string]interface {}",
         }
     }
 }

@@ -22,6 +22,7 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("documents", "{{ fromYamlArray \"a: {b\" }}", TEXT),
     ("documents", "{{ fromYamlArray \"a: b: c\" }}", TEXT),
     ("documents", "{{ fromYamlArray \"a:\\n\\t- b\" }}", TEXT),
+    ("toml", "{{ (fromToml .t).Error }}", TEXT),
 ];
 const REPLACED: &str = "what is not UTF-8 is replaced before it becomes JSON, so not as an escape";
 const TEXT: &str = "the text of an error is our reader's";

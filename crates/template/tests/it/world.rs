@@ -24,6 +24,15 @@ fn a_seed_decides_and_the_functions_are_named() {
             "{{ randBytes 9 }}{{ shuffle \"abcdefghijklmnop\" }}",
             vec!["randBytes", "shuffle"],
         ),
+        (
+            r#"{{ htpasswd "me" "secret" }}{{ encryptAES "key" "text" }}{{ bcrypt "x" }}"#,
+            vec!["bcrypt", "encryptAES", "htpasswd"],
+        ),
+        ("{{ genCA \"ca\" 365 | toJson }}", vec!["genCA"]),
+        (
+            r#"{{ derivePassword 1 "pin" "p" "u" "s" }}{{ toDate "2006" "2020" }}"#,
+            vec![],
+        ),
         ("{{ if false }}{{ uuidv4 }}{{ end }}fixed", vec![]),
         ("{{ lookup \"v1\" \"Pod\" \"a\" \"b\" }}", vec!["lookup"]),
     ] {
