@@ -7,6 +7,11 @@
 //! of several lines, repeated keys, tabs, whatever is wrong or beyond a limit.
 //! It reports no errors: the loader reads what is given up from the beginning.
 
+
+mod skim;
+
+pub use skim::{Keep, skim};
+
 use super::load::{Document, Options, Place, Spans};
 use super::resolve::{Resolved, resolve, to_value};
 use serde_json::map::Entry;
@@ -27,51 +32,6 @@ pub struct Part<'t> {
     start: usize,
     /// How many lines are before it.
     lines: usize,
-}
-
-/// What of a document is wanted.
-#[derive(Debug, Clone, Copy)]
-pub enum Keep {
-    /// All of a value.
-    All,
-    /// These keys of a mapping, as Go's JSON decoder matches them: ASCII case does not count.
-    /// What is in a list there is not wanted.
-    Keys(&'static [(&'static str, Keep)]),
-    /// Nothing: the value is read, so that what is wrong in it is known, and left out.
-    Nothing,
-}
-
-impl Keep {
-    /// What is wanted below a key.
-    fn below(self, key: &str) -> Self {
-        match self {
-            Self::Keys(keys) => keys
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(key))
-                .map_or(Self::Nothing, |(_, keep)| *keep),
-            all_or_nothing => all_or_nothing,
-        }
-    }
-
-    fn is_nothing(self) -> bool {
-        matches!(self, Self::Nothing)
-    }
-}
-
-/// Reads a text of one document and keeps what is wanted of it: several times the speed of
-/// [`load`](super::load), for who needs the head of a long document. Null where there is none. None where
-/// the loader has to read it: there is something remarkable or wrong in it. Keys that are left out may
-/// be there twice.
-pub fn skim(text: &str, options: &Options, keep: Keep) -> Option<Value> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.len() > options.bytes_max {
-        return None;
-    }
-    let (start, lines) = (0, 0);
-    let (documents, _) = read_part(&Part { text, start, lines }, options, keep)?;
-    let mut documents = documents.into_iter().map(|document| document.value);
-    let value = documents.next().unwrap_or(Value::Null);
-    documents.next().is_none().then_some(value)
 }
 
 /// Splits a text into parts of this many bytes or somewhat more. All of them together come to what
@@ -405,6 +365,9 @@ impl<'t> Reader<'t> {
             self.blank_from(from, end)?;
             return self.below(indent, of_map);
         }
+        if self.keep.is_nothing() && !matches!(self.bytes[at], b'{' | b'[') {
+            return self.pass_scalar(at, end, indent);
+        }
         let value = match self.bytes[at] {
             b'|' => {
                 self.count()?;
@@ -596,7 +559,8 @@ impl<'t> Reader<'t> {
             let content = self.skip_spaces(start, end);
             if content == end {
                 // spaces that are not indentation are content, which is the loader's to tell
-                if end == self.bytes.len() || inner > 0 && content - start > inner {
+                let is_content = end == self.bytes.len() || inner > 0 && content - start > inner;
+                if is_content && !(self.keep.is_nothing() && inner > 0) {
                     return None;
                 }
                 if inner == 0 && content - start > indent {
