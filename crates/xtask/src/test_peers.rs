@@ -11,7 +11,18 @@ use equate_testkit::real::{Profile, RealCluster};
 const CRATES: [&str; 1] = ["equate-testkit"];
 
 /// The tests of the controllers that run on any cluster.
-const ANYWHERE: [&str; 4] = ["fields::", "scenarios::", "shards::", "switch_over::"];
+const ANYWHERE: [&str; 10] = [
+    "cves::",
+    "escapes::",
+    "fields::",
+    "lease::",
+    "prune_budget::",
+    "ready_expr::",
+    "scenarios::",
+    "shards::",
+    "switch_over::",
+    "tenancy::",
+];
 
 /// What `test-peers` is asked to do.
 #[derive(Debug, clap::Args)]

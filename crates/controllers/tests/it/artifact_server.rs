@@ -8,15 +8,15 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use equate_source::{Ignore, Limits, Tree};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::Resource;
+use kube::api::{Api, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Client, CustomResourceExt, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 
-use crate::session::HOME;
+use crate::session::Session;
 
 /// It serves archives by name, at a port of its own.
 pub(crate) struct ArtifactServer {
@@ -111,23 +111,15 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// Defines a kind of sources.
-pub(crate) async fn define<K: CustomResourceExt>(client: &Client) {
-    Api::all(client.clone())
-        .create(&PostParams::default(), &K::crd())
-        .await
-        .unwrap();
-}
-
 /// Sets what a source has published, as its controller does.
-pub(crate) async fn published<K>(client: &Client, name: &str, artifact: &Value)
+pub(crate) async fn published<K>(session: &Session, name: &str, artifact: &Value)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), HOME);
+    let api: Api<K> = Api::namespaced(session.client.clone(), &session.home);
     let params = PatchParams {
         field_manager: Some("gotk-source-controller".to_owned()),
         ..PatchParams::default()

@@ -6,14 +6,14 @@ use equate_api::source::{Bucket, ExternalArtifact, GitRepository, OciRepository}
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::Event;
-use kube::Resource;
 use kube::api::{Api, ListParams, PostParams};
 use kube::core::NamespaceResourceScope;
+use kube::{CustomResourceExt as _, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::artifact_server::{ArtifactServer, define, published};
+use crate::artifact_server::{ArtifactServer, published};
 use crate::session::{DEADLINE, HOME, Options, Session, config_map};
 
 const FIRST: &str = "latest@sha256:1111111111111111111111111111111111111111111111111111111111111111";
@@ -83,7 +83,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
             .await
             .contains("install its CustomResourceDefinition")
     );
-    define::<OciRepository>(&session.client).await;
+    session.define(OciRepository::crd()).await;
     says(
         &session,
         "apps",
@@ -102,7 +102,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
     let one = config_map("a", "one");
     let mut artifact = server.publish("first", FIRST, &[("apps/a.yaml", &one), ("other/x", "1")]);
     artifact["metadata"] = json!({ "org.opencontainers.image.revision": "main@sha1:abc" });
-    published::<OciRepository>(&session.client, "app", &artifact).await;
+    published::<OciRepository>(&session, "app", &artifact).await;
     let status = session.ready("apps", FIRST).await;
     assert_eq!(
         status.last_applied_origin_revision.as_deref(),
@@ -129,7 +129,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
     // other files: nothing is built
     let before = session.stats();
     let artifact = server.publish("second", SECOND, &[("apps/a.yaml", &one), ("other/x", "2")]);
-    published::<OciRepository>(&session.client, "app", &artifact).await;
+    published::<OciRepository>(&session, "app", &artifact).await;
     let status = session.ready("apps", SECOND).await;
     assert_eq!(status.last_applied_origin_revision, None);
     let after = session.stats();
@@ -140,14 +140,14 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
     // collected before it is read: nothing changes, and the next one is read
     let artifact = server.publish("third", THIRD, &[("apps/a.yaml", &config_map("a", "two"))]);
     server.collect("third");
-    published::<OciRepository>(&session.client, "app", &artifact).await;
+    published::<OciRepository>(&session, "app", &artifact).await;
     says(&session, "apps", "Source is not ready, artifact not found: ").await;
     session
         .event("apps", "Warning ArtifactFailed Source is not ready")
         .await;
     session.value("default", "a", Some("one")).await;
     let artifact = server.publish("again", THIRD, &[("apps/a.yaml", &config_map("a", "two"))]);
-    published::<OciRepository>(&session.client, "app", &artifact).await;
+    published::<OciRepository>(&session, "app", &artifact).await;
     session.ready("apps", THIRD).await;
     session.value("default", "a", Some("two")).await;
     session.end().await;
@@ -156,13 +156,13 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
 #[tokio::test]
 async fn an_archive_that_is_not_what_was_promised_is_not_read() {
     let session = start().await;
-    define::<OciRepository>(&session.client).await;
+    session.define(OciRepository::crd()).await;
     oci(&session).await;
     session.kustomize("apps", "apps", of_oci()).await;
     let server = ArtifactServer::start().await;
     let promised = server.publish("app", FIRST, &[("apps/a.yaml", &config_map("a", "one"))]);
     server.publish("app", FIRST, &[("apps/a.yaml", &config_map("a", "forged"))]);
-    published::<OciRepository>(&session.client, "app", &promised).await;
+    published::<OciRepository>(&session, "app", &promised).await;
     says(
         &session,
         "apps",
@@ -183,7 +183,7 @@ async fn an_archive_that_is_not_what_was_promised_is_not_read() {
 #[tokio::test]
 async fn spec_source_ref_bucket_is_fetched_once_for_all_and_not_again_after_a_restart() {
     let mut session = start().await;
-    define::<Bucket>(&session.client).await;
+    session.define(Bucket::crd()).await;
     let spec = json!({ "bucketName": "b", "endpoint": "s3.invalid", "interval": "10m" });
     source::<Bucket>(&session, "app", spec).await;
     let server = ArtifactServer::start().await;
@@ -195,7 +195,7 @@ async fn spec_source_ref_bucket_is_fetched_once_for_all_and_not_again_after_a_re
     let files: Vec<(&str, &str)> = maps.iter().map(|(path, text)| (&**path, &**text)).collect();
     let revision = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
     let artifact = server.publish("app", revision, &files);
-    published::<Bucket>(&session.client, "app", &artifact).await;
+    published::<Bucket>(&session, "app", &artifact).await;
     for name in &names {
         let spec = json!({ "sourceRef": { "kind": "Bucket", "name": "app" } });
         session.kustomize(name, name, spec).await;
@@ -224,11 +224,11 @@ async fn spec_source_ref_bucket_is_fetched_once_for_all_and_not_again_after_a_re
 #[tokio::test]
 async fn spec_source_ref_external_artifact_needs_the_feature_gate() {
     let mut session = start().await;
-    define::<ExternalArtifact>(&session.client).await;
+    session.define(ExternalArtifact::crd()).await;
     source::<ExternalArtifact>(&session, "app", json!({})).await;
     let server = ArtifactServer::start().await;
     let artifact = server.publish("app", FIRST, &[("apps/a.yaml", &config_map("a", "one"))]);
-    published::<ExternalArtifact>(&session.client, "app", &artifact).await;
+    published::<ExternalArtifact>(&session, "app", &artifact).await;
     session.engine(Options::default()).await;
     let spec = json!({ "sourceRef": { "kind": "ExternalArtifact", "name": "app" } });
     session.kustomize("apps", "apps", spec).await;
@@ -266,7 +266,7 @@ async fn a_git_repository_of_another_process_is_read_where_its_status_says() {
     let artifact = server.publish("far", revision, &[("apps/a.yaml", &config_map("a", "one"))]);
     let spec = json!({ "url": "https://far.invalid/far", "interval": "10m" });
     source::<GitRepository>(&session, "far", spec).await;
-    published::<GitRepository>(&session.client, "far", &artifact).await;
+    published::<GitRepository>(&session, "far", &artifact).await;
     let spec = json!({ "sourceRef": { "kind": "GitRepository", "name": "far" } });
     session.kustomize("apps", "apps", spec).await;
     session.ready("apps", revision).await;
@@ -276,7 +276,7 @@ async fn a_git_repository_of_another_process_is_read_where_its_status_says() {
     // the other process publishes anew: what is not declared any more goes
     let next = "main@sha1:2222222222222222222222222222222222222222";
     let artifact = server.publish("next", next, &[("apps/b.yaml", &config_map("b", "one"))]);
-    published::<GitRepository>(&session.client, "far", &artifact).await;
+    published::<GitRepository>(&session, "far", &artifact).await;
     session.ready("apps", next).await;
     session.value("default", "b", Some("one")).await;
     session.value("default", "a", None).await;

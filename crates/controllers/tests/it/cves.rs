@@ -16,39 +16,37 @@ use crate::tenancy::{absent, create, kustomize, map, tenant};
 #[tokio::test]
 async fn cve_2021_41254_a_script_in_a_secret_is_a_text() {
     let values = document_of(&["${token}", "${backticks}"]);
-    let session = Session::start(&[("app/a.yaml", &*values)]).await;
+    let session = Session::anywhere(&[("app/a.yaml", &*values)]).await;
     let marker = session.folder().join("was-here");
     let marker = marker.to_str().unwrap();
     let script = format!("x'; touch {marker}; $(touch {marker})");
     let backticks = format!("x `touch {marker}` | touch {marker} && touch {marker}");
-    tenant(&session, "team-a").await;
-    let client = &session.client;
-    let account = |entry: &str| {
-        json!({
-            "metadata": { "name": entry, "annotations": { "kubernetes.io/service-account.name": "deployer" } },
-            "type": "kubernetes.io/service-account-token",
-            "stringData": { "token": &script, "backticks": &backticks },
-        })
-    };
-    create::<Secret>(client, "team-a", account("scripts")).await;
+    tenant(&session, "@home-a").await;
+    let scripts = json!({ "token": &script, "backticks": &backticks });
+    let account = json!({
+        "metadata": { "name": "account", "annotations": { "kubernetes.io/service-account.name": "deployer" } },
+        "type": "kubernetes.io/service-account-token",
+        "stringData": &scripts,
+    });
+    create::<Secret>(&session, "@home-a", account).await;
+    let named = json!({ "secrets": [{ "name": "account" }] });
     session
-        .merge::<ServiceAccount>(
-            "team-a",
-            "deployer",
-            json!({ "secrets": [{ "name": "scripts" }] }),
-        )
+        .merge::<ServiceAccount>("@home-a", "deployer", named)
         .await;
+    // the account's own gets keys that no variable can have
+    let values = json!({ "metadata": { "name": "scripts" }, "stringData": &scripts });
+    create::<Secret>(&session, "@home-a", values).await;
     let from = json!([{ "kind": "Secret", "name": "scripts" }]);
     kustomize(
         &session,
-        "team-a",
+        "@home-a",
         "app",
         json!({ "postBuild": { "substituteFrom": from } }),
     )
     .await;
-    session.ready("team-a/app", &session.commit(&[])).await;
-    session.value("team-a", "value-0", Some(&script)).await;
-    session.value("team-a", "value-1", Some(&backticks)).await;
+    session.ready("@home-a/app", &session.commit(&[])).await;
+    session.value("@home-a", "value-0", Some(&script)).await;
+    session.value("@home-a", "value-1", Some(&backticks)).await;
     assert!(!std::path::Path::new(marker).exists(), "the script ran");
     session.end().await;
 }
@@ -59,7 +57,7 @@ fn document_of(values: &[&str]) -> String {
     let each: Vec<String> = each
         .map(|(number, value)| {
             format!(
-                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: value-{number}, namespace: team-a}}\ndata:\n  value: >-\n    {value}\n"
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: value-{number}, namespace: @home-a}}\ndata:\n  value: >-\n    {value}\n"
             )
         })
         .collect();
@@ -69,8 +67,8 @@ fn document_of(values: &[&str]) -> String {
 /// A kubeconfig in a Secret named a program, and the controller ran it.
 #[tokio::test]
 async fn cve_2022_24817_a_kubeconfig_runs_no_program() {
-    let session = Session::start(&[("app/a.yaml", &*map("team-a", "a", "one"))]).await;
-    tenant(&session, "team-a").await;
+    let session = Session::anywhere(&[("app/a.yaml", &*map("@home-a", "a", "one"))]).await;
+    tenant(&session, "@home-a").await;
     let marker = session.folder().join("was-here");
     let exec = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [marker],
@@ -93,29 +91,29 @@ async fn cve_2022_24817_a_kubeconfig_runs_no_program() {
         });
         let secret =
             json!({ "metadata": { "name": name }, "stringData": { "value": kubeconfig.to_string() } });
-        create::<Secret>(&session.client, HOME, secret).await;
+        create::<Secret>(&session, "@home", secret).await;
         let spec = json!({ "kubeConfig": { "secretRef": { "name": name } } });
         session.kustomize(name, "app", spec).await;
         let message = session.fails(name, "ReconciliationFailed").await;
         assert!(message.contains(expected), "{message}");
     }
     assert!(!marker.exists(), "the program ran");
-    absent(&session, "team-a", "a").await;
+    absent(&session, "@home-a", "a").await;
     session.end().await;
 }
 
 /// A kustomization.yaml read files of the controller's pod, its token first of all.
 #[tokio::test]
 async fn cve_2022_24877_a_kustomization_reads_no_file_of_the_controller() {
-    let session = Session::start(&[("app/a.yaml", "{}")]).await;
-    tenant(&session, "team-a").await;
+    let session = Session::anywhere(&[("app/a.yaml", "{}")]).await;
+    tenant(&session, "@home-a").await;
     let token = session.folder().join("token");
     std::fs::write(&token, "correct horse").unwrap();
     let token = token.to_str().unwrap();
     let climbing = format!("{}{}", "../".repeat(12), token.trim_start_matches('/'));
     for (name, file) in [("absolute", token), ("climbing", &*climbing), ("linked", "token")] {
         let generator = format!(
-            "namespace: team-a\ngeneratorOptions: {{disableNameSuffixHash: true}}\n\
+            "namespace: @home-a\ngeneratorOptions: {{disableNameSuffixHash: true}}\n\
              configMapGenerator: [{{name: leaked, files: [\"token={file}\"]}}]\n"
         );
         session.commit(&[(&*format!("{name}/kustomization.yaml"), Some(&*generator))]);
@@ -124,7 +122,7 @@ async fn cve_2022_24877_a_kustomization_reads_no_file_of_the_controller() {
         let message = session.fails(name, "BuildFailed").await;
         assert!(!message.contains("correct horse"), "{message}");
     }
-    absent(&session, "team-a", "leaked").await;
+    absent(&session, "@home-a", "leaked").await;
     session.end().await;
 }
 
@@ -151,9 +149,9 @@ async fn cve_2022_24878_a_kustomization_without_an_end_holds_up_nobody() {
         ("circle/kustomization.yaml", "resources: [one]\n"),
         ("laughs/a.yaml", &*laughs),
         ("deep/a.yaml", &*deep),
-        ("well/a.yaml", &*config_map("a", "one")),
+        ("well/a.yaml", &*map("@home", "a", "one")),
     ];
-    let session = Session::start(&files).await;
+    let session = Session::anywhere(&files).await;
     let links = [
         ("endless/zero", "/dev/zero"),
         ("circle/one", "two"),

@@ -207,7 +207,7 @@ async fn spec_service_account_name_acts_there_as_the_account_of_that_cluster() {
 
 async fn account(session: &Session, name: &str) {
     let object = json!({ "metadata": { "name": name } });
-    create::<ServiceAccount>(&session.client, HOME, object).await;
+    create::<ServiceAccount>(session, HOME, object).await;
 }
 
 /// A ConfigMap of the session, whose changes are told.
@@ -220,12 +220,7 @@ async fn cluster(session: &Session, data: Value) {
         .filter(|(_, value)| !value.is_null())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    create::<ConfigMap>(
-        &session.client,
-        HOME,
-        json!({ "metadata": metadata, "data": data }),
-    )
-    .await;
+    create::<ConfigMap>(session, HOME, json!({ "metadata": metadata, "data": data })).await;
 }
 
 fn by_identity() -> Value {

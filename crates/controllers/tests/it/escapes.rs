@@ -11,13 +11,14 @@ use equate_testkit::eventually::eventually;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::CustomResourceExt as _;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use tar::{EntryType, Header};
 
-use crate::artifact_server::{ArtifactServer, define, published};
-use crate::session::{DEADLINE, HOME, Options, Session, document, ready};
-use crate::tenancy::{absent, create, kustomize, map, namespace, tenant};
+use crate::artifact_server::{ArtifactServer, published};
+use crate::session::{DEADLINE, Options, Session, document, ready};
+use crate::tenancy::{absent, create, kustomize, map, tenant};
 
 /// What lies outside, and must not come in.
 const HIDDEN: &str = "correct horse";
@@ -26,7 +27,7 @@ const HIDDEN: &str = "correct horse";
 /// would apply it. The way there from anywhere below the root.
 fn outside(session: &Session) -> (String, String) {
     let path = session.folder().join("outside.yaml");
-    std::fs::write(&path, map("team-a", "leaked", HIDDEN)).unwrap();
+    std::fs::write(&path, session.here(&map("@home-a", "leaked", HIDDEN))).unwrap();
     let path = path.to_str().unwrap().to_owned();
     (
         format!("{}{}", "../".repeat(12), path.trim_start_matches('/')),
@@ -47,11 +48,11 @@ async fn refused(session: &Session, name: &str, expected: &str) {
 
 #[tokio::test]
 async fn a_path_with_dots_leads_nowhere() {
-    let session = Session::start(&[("app/a.yaml", "{}")]).await;
-    tenant(&session, "team-a").await;
+    let session = Session::anywhere(&[("app/a.yaml", "{}")]).await;
+    tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
     let folder = Path::new(&up).parent().unwrap().to_str().unwrap();
-    let a = map("team-a", "a", "one");
+    let a = map("@home-a", "a", "one");
     let named = [
         (
             "resource",
@@ -126,7 +127,7 @@ async fn a_path_with_dots_leads_nowhere() {
         ),
     ];
     for (name, kustomization, _) in &named {
-        let kustomization = format!("namespace: team-a\n{kustomization}\n");
+        let kustomization = format!("namespace: @home-a\n{kustomization}\n");
         session.commit(&[
             (&*format!("{name}/kustomization.yaml"), Some(&*kustomization)),
             (&*format!("{name}/a.yaml"), Some(&*a)),
@@ -151,15 +152,15 @@ async fn a_path_with_dots_leads_nowhere() {
         session.kustomize(name, path, spec).await;
         refused(&session, name, expected).await;
     }
-    absent(&session, "team-a", "leaked").await;
-    absent(&session, "team-a", "a").await;
+    absent(&session, "@home-a", "leaked").await;
+    absent(&session, "@home-a", "a").await;
     session.end().await;
 }
 
 #[tokio::test]
 async fn a_symbolic_link_in_a_repository_leads_nowhere() {
-    let session = Session::start(&[("whole/a.yaml", &*map("team-a", "a", "one"))]).await;
-    tenant(&session, "team-a").await;
+    let session = Session::anywhere(&[("whole/a.yaml", &*map("@home-a", "a", "one"))]).await;
+    tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
     let folder = Path::new(&path).parent().unwrap().to_str().unwrap();
     let links = [
@@ -189,8 +190,8 @@ async fn a_symbolic_link_in_a_repository_leads_nowhere() {
     session.kustomize("bare", "bare", json!({})).await;
     session.ready("bare", &session.commit(&[])).await;
     session.kustomize("whole", "whole", json!({})).await;
-    session.value("team-a", "a", Some("one")).await;
-    absent(&session, "team-a", "leaked").await;
+    session.value("@home-a", "a", Some("one")).await;
+    absent(&session, "@home-a", "leaked").await;
     session.end().await;
 }
 
@@ -220,12 +221,12 @@ async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
         http_retries: Some(0),
         ..Options::default()
     };
-    let session = Session::with(&[], options).await;
-    define::<OciRepository>(&session.client).await;
-    tenant(&session, "team-a").await;
+    let session = Session::anywhere_with(&[], options).await;
+    session.define(OciRepository::crd()).await;
+    tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
     let server = ArtifactServer::start().await;
-    let a = map("team-a", "a", "one");
+    let a = session.here(&map("@home-a", "a", "one"));
     let manifest = (EntryType::Regular, "app/a.yaml", &*a);
     let victim = session.folder().join("victim.yaml");
     let climbing = format!(
@@ -241,10 +242,10 @@ async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
     let check = async |name: &str, entries: &[(EntryType, &str, &str)], expected: &str| {
         let object = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
-            "metadata": { "name": name, "namespace": HOME },
+            "metadata": { "name": name, "namespace": session.home },
             "spec": { "url": "oci://registry.invalid/app", "interval": "10m" },
         });
-        let sources: Api<OciRepository> = Api::namespaced(session.client.clone(), HOME);
+        let sources: Api<OciRepository> = Api::namespaced(session.client.clone(), &session.home);
         let served = async || {
             let object: OciRepository = serde_json::from_value(object.clone()).unwrap();
             sources.create(&PostParams::default(), &object).await
@@ -252,12 +253,12 @@ async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
         eventually("OCIRepositories are served", DEADLINE, served).await;
         let revision = format!("latest@sha256:{}", "1".repeat(64));
         let artifact = server.publish_bytes(name, &revision, archive(entries));
-        published::<OciRepository>(&session.client, name, &artifact).await;
+        published::<OciRepository>(&session, name, &artifact).await;
         let spec = json!({ "sourceRef": { "kind": "OCIRepository", "name": name } });
         session.kustomize(name, "app", spec).await;
         refused(&session, name, expected).await;
-        absent(&session, "team-a", "leaked").await;
-        absent(&session, "team-a", "a").await;
+        absent(&session, "@home-a", "leaked").await;
+        absent(&session, "@home-a", "a").await;
         assert!(!victim.exists(), "{name} wrote outside");
     };
     check(
@@ -310,7 +311,7 @@ async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
 
 #[tokio::test]
 async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
-    let base = map("team-a", "leaked", HIDDEN);
+    let base = map("@home-a", "leaked", HIDDEN);
     for no_remote_bases in [false, true] {
         let policy = Policy {
             no_remote_bases,
@@ -320,11 +321,11 @@ async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
             policy,
             ..Options::default()
         };
-        let session = Session::with(&[("app/a.yaml", "{}")], options).await;
-        tenant(&session, "team-a").await;
+        let session = Session::anywhere_with(&[("app/a.yaml", "{}")], options).await;
+        tenant(&session, "@home-a").await;
         let (_, path) = outside(&session);
         let server = ArtifactServer::start().await;
-        server.publish_bytes("base.yaml", "", base.clone().into_bytes());
+        server.publish_bytes("base.yaml", "", session.here(&base).into_bytes());
         let there = server.url("base.yaml");
         let repository = session.repository.path().to_str().unwrap().to_owned();
         let remote = [
@@ -356,14 +357,14 @@ async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
             ("transformer", "transformers", there.clone()),
         ];
         for (name, field, url) in &remote {
-            let kustomization = format!("namespace: team-a\nresources: [a.yaml]\n{field}: [\"{url}\"]\n");
+            let kustomization = format!("namespace: @home-a\nresources: [a.yaml]\n{field}: [\"{url}\"]\n");
             let kustomization = match *field {
                 "resources" => kustomization.replacen("resources: [a.yaml]\n", "", 1),
                 _ => kustomization,
             };
             session.commit(&[
                 (&*format!("{name}/kustomization.yaml"), Some(&*kustomization)),
-                (&*format!("{name}/a.yaml"), Some(&*map("team-a", "a", "one"))),
+                (&*format!("{name}/a.yaml"), Some(&*map("@home-a", "a", "one"))),
             ]);
             session
                 .kustomize(name, name, json!({ "retryInterval": "1h" }))
@@ -378,7 +379,7 @@ async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
             .await;
         refused(&session, "files", "").await;
         assert_eq!(server.asked("base.yaml"), 0);
-        absent(&session, "team-a", "leaked").await;
+        absent(&session, "@home-a", "leaked").await;
         assert!(Path::new(&path).exists());
         session.end().await;
     }
@@ -386,7 +387,7 @@ async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
 
 /// Names that would be the address of something else.
 const NO_NAMES: [&str; 5] = [
-    "../../platform/secrets/theirs",
+    "../../@home-platform/secrets/theirs",
     "..",
     "theirs/status",
     "theirs?watch=true",
@@ -395,13 +396,13 @@ const NO_NAMES: [&str; 5] = [
 
 #[tokio::test]
 async fn a_reference_with_a_path_in_its_name_reads_nothing() {
-    let session = Session::start(&[("app/a.yaml", &*map("team-a", "a", "${key}"))]).await;
-    tenant(&session, "team-a").await;
-    namespace(&session.client, "platform").await;
+    let session = Session::anywhere(&[("app/a.yaml", &*map("@home-a", "a", "${key}"))]).await;
+    tenant(&session, "@home-a").await;
+    session.namespace("@home-platform").await;
     let theirs = json!({ "metadata": { "name": "theirs" }, "stringData": { "key": HIDDEN, "value": "{}" } });
-    create::<Secret>(&session.client, "platform", theirs).await;
+    create::<Secret>(&session, "@home-platform", theirs).await;
     let public = json!({ "metadata": { "name": "theirs" }, "data": { "key": HIDDEN } });
-    create::<ConfigMap>(&session.client, "platform", public).await;
+    create::<ConfigMap>(&session, "@home-platform", public).await;
     let revision = session.commit(&[]);
     for (number, name) in NO_NAMES.into_iter().enumerate() {
         let from = |kind: &str| json!({ "postBuild": { "substituteFrom": [{ "kind": kind, "name": name, "optional": true }] } });
@@ -439,7 +440,7 @@ async fn a_reference_with_a_path_in_its_name_reads_nothing() {
             refused(&session, &own, "not found").await;
         }
     }
-    absent(&session, "team-a", "a").await;
+    absent(&session, "@home-a", "a").await;
     let all = session
         .kustomizations()
         .list(&kube::api::ListParams::default())
@@ -454,13 +455,13 @@ async fn a_reference_with_a_path_in_its_name_reads_nothing() {
 
 #[tokio::test]
 async fn a_git_repository_with_a_path_in_a_name_reads_nothing() {
-    let session = Session::start(&[]).await;
-    namespace(&session.client, "platform").await;
+    let session = Session::anywhere(&[]).await;
+    session.namespace("@home-platform").await;
     let theirs = json!({
         "metadata": { "name": "theirs" },
         "stringData": { "username": "platform", "password": HIDDEN, "address": "http://127.0.0.1:1" },
     });
-    create::<Secret>(&session.client, "platform", theirs).await;
+    create::<Secret>(&session, "@home-platform", theirs).await;
     for (number, name) in NO_NAMES.into_iter().enumerate() {
         for (field, spec, expected) in [
             (
@@ -484,13 +485,10 @@ async fn a_git_repository_with_a_path_in_a_name_reads_nothing() {
                 .unwrap()
                 .extend(spec.as_object().unwrap().clone());
             let own = format!("{field}-{number}");
-            create::<GitRepository>(
-                &session.client,
-                HOME,
-                json!({ "metadata": { "name": own }, "spec": all }),
-            )
-            .await;
-            let sources: Api<GitRepository> = Api::namespaced(session.client.clone(), HOME);
+            let metadata = json!({ "name": own, "labels": session.labels() });
+            let object = json!({ "metadata": metadata, "spec": all });
+            create::<GitRepository>(&session, "@home", object).await;
+            let sources: Api<GitRepository> = Api::namespaced(session.client.clone(), &session.home);
             let look = async || {
                 let status = sources.get(&own).await.unwrap().status.unwrap_or_default();
                 let message = |condition: &Condition| condition.message.clone();
@@ -516,31 +514,31 @@ async fn an_object_with_a_path_in_its_name_is_no_other_object() {
             "metadata": { "name": name, "namespace": namespace }, "data": { "value": "mine" },
         }))
     };
-    let session = Session::start(&[("app/a.yaml", "{}")]).await;
-    tenant(&session, "team-a").await;
-    namespace(&session.client, "platform").await;
+    let session = Session::anywhere(&[("app/a.yaml", "{}")]).await;
+    tenant(&session, "@home-a").await;
+    session.namespace("@home-platform").await;
     let theirs = json!({ "metadata": { "name": "theirs" }, "data": { "value": "theirs" } });
-    create::<ConfigMap>(&session.client, "platform", theirs).await;
+    create::<ConfigMap>(&session, "@home-platform", theirs).await;
     let ways: [(&str, &str, &str, &str); 4] = [
         (
             "climbing",
-            "../../platform/configmaps/theirs",
-            "team-a",
+            "../../@home-platform/configmaps/theirs",
+            "@home-a",
             "invalid resource name",
         ),
         (
             "escaped",
-            "..%2f..%2fplatform%2fconfigmaps%2ftheirs",
-            "team-a",
+            "..%2f..%2f@home-platform%2fconfigmaps%2ftheirs",
+            "@home-a",
             "invalid resource name",
         ),
         (
             "query",
             "theirs?fieldManager=other",
-            "team-a",
+            "@home-a",
             "theirs?fieldManager=other",
         ),
-        ("namespace", "theirs", "team-a/../platform", "invalid namespace"),
+        ("namespace", "theirs", "@home-a/../platform", "invalid namespace"),
     ];
     for (path, name, namespace, expected) in ways {
         session.commit(&[(&*format!("{path}/a.yaml"), Some(&*named(name, namespace)))]);
@@ -548,15 +546,15 @@ async fn an_object_with_a_path_in_its_name_is_no_other_object() {
         session.kustomize(path, path, json!({})).await;
         refused(&session, path, expected).await;
     }
-    session.commit(&[("app/a.yaml", Some(&*named(ways[0].1, "team-a")))]);
-    kustomize(&session, "team-a", "app", json!({})).await;
-    refused(&session, "team-a/app", "invalid resource name").await;
-    session.value("platform", "theirs", Some("theirs")).await;
+    session.commit(&[("app/a.yaml", Some(&*named(ways[0].1, "@home-a")))]);
+    kustomize(&session, "@home-a", "app", json!({})).await;
+    refused(&session, "@home-a/app", "invalid resource name").await;
+    session.value("@home-platform", "theirs", Some("theirs")).await;
     // what is waited for is not found there either
     let checks = json!([{
-        "apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "namespace": "x/../../namespaces/platform",
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "namespace": "x/../../namespaces/@home-platform",
     }]);
-    session.commit(&[("checks/a.yaml", Some(&*map("team-a", "own", "one")))]);
+    session.commit(&[("checks/a.yaml", Some(&*map("@home-a", "own", "one")))]);
     let spec = json!({ "healthChecks": checks, "timeout": "2s" });
     session.kustomize("checks", "checks", spec).await;
     let message = session.fails("checks", "HealthCheckFailed").await;

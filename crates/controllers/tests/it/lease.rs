@@ -1,15 +1,20 @@
 //! Of several processes one works, and the next begins when that one is gone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use equate_controllers::runtime::lease::{Held, Terms};
 use equate_testkit::apiserver::EmbeddedCluster;
+use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Faults, Rule, Verb};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
+
+use crate::session::{DEADLINE, Session};
 
 const NAME: &str = "kustomize-controller-leader-election";
 
@@ -85,4 +90,52 @@ async fn work_ends_before_another_may_begin() {
     other.await;
     assert!(begun.elapsed() > Duration::from_secs(30));
     cluster.stop().await;
+}
+
+/// On a clock of its own, so that it may be a real API server: of those who ask at once one after another
+/// works, also after one whom the API server does not answer any more.
+#[tokio::test]
+async fn of_many_who_ask_at_once_one_works_at_a_time() {
+    const MANY: usize = 4;
+    let session = Session::anywhere(&[]).await;
+    let working = Arc::new(AtomicUsize::new(0));
+    let turn = async |number: usize| {
+        let faults = Faults::seeded(1);
+        let terms = Terms {
+            namespace: session.home.clone(),
+            duration: Duration::from_secs(6),
+            renew: Duration::from_secs(5),
+            retry: Duration::from_millis(500),
+            ..terms(&number.to_string())
+        };
+        let held = Held::acquire(faults.wrap(&session.client), terms).await;
+        assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "two work");
+        let leases: Api<Lease> = Api::namespaced(session.client.clone(), &session.home);
+        let renewed = async || {
+            let spec = leases.get(NAME).await.map_err(|error| error.to_string())?.spec;
+            let spec = spec.unwrap_or_default();
+            match spec.renew_time > spec.acquire_time {
+                true if spec.holder_identity == Some(number.to_string()) => Ok(()),
+                _ => Err(format!("{spec:?}")),
+            }
+        };
+        eventually("it is renewed", DEADLINE, renewed).await;
+        match number {
+            0 => {
+                faults.add(Rule::new(Verb::Any, "leases", Fault::Unreachable));
+                timeout(DEADLINE, held.lost()).await.unwrap();
+                working.fetch_sub(1, Ordering::SeqCst);
+            }
+            _ => {
+                working.fetch_sub(1, Ordering::SeqCst);
+                held.release().await;
+            }
+        }
+    };
+    let turns = futures::future::join_all((0..MANY).map(turn));
+    timeout(2 * DEADLINE, turns).await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(session.client.clone(), &session.home);
+    let spec = leases.get(NAME).await.unwrap().spec.unwrap();
+    assert_eq!(spec.lease_transitions, Some(MANY as i32 - 1), "{spec:?}");
+    session.end().await;
 }

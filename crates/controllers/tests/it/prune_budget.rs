@@ -3,7 +3,11 @@
 use equate_api::meta::ConditionType;
 use serde_json::{Value, json};
 
-use crate::session::{File, Session, config_map, inventory, ready, said};
+use crate::session::{File, Session, config_map_in, inventory, ready, said};
+
+fn config_map(name: &str, value: &str) -> String {
+    config_map_in("@home", name, value)
+}
 
 fn names(number: usize) -> Vec<String> {
     (0..number).map(|n| format!("c{n:02}")).collect()
@@ -38,7 +42,7 @@ async fn start(directory: &str, number: usize) -> Session {
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
-    Session::start(&files).await
+    Session::anywhere(&files).await
 }
 
 #[tokio::test]
@@ -55,16 +59,16 @@ async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed(
     let message = session.fails("apps", "PruneBudgetExceeded").await;
     let expected = format!(
         "revision {revision} is not applied and nothing was changed: 7 of 12 objects would be deleted, and the \
-         prune budget is 50% (equate.dev/prune-budget): ConfigMap/default/c11, "
+         prune budget is 50% (equate.dev/prune-budget): ConfigMap/@home/c11, "
     );
-    assert!(message.starts_with(&expected), "{message}");
+    assert!(message.starts_with(&session.here(&expected)), "{message}");
     let confirm = format!("equate.dev/prune-confirm={revision}");
     assert!(message.ends_with(&confirm), "{message}");
     session
         .event("apps", "Warning PruneBudgetExceeded revision ")
         .await;
-    session.value("default", "c00", Some("one")).await;
-    session.value("default", "c11", Some("one")).await;
+    session.value("@home", "c00", Some("one")).await;
+    session.value("@home", "c11", Some("one")).await;
 
     // a revision of which the same is built needs no build, and no other confirmation
     let builds = session.stats().builds;
@@ -82,14 +86,14 @@ async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed(
     session
         .until("apps", "asks again", |status| ready(status).1.ends_with(&anew))
         .await;
-    session.value("default", "c11", Some("one")).await;
+    session.value("@home", "c11", Some("one")).await;
     session
         .patch("apps", annotated("equate.dev/prune-confirm", &newer))
         .await;
     let status = session.ready("apps", &newer).await;
     assert_eq!(inventory(&status).len(), 5);
-    session.value("default", "c00", Some("two")).await;
-    session.value("default", "c11", None).await;
+    session.value("@home", "c00", Some("two")).await;
+    session.value("@home", "c11", None).await;
     session.end().await;
 }
 
@@ -123,7 +127,7 @@ async fn a_confirmation_holds_for_later_revisions_of_the_same_and_a_revert_needs
         .patch("apps", annotated("equate.dev/prune-confirm", &revision))
         .await;
     let status = session.ready("apps", &newer).await;
-    assert_eq!(inventory(&status), ["default_c00__ConfigMap"]);
+    assert_eq!(inventory(&status), [session.here("@home_c00__ConfigMap")]);
     session.end().await;
 }
 
@@ -147,13 +151,13 @@ async fn the_budget_is_what_the_annotation_says() {
             Some(why) => {
                 let message = session.fails("apps", "PruneBudgetExceeded").await;
                 assert!(message.contains(why), "{budget}: {message}");
-                session.value("default", "c03", Some("one")).await;
+                session.value("@home", "c03", Some("one")).await;
                 // a larger budget is as good as a confirmation
                 session
                     .patch("apps", annotated("equate.dev/prune-budget", "100%"))
                     .await;
                 session.ready("apps", &revision).await;
-                session.value("default", "c03", None).await;
+                session.value("@home", "c03", None).await;
             }
         }
         session.end().await;
@@ -190,7 +194,7 @@ async fn who_confirms_an_empty_render_confirms_that_all_goes() {
         .patch("apps", annotated("equate.dev/allow-empty", &revision))
         .await;
     session.ready("apps", &revision).await;
-    session.value("default", "c00", None).await;
+    session.value("@home", "c00", None).await;
     session.end().await;
 }
 
@@ -210,12 +214,12 @@ async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
         "Reconciliation failed terminally due to configuration error: annotation equate.dev/prune-budget: \"most\" \
          is no number of objects, such as 20, and no share of them from 0% to 100%, such as 50%"
     );
-    session.value("default", "c01", Some("one")).await;
+    session.value("@home", "c01", Some("one")).await;
     // also where nothing may be deleted, the Kustomization may go
     session
-        .delete::<equate_api::kustomize::Kustomization>(crate::session::HOME, "apps")
+        .delete::<equate_api::kustomize::Kustomization>("@home", "apps")
         .await;
-    session.value("default", "c00", None).await;
+    session.value("@home", "c00", None).await;
     session.end().await;
 }
 
@@ -244,10 +248,10 @@ async fn what_moves_is_no_deletion_and_a_deleted_kustomization_needs_no_budget()
         .until("a", "has handed over", |status| inventory(status).len() == 1)
         .await;
     session
-        .delete::<equate_api::kustomize::Kustomization>(crate::session::HOME, "b")
+        .delete::<equate_api::kustomize::Kustomization>("@home", "b")
         .await;
-    session.value("default", "c11", None).await;
-    session.value("default", "c00", Some("one")).await;
+    session.value("@home", "c11", None).await;
+    session.value("@home", "c00", Some("one")).await;
     session.end().await;
 }
 
@@ -283,7 +287,7 @@ async fn what_was_held_for_another_is_not_deleted_at_once_either() {
     session
         .patch("a", annotated("equate.dev/prune-confirm", revision))
         .await;
-    session.value("default", "c11", None).await;
+    session.value("@home", "c11", None).await;
     let status = session
         .until("a", "is done", |status| {
             said(status, ConditionType::PruneHeld).is_empty() && inventory(status).len() == 1

@@ -3,14 +3,14 @@
 use equate_api::meta::{ConditionType, is_true};
 use serde_json::{Value, json};
 
-use crate::session::{Session, config_map, said};
+use crate::session::{Session, config_map_in, said};
 
 /// That it is applied, or the reason and a part of the message.
 type Expected = Result<(), (&'static str, &'static str)>;
 
 #[tokio::test]
 async fn kustomization_depends_on_ready_expr() {
-    let session = Session::start(&[("apps/a.yaml", &config_map("NAME", "one"))]).await;
+    let session = Session::anywhere(&[("apps/a.yaml", &config_map_in("@home", "NAME", "one"))]).await;
     // never ready in the ordinary sense
     session.kustomize("infra", "lost", json!({})).await;
     session.fails("infra", "ArtifactFailed").await;
@@ -33,7 +33,7 @@ async fn kustomization_depends_on_ready_expr() {
             "dep.status.conditions.filter(e, e.type == 'Ready').all(e, e.status == 'True')",
             Err((
                 "DependencyNotReady",
-                "dependency 'flux-system/infra' is not ready according to readyExpr eval",
+                "dependency '@home/infra' is not ready according to readyExpr eval",
             )),
         ),
         (
@@ -61,10 +61,10 @@ async fn kustomization_depends_on_ready_expr() {
     for (name, expression, expected) in cases {
         session.kustomize(name, "apps", spec(name, expression)).await;
         match expected {
-            Ok(()) => session.value("default", name, Some("one")).await,
+            Ok(()) => session.value("@home", name, Some("one")).await,
             Err((reason, part)) => {
                 let message = session.fails(name, reason).await;
-                assert!(message.contains(part), "{name}: {message}");
+                assert!(message.contains(&session.here(part)), "{name}: {message}");
                 let status = session.kustomizations().get(name).await.unwrap().status.unwrap();
                 let stalls = reason == "InvalidCELExpression";
                 assert_eq!(
@@ -73,11 +73,11 @@ async fn kustomization_depends_on_ready_expr() {
                     "{name}"
                 );
                 assert_eq!(
-                    said(&status, ConditionType::Stalled).contains(part),
+                    said(&status, ConditionType::Stalled).contains(&session.here(part)),
                     stalls,
                     "{name}"
                 );
-                session.value("default", name, None).await;
+                session.value("@home", name, None).await;
             }
         }
     }
@@ -85,13 +85,13 @@ async fn kustomization_depends_on_ready_expr() {
     session
         .patch("f", json!({ "spec": spec("f", "dep.metadata.name == 'infra'") }))
         .await;
-    session.value("default", "f", Some("one")).await;
+    session.value("@home", "f", Some("one")).await;
     session.end().await;
 }
 
 #[tokio::test]
 async fn kustomization_depends_on_ready_expr_is_asked_when_the_dependency_changes() {
-    let session = Session::start(&[("apps/a.yaml", &config_map("NAME", "one"))]).await;
+    let session = Session::anywhere(&[("apps/a.yaml", &config_map_in("@home", "NAME", "one"))]).await;
     session.kustomize("infra", "lost", json!({})).await;
     session
         .kustomize(
@@ -110,7 +110,7 @@ async fn kustomization_depends_on_ready_expr_is_asked_when_the_dependency_change
     session
         .patch("infra", json!({ "metadata": { "labels": { "stage": "2" } } }))
         .await;
-    session.value("default", "a", Some("one")).await;
+    session.value("@home", "a", Some("one")).await;
     session.end().await;
 }
 

@@ -383,8 +383,8 @@ impl Session {
 
     /// Where a Kustomization is, and its name: `name`, or `namespace/name`.
     fn named<'n>(&self, name: &'n str) -> (Api<Kustomization>, &'n str) {
-        let (namespace, name) = name.split_once('/').unwrap_or((&self.home, name));
-        (Api::namespaced(self.client.clone(), namespace), name)
+        let (namespace, name) = name.split_once('/').unwrap_or((PLACEHOLDER, name));
+        (Api::namespaced(self.client.clone(), &self.here(namespace)), name)
     }
 
     /// Waits until a Kustomization's status passes; the status then. One that is not at home is
@@ -434,8 +434,8 @@ impl Session {
 
     /// The events of a Kustomization so far: type, reason, message.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
-        let (namespace, name) = name.split_once('/').unwrap_or((&self.home, name));
-        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let (namespace, name) = name.split_once('/').unwrap_or((PLACEHOLDER, name));
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.here(namespace));
         let list = events.list(&ListParams::default()).await.unwrap();
         let about = list.items.into_iter().filter(|event| {
             event.involved_object.name.as_deref() == Some(name)
@@ -456,6 +456,7 @@ impl Session {
 
     /// Waits for an event that contains this text.
     pub(crate) async fn event(&self, name: &str, text: &str) {
+        let text = &*self.here(text);
         let what = format!("an event of Kustomization {name} with {text:?}");
         let look = async || {
             let events = self.events(name).await;
@@ -548,10 +549,15 @@ fn shown(status: &KustomizationStatus) -> String {
 
 /// A ConfigMap in `default` with one value.
 pub(crate) fn config_map(name: &str, value: &str) -> String {
+    config_map_in("default", name, value)
+}
+
+/// The same in another namespace.
+pub(crate) fn config_map_in(namespace: &str, name: &str, value: &str) -> String {
     document(&json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": { "name": name, "namespace": "default" },
+        "metadata": { "name": name, "namespace": namespace },
         "data": { "value": value },
     }))
 }

@@ -42,19 +42,23 @@ fn namespace() -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "@home-more" } })
 }
 
-/// Without `replicas`: an autoscaler has them.
 fn web() -> Value {
+    deployment("web", "example.org/web:1")
+}
+
+/// Without `replicas`: an autoscaler has them.
+fn deployment(name: &str, image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": { "name": "web", "namespace": "@home" },
+        "metadata": { "name": name, "namespace": "@home" },
         "spec": {
-            "selector": { "matchLabels": { "app": "web" } },
+            "selector": { "matchLabels": { "app": name } },
             "template": {
-                "metadata": { "labels": { "app": "web" } },
+                "metadata": { "labels": { "app": name } },
                 "spec": { "containers": [{
                     "name": "main",
-                    "image": "example.org/web:1",
+                    "image": image,
                     "resources": { "limits": { "cpu": "1000m", "memory": "128Mi" } },
                     "ports": [{ "containerPort": 80, "name": "http" }],
                 }] },
@@ -113,7 +117,11 @@ impl Left {
             revision,
         };
         for object in &left.objects {
-            left.apply(object).await;
+            match ignored(object) {
+                // Flux left it to whoever made it
+                true => left.put(object, "somebody").await,
+                false => drop(left.apply(object).await),
+            }
         }
         left.publish().await;
         left.reconcile().await;
@@ -138,6 +146,14 @@ impl Left {
         let params = PatchParams::apply(FLUX).force();
         let applied = api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
         serde_json::to_value(applied).unwrap()
+    }
+
+    /// Applies an object, or a part of one, as another manager.
+    async fn put(&self, object: &Value, by: &str) {
+        let object = here(&self.session, object);
+        let (api, name) = self.api(&object);
+        let params = PatchParams::apply(by);
+        api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
     }
 
     /// The source as source-controller leaves it.
@@ -308,7 +324,7 @@ impl Left {
         expected.sort();
         assert_eq!(held, expected);
 
-        for object in &self.objects {
+        for object in self.objects.iter().filter(|object| !ignored(object)) {
             let before = self.look(object).await;
             let labels = &before["metadata"]["labels"];
             assert_eq!(labels["kustomize.toolkit.fluxcd.io/name"], "apps", "{before}");
@@ -329,6 +345,11 @@ impl Left {
         }
         self.session.end().await;
     }
+}
+
+/// Whether Flux has an object in its inventory, and does not apply it.
+fn ignored(object: &Value) -> bool {
+    object["metadata"]["annotations"]["kustomize.toolkit.fluxcd.io/ssa"] == "Ignore"
 }
 
 fn here(session: &Session, object: &Value) -> Value {
@@ -395,6 +416,8 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
     let ssa = |how: &str| json!({ "kustomize.toolkit.fluxcd.io/ssa": how });
     let if_not_present = config_map("if-not-present", "one", ssa("IfNotPresent"));
     let merge = config_map("merge", "one", ssa("Merge"));
+    let ignored = config_map("ignored", "one", ssa("Ignore"));
+    let scaled = |image: &str| deployment("scaled", image);
     let disabled = json!({ "kustomize.toolkit.fluxcd.io/reconcile": "disabled" });
     let disabled = config_map("disabled", "one", disabled);
     let plain = config_map("plain", "one", json!({}));
@@ -404,9 +427,10 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
         if_not_present.clone(),
         merge.clone(),
         disabled.clone(),
+        ignored.clone(),
     ];
     objects.extend(others());
-    objects.extend([service(), web()]);
+    objects.extend([service(), web(), scaled("example.org/web:1")]);
     let mut left = Left::by_flux(objects).await;
     // what Flux lets others do
     left.touch(
@@ -425,6 +449,11 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
         .await;
     left.touch(&merge, "kubectl-edit", json!({ "data": { "added": "theirs" } }))
         .await;
+    left.touch(&ignored, "somebody", json!({ "data": { "value": "theirs" } }))
+        .await;
+    let mut replicas = scaled("");
+    replicas["spec"] = json!({ "replicas": 5 });
+    left.put(&replicas, "autoscaler").await;
     let (before, kustomization) = (left.all().await, left.kustomization().await);
 
     left.take_over().await;
@@ -484,6 +513,22 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
         status.history[1].total_reconciliations, 7,
         "what Flux wrote stays"
     );
+
+    // of an object that changes, a field that another applies stays as it is
+    left.go_on(scaled("example.org/web:2")).await;
+    let found = left.look(&scaled("")).await;
+    assert_eq!(found["spec"]["replicas"], 5);
+    let image = &found["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(image, "example.org/web:2");
+    let before = &before["apps/deployment-scaled.yaml"];
+    assert_eq!(found["metadata"]["uid"], before["metadata"]["uid"]);
+    let autoscalers = |object: &Value| {
+        let entries = object["metadata"]["managedFields"].as_array().unwrap();
+        let theirs = entries.iter().filter(|entry| entry["manager"] == "autoscaler");
+        theirs.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(autoscalers(&found), autoscalers(before));
+    assert_eq!(autoscalers(&found).len(), 1);
     left.give_back(&["if-not-present", "disabled"]).await;
 }
 

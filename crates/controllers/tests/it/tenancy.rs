@@ -6,20 +6,19 @@ use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, ListParams, PostParams};
+use kube::Resource;
+use kube::api::{Api, PostParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::session::{
-    DEADLINE, HOME, Options, Session, deployment, document, inventory, kustomization, said,
-};
+pub(crate) use crate::session::config_map_in as map;
+use crate::session::{DEADLINE, Options, Session, deployment, document, inventory, kustomization, said};
 
-pub(crate) async fn create<K>(client: &Client, namespace: &str, object: Value)
+pub(crate) async fn create<K>(session: &Session, namespace: &str, object: Value)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -27,53 +26,34 @@ where
         + Serialize
         + std::fmt::Debug,
 {
-    let object: K = serde_json::from_value(object).unwrap();
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let object: K = serde_json::from_str(&session.here(&object.to_string())).unwrap();
+    let api: Api<K> = Api::namespaced(session.client.clone(), &session.here(namespace));
     api.create(&PostParams::default(), &object).await.unwrap();
-}
-
-pub(crate) async fn namespace(client: &Client, name: &str) {
-    let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
 }
 
 /// A namespace with the ServiceAccount `deployer`, which may do what it likes to ConfigMaps,
 /// Deployments, Roles and RoleBindings there.
 pub(crate) async fn tenant(session: &Session, name: &str) {
-    let client = &session.client;
-    namespace(client, name).await;
-    create::<ServiceAccount>(client, name, json!({ "metadata": { "name": "deployer" } })).await;
+    session.namespace(name).await;
+    create::<ServiceAccount>(session, name, json!({ "metadata": { "name": "deployer" } })).await;
     allow(session, name, name).await;
 }
 
 /// Lets a tenant do that in a namespace.
 async fn allow(session: &Session, tenant: &str, namespace: &str) {
-    let client = &session.client;
     let rules = json!([
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
         { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["*"] },
         { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["get", "create", "update", "patch", "delete"] },
     ]);
-    create::<Role>(
-        client,
-        namespace,
-        json!({ "metadata": { "name": tenant }, "rules": rules }),
-    )
-    .await;
-    create::<RoleBinding>(
-        client,
-        namespace,
-        json!({
-            "metadata": { "name": tenant },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": tenant },
-            "subjects": [{ "kind": "ServiceAccount", "name": "deployer", "namespace": tenant }],
-        }),
-    )
-    .await;
+    let role = json!({ "metadata": { "name": tenant }, "rules": rules });
+    create::<Role>(session, namespace, role).await;
+    let binding = json!({
+        "metadata": { "name": tenant },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": tenant },
+        "subjects": [{ "kind": "ServiceAccount", "name": "deployer", "namespace": tenant }],
+    });
+    create::<RoleBinding>(session, namespace, binding).await;
 }
 
 /// A Kustomization of the tenant: of a directory of `fleet`, as `deployer` unless the spec says otherwise.
@@ -81,7 +61,7 @@ pub(crate) async fn kustomize(session: &Session, tenant: &str, path: &str, spec:
     let mut all = json!({
         "serviceAccountName": "deployer",
         "retryInterval": "2s",
-        "sourceRef": { "kind": "GitRepository", "name": "fleet", "namespace": HOME },
+        "sourceRef": { "kind": "GitRepository", "name": "fleet", "namespace": "@home" },
     });
     for (field, value) in spec.as_object().unwrap() {
         all[field] = value.clone();
@@ -89,19 +69,12 @@ pub(crate) async fn kustomize(session: &Session, tenant: &str, path: &str, spec:
     if all["serviceAccountName"].is_null() {
         all.as_object_mut().unwrap().remove("serviceAccountName");
     }
+    let all = serde_json::from_str(&session.here(&all.to_string())).unwrap();
     let mut object = kustomization("app", path, all);
-    object.metadata.namespace = Some(tenant.to_owned());
-    let api: Api<Kustomization> = Api::namespaced(session.client.clone(), tenant);
+    object.metadata.namespace = Some(session.here(tenant));
+    object.metadata.labels = serde_json::from_value(session.labels()).unwrap();
+    let api: Api<Kustomization> = Api::namespaced(session.client.clone(), &session.here(tenant));
     api.create(&PostParams::default(), &object).await.unwrap();
-}
-
-pub(crate) fn map(namespace: &str, name: &str, value: &str) -> String {
-    document(&json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": { "name": name, "namespace": namespace },
-        "data": { "value": value },
-    }))
 }
 
 pub(crate) async fn absent(session: &Session, namespace: &str, name: &str) {
@@ -112,63 +85,69 @@ pub(crate) async fn absent(session: &Session, namespace: &str, name: &str) {
 #[tokio::test]
 async fn spec_service_account_name_applies_corrects_and_prunes_with_its_rights() {
     let files = [
-        ("app/a.yaml", map("team-a", "a", "one")),
-        ("app/b.yaml", map("team-a", "b", "one")),
+        ("app/a.yaml", map("@home-a", "a", "one")),
+        ("app/b.yaml", map("@home-a", "b", "one")),
     ];
-    let session = Session::start(&[(files[0].0, &*files[0].1), (files[1].0, &*files[1].1)]).await;
-    tenant(&session, "team-a").await;
-    kustomize(&session, "team-a", "app", json!({ "wait": true })).await;
+    let session = Session::anywhere(&[(files[0].0, &*files[0].1), (files[1].0, &*files[1].1)]).await;
+    tenant(&session, "@home-a").await;
+    kustomize(&session, "@home-a", "app", json!({ "wait": true })).await;
     let revision = session.commit(&[]);
-    session.ready("team-a/app", &revision).await;
+    session.ready("@home-a/app", &revision).await;
     // the hub tells of what is its own
     session
-        .merge::<ConfigMap>("team-a", "a", json!({ "data": { "value": "by hand" } }))
+        .merge::<ConfigMap>("@home-a", "a", json!({ "data": { "value": "by hand" } }))
         .await;
-    session.value("team-a", "a", Some("one")).await;
-    session.delete::<ConfigMap>("team-a", "a").await;
-    session.value("team-a", "a", Some("one")).await;
+    session.value("@home-a", "a", Some("one")).await;
+    session.delete::<ConfigMap>("@home-a", "a").await;
+    session.value("@home-a", "a", Some("one")).await;
     let revision = session.commit(&[("app/b.yaml", None)]);
-    let status = session.ready("team-a/app", &revision).await;
-    assert_eq!(inventory(&status), ["team-a_a__ConfigMap"]);
-    session.value("team-a", "b", None).await;
-    session.delete::<Kustomization>("team-a", "app").await;
-    session.value("team-a", "a", None).await;
+    let status = session.ready("@home-a/app", &revision).await;
+    assert_eq!(inventory(&status), [session.here("@home-a_a__ConfigMap")]);
+    session.value("@home-a", "b", None).await;
+    session.delete::<Kustomization>("@home-a", "app").await;
+    session.value("@home-a", "a", None).await;
     session.end().await;
 }
 
 /// Whatever a tenant writes, only what its account may do is done; `expected` is in the message.
 async fn check_refused(files: &[(&str, &str)], spec: Value, target: (&str, &str), expected: &str) {
-    let session = Session::start(files).await;
-    tenant(&session, "team-a").await;
-    namespace(&session.client, "platform").await;
-    kustomize(&session, "team-a", "app", spec).await;
-    let message = session.fails("team-a/app", "ReconciliationFailed").await;
-    assert!(message.contains(expected), "{message}");
+    let session = Session::anywhere(files).await;
+    tenant(&session, "@home-a").await;
+    session.namespace("@home-platform").await;
+    kustomize(&session, "@home-a", "app", spec).await;
+    let message = session.fails("@home-a/app", "ReconciliationFailed").await;
+    assert!(message.contains(&session.here(expected)), "{message}");
     absent(&session, target.0, target.1).await;
     session.end().await;
 }
 
-const FORBIDDEN: &str = "User \"system:serviceaccount:team-a:deployer\" cannot";
+const FORBIDDEN: &str = "User \"system:serviceaccount:@home-a:deployer\" cannot";
 
 #[tokio::test]
 async fn an_object_in_another_namespace_is_refused() {
-    let a = map("platform", "a", "one");
-    check_refused(&[("app/a.yaml", &a)], json!({}), ("platform", "a"), FORBIDDEN).await;
+    let a = map("@home-platform", "a", "one");
+    check_refused(
+        &[("app/a.yaml", &a)],
+        json!({}),
+        ("@home-platform", "a"),
+        FORBIDDEN,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn target_namespace_lends_no_rights() {
-    let a = map("team-a", "a", "one");
-    let spec = json!({ "targetNamespace": "platform" });
-    check_refused(&[("app/a.yaml", &a)], spec, ("platform", "a"), FORBIDDEN).await;
+    let a = map("@home-a", "a", "one");
+    let spec = json!({ "targetNamespace": "@home-platform" });
+    check_refused(&[("app/a.yaml", &a)], spec, ("@home-platform", "a"), FORBIDDEN).await;
 }
 
 #[tokio::test]
 async fn a_patch_that_changes_the_namespace_lends_no_rights() {
-    let a = map("team-a", "a", "one");
-    let patch = r#"[{ "op": "replace", "path": "/metadata/namespace", "value": "platform" }]"#;
+    let a = map("@home-a", "a", "one");
+    let patch = r#"[{ "op": "replace", "path": "/metadata/namespace", "value": "@home-platform" }]"#;
     let spec = json!({ "patches": [{ "patch": patch, "target": { "kind": "ConfigMap" } }] });
-    check_refused(&[("app/a.yaml", &a)], spec, ("platform", "a"), FORBIDDEN).await;
+    check_refused(&[("app/a.yaml", &a)], spec, ("@home-platform", "a"), FORBIDDEN).await;
 }
 
 #[tokio::test]
@@ -176,32 +155,33 @@ async fn rights_that_it_does_not_have_it_cannot_give_itself() {
     let role = document(&json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
-        "metadata": { "name": "more", "namespace": "team-a" },
+        "metadata": { "name": "more", "namespace": "@home-a" },
         "rules": [{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }],
     }));
     let expected = "attempting to grant RBAC permissions not currently held";
-    check_refused(&[("app/a.yaml", &role)], json!({}), ("team-a", "more"), expected).await;
+    check_refused(&[("app/a.yaml", &role)], json!({}), ("@home-a", "more"), expected).await;
 }
 
 #[tokio::test]
 async fn an_account_that_is_not_there_may_nothing() {
-    let a = map("team-a", "a", "one");
+    let a = map("@home-a", "a", "one");
     let spec = json!({ "serviceAccountName": "nobody" });
-    let expected = "User \"system:serviceaccount:team-a:nobody\" cannot";
-    check_refused(&[("app/a.yaml", &a)], spec, ("team-a", "a"), expected).await;
+    let expected = "User \"system:serviceaccount:@home-a:nobody\" cannot";
+    check_refused(&[("app/a.yaml", &a)], spec, ("@home-a", "a"), expected).await;
 }
 
 #[tokio::test]
 async fn an_account_of_another_namespace_cannot_be_named() {
-    let a = map("platform", "a", "one");
-    let spec = json!({ "serviceAccountName": "platform:admin" });
-    let expected = "spec.serviceAccountName \"platform:admin\" is not a name that a ServiceAccount can have";
-    check_refused(&[("app/a.yaml", &a)], spec, ("platform", "a"), expected).await;
+    let a = map("@home-platform", "a", "one");
+    let spec = json!({ "serviceAccountName": "@home-platform:admin" });
+    let expected =
+        "spec.serviceAccountName \"@home-platform:admin\" is not a name that a ServiceAccount can have";
+    check_refused(&[("app/a.yaml", &a)], spec, ("@home-platform", "a"), expected).await;
 }
 
 #[tokio::test]
 async fn default_service_account_is_for_whom_that_names_none() {
-    let a = map("platform", "a", "one");
+    let a = map("@home-platform", "a", "one");
     let policy = Policy {
         default_service_account: Some("deployer".to_owned()),
         ..Policy::default()
@@ -210,21 +190,21 @@ async fn default_service_account_is_for_whom_that_names_none() {
         policy,
         ..Options::default()
     };
-    let session = Session::with(&[("app/a.yaml", &*a)], options).await;
-    tenant(&session, "team-a").await;
-    namespace(&session.client, "platform").await;
-    kustomize(&session, "team-a", "app", json!({ "serviceAccountName": null })).await;
-    let message = session.fails("team-a/app", "ReconciliationFailed").await;
-    assert!(message.contains(FORBIDDEN), "{message}");
+    let session = Session::anywhere_with(&[("app/a.yaml", &*a)], options).await;
+    tenant(&session, "@home-a").await;
+    session.namespace("@home-platform").await;
+    kustomize(&session, "@home-a", "app", json!({ "serviceAccountName": null })).await;
+    let message = session.fails("@home-a/app", "ReconciliationFailed").await;
+    assert!(message.contains(&session.here(FORBIDDEN)), "{message}");
     // rights that it is given are tried after `retryInterval`
-    allow(&session, "team-a", "platform").await;
-    session.value("platform", "a", Some("one")).await;
+    allow(&session, "@home-a", "@home-platform").await;
+    session.value("@home-platform", "a", Some("one")).await;
     session.end().await;
 }
 
 #[tokio::test]
 async fn no_cross_namespace_refs_refuses_sources_of_others() {
-    let a = map("team-a", "a", "one");
+    let a = map("@home-a", "a", "one");
     let policy = Policy {
         no_cross_namespace_refs: true,
         ..Policy::default()
@@ -233,114 +213,103 @@ async fn no_cross_namespace_refs_refuses_sources_of_others() {
         policy,
         ..Options::default()
     };
-    let b = map("default", "b", "one");
-    let session = Session::with(&[("app/a.yaml", &*a), ("platform/b.yaml", &*b)], options).await;
-    tenant(&session, "team-a").await;
-    kustomize(&session, "team-a", "app", json!({})).await;
-    let message = session.fails("team-a/app", "AccessDenied").await;
-    let expected =
-        "can't access 'GitRepository/flux-system/fleet', cross-namespace references have been blocked";
+    let b = map("@home", "b", "one");
+    let session = Session::anywhere_with(&[("app/a.yaml", &*a), ("platform/b.yaml", &*b)], options).await;
+    tenant(&session, "@home-a").await;
+    kustomize(&session, "@home-a", "app", json!({})).await;
+    let message = session.fails("@home-a/app", "AccessDenied").await;
+    let expected = session
+        .here("can't access 'GitRepository/@home/fleet', cross-namespace references have been blocked");
     assert_eq!(message, expected);
     let stalled = |status: &_| said(status, ConditionType::Stalled) == expected;
-    session.until("team-a/app", "stalled", stalled).await;
-    absent(&session, "team-a", "a").await;
+    session.until("@home-a/app", "stalled", stalled).await;
+    absent(&session, "@home-a", "a").await;
     // who reads its own namespace's is not held up by one that may not
     session.kustomize("platform", "platform", json!({})).await;
-    session.value("default", "b", Some("one")).await;
+    session.value("@home", "b", Some("one")).await;
     session.commit(&[
         ("platform/b.yaml", None),
-        ("platform/c.yaml", Some(&map("default", "c", "one"))),
+        ("platform/c.yaml", Some(&map("@home", "c", "one"))),
     ]);
-    session.value("default", "b", None).await;
+    session.value("@home", "b", None).await;
     session.end().await;
 }
 
 #[tokio::test]
 async fn a_kustomization_whose_account_is_gone_leaves_its_objects() {
-    let a = map("team-a", "a", "one");
-    let session = Session::start(&[("app/a.yaml", &*a)]).await;
-    tenant(&session, "team-a").await;
-    kustomize(&session, "team-a", "app", json!({})).await;
-    session.value("team-a", "a", Some("one")).await;
-    session.delete::<ServiceAccount>("team-a", "deployer").await;
-    session.delete::<Kustomization>("team-a", "app").await;
+    let a = map("@home-a", "a", "one");
+    let session = Session::anywhere(&[("app/a.yaml", &*a)]).await;
+    tenant(&session, "@home-a").await;
+    kustomize(&session, "@home-a", "app", json!({})).await;
+    session.value("@home-a", "a", Some("one")).await;
+    session.delete::<ServiceAccount>("@home-a", "deployer").await;
+    session.delete::<Kustomization>("@home-a", "app").await;
     session
-        .event("team-a/app", "unable to prune objects: \nConfigMap/team-a/a")
+        .event("@home-a/app", "unable to prune objects: \nConfigMap/@home-a/a")
         .await;
-    let gone = async || match session.get::<Kustomization>("team-a", "app").await {
+    let gone = async || match session.get::<Kustomization>("@home-a", "app").await {
         None => Ok(()),
         Some(found) => Err(format!("{:?}", found.metadata.finalizers)),
     };
     eventually("the Kustomization is gone", DEADLINE, gone).await;
-    session.value("team-a", "a", Some("one")).await;
+    session.value("@home-a", "a", Some("one")).await;
     session.end().await;
 }
 
 #[tokio::test]
 async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
-    let a = map("team-a", "a", "one");
-    let web = deployment("web", "example.org/web:1", json!({}));
-    let session = Session::start(&[("app/a.yaml", &*a), ("platform/web.yaml", &*web)]).await;
+    let a = map("@home-a", "a", "one");
+    let web = deployment("web", "example.org/web:1", json!({})).replace("default", "@home");
+    let session = Session::anywhere(&[("app/a.yaml", &*a), ("platform/web.yaml", &*web)]).await;
     session
         .kustomize("platform", "platform", json!({ "wait": true }))
         .await;
     session.ready("platform", &session.commit(&[])).await;
-    tenant(&session, "team-a").await;
+    tenant(&session, "@home-a").await;
     let checks =
-        json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default" }]);
+        json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "@home" }]);
     let spec = json!({ "healthChecks": checks, "timeout": "2s", "retryInterval": "1s" });
-    kustomize(&session, "team-a", "app", spec).await;
-    let message = session.fails("team-a/app", "HealthCheckFailed").await;
+    kustomize(&session, "@home-a", "app", spec).await;
+    let message = session.fails("@home-a/app", "HealthCheckFailed").await;
     assert!(
-        message.contains("Deployment/default/web status: 'Unknown'") && message.contains(FORBIDDEN),
+        message.contains(&session.here("Deployment/@home/web status: 'Unknown'"))
+            && message.contains(&session.here(FORBIDDEN)),
         "{message}"
     );
     // with the right to ask it is told
-    allow(&session, "team-a", "default").await;
-    let status = session.ready("team-a/app", &session.commit(&[])).await;
+    allow(&session, "@home-a", "@home").await;
+    let status = session.ready("@home-a/app", &session.commit(&[])).await;
     assert!(said(&status, ConditionType::Healthy).starts_with("Health check passed"));
     session.end().await;
 }
 
 /// A platform that drops what a tenant declares as well, who may not write it: it goes.
-async fn check_dropped(tenants: &str, dropped: (&str, &str)) {
-    let kept = map("default", "kept", "one");
-    let session = Session::start(&[
+async fn check_dropped(tenants: &str, dropped: ((&str, &str), &str)) {
+    let kept = map("@home", "kept", "one");
+    let session = Session::anywhere(&[
         ("app/a.yaml", tenants),
         ("platform/kept.yaml", &*kept),
         ("platform/dropped.yaml", dropped.1),
     ])
     .await;
-    tenant(&session, "team-a").await;
+    tenant(&session, "@home-a").await;
     session.kustomize("platform", "platform", json!({})).await;
     let first = session.commit(&[]);
     session.ready("platform", &first).await;
-    kustomize(&session, "team-a", "app", json!({})).await;
+    kustomize(&session, "@home-a", "app", json!({})).await;
     let refused = |status: &KustomizationStatus| {
         ["ReconciliationFailed", "BuildFailed"]
             .map(str::to_owned)
             .contains(&reason(status))
     };
-    session.until("team-a/app", "refused", refused).await;
+    session.until("@home-a/app", "refused", refused).await;
     let second = session.commit(&[("platform/dropped.yaml", None)]);
     let status = session.ready("platform", &second).await;
-    assert_eq!(inventory(&status), ["default_kept__ConfigMap"]);
+    assert_eq!(inventory(&status), [session.here("@home_kept__ConfigMap")]);
     assert_eq!(said(&status, ConditionType::PruneHeld), "");
     assert_eq!(said(&status, ConditionType::Contested), "");
-    let gone = async || {
-        let maps: Api<ConfigMap> = Api::all(session.client.clone());
-        let all = maps.list(&ListParams::default()).await.unwrap();
-        let names: Vec<String> = all
-            .items
-            .into_iter()
-            .filter_map(|map| map.metadata.name)
-            .collect();
-        match names.iter().any(|name| name == dropped.0) {
-            false => Ok(()),
-            true => Err(format!("{names:?}")),
-        }
-    };
-    eventually("what was dropped is gone", DEADLINE, gone).await;
+    let (namespace, name) = dropped.0;
+    session.value(namespace, name, None).await;
     session.end().await;
 }
 
@@ -352,47 +321,48 @@ fn reason(status: &KustomizationStatus) -> String {
 
 #[tokio::test]
 async fn a_want_without_the_right_to_it_keeps_nothing() {
-    let shared = map("default", "shared", "one");
-    check_dropped(&map("default", "shared", "mine"), ("shared", &shared)).await;
+    let shared = map("@home", "shared", "one");
+    check_dropped(&map("@home", "shared", "mine"), (("@home", "shared"), &shared)).await;
 }
 
 #[tokio::test]
 async fn a_want_without_the_right_to_it_keeps_no_namespace() {
-    let old = document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "old" } }));
-    let both = format!("{old}\n---\n{}", map("old", "shared", "one"));
-    check_dropped(&map("old", "mine", "one"), ("shared", &both)).await;
+    let old =
+        document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "@home-old" } }));
+    let both = format!("{old}\n---\n{}", map("@home-old", "shared", "one"));
+    check_dropped(&map("@home-old", "mine", "one"), (("@home-old", "shared"), &both)).await;
 }
 
 #[tokio::test]
 async fn one_that_cannot_be_built_keeps_nothing_that_it_may_not_write() {
-    let shared = map("default", "shared", "one");
-    check_dropped("kind: [", ("shared", &shared)).await;
+    let shared = map("@home", "shared", "one");
+    check_dropped("kind: [", (("@home", "shared"), &shared)).await;
 }
 
 #[tokio::test]
 async fn a_want_with_the_right_to_it_takes_over() {
-    let (shared, kept) = (map("default", "shared", "one"), map("default", "kept", "one"));
-    let session = Session::start(&[
-        ("app/a.yaml", &*map("team-a", "a", "one")),
+    let (shared, kept) = (map("@home", "shared", "one"), map("@home", "kept", "one"));
+    let session = Session::anywhere(&[
+        ("app/a.yaml", &*map("@home-a", "a", "one")),
         ("platform/kept.yaml", &*kept),
         ("platform/shared.yaml", &*shared),
     ])
     .await;
-    tenant(&session, "team-a").await;
-    allow(&session, "team-a", "default").await;
+    tenant(&session, "@home-a").await;
+    allow(&session, "@home-a", "@home").await;
     session.kustomize("platform", "platform", json!({})).await;
-    kustomize(&session, "team-a", "app", json!({})).await;
-    session.value("team-a", "a", Some("one")).await;
-    session.value("default", "shared", Some("one")).await;
+    kustomize(&session, "@home-a", "app", json!({})).await;
+    session.value("@home-a", "a", Some("one")).await;
+    session.value("@home", "shared", Some("one")).await;
     let uid = async || {
-        let found: Option<ConfigMap> = session.get("default", "shared").await;
+        let found: Option<ConfigMap> = session.get("@home", "shared").await;
         found.unwrap().metadata.uid
     };
     let before = uid().await;
-    let moved = map("default", "shared", "two");
+    let moved = map("@home", "shared", "two");
     let revision = session.commit(&[("platform/shared.yaml", None), ("app/shared.yaml", Some(&*moved))]);
-    session.value("default", "shared", Some("two")).await;
-    session.ready("team-a/app", &revision).await;
+    session.value("@home", "shared", Some("two")).await;
+    session.ready("@home-a/app", &revision).await;
     assert_eq!(uid().await, before);
     session.end().await;
 }
