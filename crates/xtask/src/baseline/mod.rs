@@ -1,10 +1,13 @@
 //! `cargo xtask baseline`: what the real tools answer, recorded.
 
 pub(crate) mod chart;
+#[path = "../../../helm/tests/it/chart_case.rs"]
+mod chart_case;
 // the format of the cases, which the tests of the other crate read too: nothing else is shared
 #[expect(dead_code, reason = "what the tests ask of a case")]
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
 pub(crate) mod format;
+mod helm;
 pub(crate) mod kustomize;
 pub(crate) mod listings;
 pub(crate) mod template;
@@ -34,6 +37,8 @@ enum Tool {
     Kustomize(kustomize::Args),
     /// Lists the charts of `crates/helm/tests/golden/listings.jsonl` with the real helm.
     Listings(listings::Args),
+    /// Renders the charts of `crates/helm/tests/cases` with Helm itself.
+    Helm(helm::Args),
     /// Runs the templates of `crates/template/tests/golden` with Go and Helm's functions.
     Template(template::Args),
     /// Loads the charts of `crates/helm/tests/golden/chart`, and puts their values together, with Helm.
@@ -45,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::KubeApiserver { scripts } => kube_apiserver(scripts),
         Tool::Kustomize(args) => kustomize::run(args),
         Tool::Listings(args) => listings::run(args),
+        Tool::Helm(args) => helm::run(args),
         Tool::Template(args) => template::run(args),
         Tool::Chart(args) => chart::run(args),
     }

@@ -7,6 +7,7 @@
 //! order: legacy              (input order without this line)
 //! files: anywhere            (files in or below each kustomization's root without this line)
 //! judge: none                (the real engine has no say: the rule is not kustomize's)
+//! args: demo . --set a=b     (of `helm template`, in a case of a chart)
 //!
 //! -- kustomization.yaml
 //! resources: [web.yaml]
@@ -26,8 +27,8 @@
 //! ```
 //!
 //! A file named `Kustomization.spec` makes it a build of a Flux Kustomization with those fields.
-//! The format is read by the tests and by `cargo xtask baseline kustomize`, which includes this
-//! file: the crates share no code for tests otherwise.
+//! The format is read by the tests, by those of charts too, and by `cargo xtask baseline`, which include
+//! this file: the crates share no code for tests otherwise.
 
 use std::fmt::Write as _;
 
@@ -45,6 +46,8 @@ pub(crate) struct Case {
     pub(crate) any_file: bool,
     /// Whether the real engine has a say.
     pub(crate) judged: bool,
+    /// What is asked for, where it is no build.
+    pub(crate) args: Option<String>,
     pub(crate) files: Vec<File>,
     /// The recorded and written answers by name, in the order of the file.
     answers: Vec<(String, String)>,
@@ -78,6 +81,7 @@ impl Case {
             legacy_order: false,
             any_file: false,
             judged: true,
+            args: None,
             files: Vec::new(),
             answers: Vec::new(),
             given: String::new(),
@@ -112,12 +116,13 @@ impl Case {
     fn header(&mut self, line: &str) -> Result<(), String> {
         let option = line
             .split_once(": ")
-            .filter(|(key, _)| ["build", "order", "files", "judge"].contains(key));
+            .filter(|(key, _)| ["build", "order", "files", "judge", "args"].contains(key));
         match option {
             Some(("build", directory)) => directory.clone_into(&mut self.build),
             Some(("order", "legacy")) => self.legacy_order = true,
             Some(("files", "anywhere")) => self.any_file = true,
             Some(("judge", "none")) => self.judged = false,
+            Some(("args", args)) => self.args = Some(args.to_owned()),
             Some(_) => return Err(format!("{line:?} is no option")),
             None if line.is_empty() => self.rule.push('\n'),
             None => {

@@ -1,0 +1,59 @@
+//! The judge of charts: Helm itself, built from the pinned module in `crates/xtask/peers/helm`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::control_plane::{go, key, module};
+use super::{Error, Progress, cache_folder, once, run, runs};
+
+/// The version of Helm that judges.
+pub const HELM_VERSION: &str = "4.2.3";
+
+/// Helm, as a program.
+#[derive(Debug, Clone)]
+pub struct Helm {
+    program: PathBuf,
+}
+
+impl Helm {
+    /// Helm's own command line, to which arguments are added.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("helm");
+        command
+    }
+
+    /// Answers questions on standard input line by line, in a mode of the judge's (`render`, `bench`).
+    pub fn answers(&self, mode: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(mode);
+        command
+    }
+}
+
+/// Helm, built unless it is there.
+///
+/// # Errors
+/// [`Error::NoGo`] without a `go` on PATH; otherwise what failed in the build.
+pub fn helm(progress: Progress<'_>) -> Result<Helm, Error> {
+    if !runs("go", &["version"]) {
+        return Err(Error::NoGo);
+    }
+    let module = module().join("helm");
+    let key = key(&module, &["go.mod", "go.sum", "main.go"])?;
+    let folder = cache_folder()?.join(format!("helm-{HELM_VERSION}-{key}"));
+    once(&folder, progress, |partial, progress| {
+        progress(&format!("building helm {HELM_VERSION}"));
+        fs::create_dir_all(partial).map_err(Error::io("create", partial))?;
+        let mut command = go(&module);
+        command
+            .args(["build", "-ldflags", "-s -w", "-o"])
+            .arg(partial.join("judge"))
+            .arg(".");
+        run("go build of helm", &mut command).map(drop)
+    })?;
+    Ok(Helm {
+        program: folder.join("judge"),
+    })
+}

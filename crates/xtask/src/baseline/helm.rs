@@ -1,0 +1,108 @@
+//! `cargo xtask baseline helm`: what `helm template` prints for the charts of our cases.
+//!
+//! Each case is written into a fresh folder, in which Helm runs with the case's arguments; its path is
+//! told as `<ROOT>`. Only the
+//! recorded answers of a case are rewritten.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use equate_testkit::peers::{self, Helm};
+
+use super::kustomize::cases_in;
+use super::{chart_case, format};
+
+/// Where the cases are, from this crate.
+const CASES: &str = "../helm/tests/cases";
+
+/// Which cases, and what to do with the answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only cases whose path contains one of these.
+    names: Vec<String>,
+    /// Compare with what is recorded and change nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    let helm = match peers::available(peers::helm(&mut progress))? {
+        Ok(helm) => helm,
+        Err(skip) => {
+            println!("{}", skip.0);
+            return Ok(());
+        }
+    };
+    let (mut asked, mut stale) = (0, Vec::<PathBuf>::new());
+    for path in cases_in(CASES)? {
+        let name = path.to_string_lossy().replace('\\', "/");
+        if !args.names.is_empty() && !args.names.iter().any(|wanted| name.contains(wanted)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path)?;
+        let case = format::Case::parse(&text).map_err(|problem| format!("{name}: {problem}"))?;
+        if !case.judged {
+            continue;
+        }
+        asked += 1;
+        let answers = answers(&helm, &case)?;
+        let answers: Vec<_> = answers.iter().map(|(name, text)| (&**name, text.clone())).collect();
+        let answered = case.with_answers(&answers);
+        if answered != text {
+            println!("{name}");
+            stale.push(path.clone());
+            if !args.check {
+                std::fs::write(&path, answered)?;
+            }
+        }
+    }
+    let what = if args.check { "differ" } else { "rewritten" };
+    println!("{asked} cases asked, {} {what}", stale.len());
+    if args.check && !stale.is_empty() {
+        return Err("Helm answers otherwise: run `cargo xtask baseline helm`".into());
+    }
+    Ok(())
+}
+
+/// What Helm says of a case, by the names a case has for it.
+fn answers(helm: &Helm, case: &format::Case) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let root = folder.path().canonicalize()?;
+    chart_case::write(case, &root)?;
+    let home = tempfile::tempdir()?;
+    let output = helm
+        .command()
+        .arg("template")
+        .args(chart_case::arguments(case))
+        .current_dir(&root)
+        .env_clear()
+        .env("HOME", home.path())
+        .output()?;
+    let hide = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        text.replace(&*root.to_string_lossy(), "<ROOT>")
+    };
+    let mut answers = Vec::new();
+    if !output.stdout.is_empty() {
+        answers.push(("output".to_owned(), hide(&output.stdout)));
+    }
+    let said = hide(&output.stderr);
+    // a log's lines carry the time
+    let (logged, said): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with("level="));
+    let lines = |lines: Vec<&str>| lines.into_iter().flat_map(|line| [line, "\n"]).collect::<String>();
+    if !output.status.success() {
+        let error = lines(said);
+        let error = error.strip_prefix("Error: ").unwrap_or(&error);
+        answers.push(("error".to_owned(), error.to_owned()));
+    } else if !said.is_empty() {
+        answers.push(("warnings".to_owned(), lines(said)));
+    }
+    if !logged.is_empty() {
+        answers.push(("log".to_owned(), lines(logged)));
+    }
+    for (path, text) in chart_case::left(case, &root)? {
+        answers.push((format!("file {path}"), text));
+    }
+    Ok(answers)
+}
