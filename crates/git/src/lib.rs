@@ -1,6 +1,6 @@
 //! Git as Equate reads it: what a remote's refs say, the objects of one commit, a tree without a checkout.
 //!
-//! Everything here blocks; callers run it on threads made for that. The one subprocess is `ssh`.
+//! Everything here blocks; callers run it on threads made for that. No subprocess is started.
 //! Nothing here reads a user's or the system's git configuration, asks a person, runs a hook or
 //! a filter, or writes to a repository it was pointed at.
 //!
@@ -43,6 +43,6 @@ pub use resolve::ResolveError;
 pub use secret::Secret;
 pub use signature::{SignatureError, Signers, Tag};
 pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
-pub use transport::RemoteError;
+pub use transport::{RemoteError, SshAlgorithmError, SshAlgorithms};
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch};

@@ -28,7 +28,7 @@ use crate::{
     resolve::{self, LocalRefs, ResolveError},
     signature::Tag,
     store::Store,
-    transport::{Clients, Session},
+    transport::{Clients, Session, SshAlgorithms},
 };
 
 /// A mirror that was not used for so long goes.
@@ -56,10 +56,15 @@ struct Shared {
 impl Mirrors {
     /// Mirrors below `root`, which is made when the first one is needed.
     pub fn new(root: impl Into<PathBuf>, limits: Limits) -> Self {
+        Self::with_ssh(root, limits, SshAlgorithms::default())
+    }
+
+    /// The same, offering ssh hosts these algorithms.
+    pub fn with_ssh(root: impl Into<PathBuf>, limits: Limits, ssh: SshAlgorithms) -> Self {
         let shared = Shared {
             root: root.into(),
             limits: Arc::new(limits),
-            clients: Clients::default(),
+            clients: Clients::with_ssh(ssh),
             mirrors: Mutex::new(HashMap::new()),
             tokens: Tokens::default(),
         };

@@ -210,9 +210,9 @@ pub enum Credentials {
     },
     /// `Authorization: Bearer`.
     Bearer(Secret),
-    /// A key for `ssh`.
+    /// A key for ssh.
     Ssh {
-        /// The private key, in any format `ssh` reads.
+        /// The private key: OpenSSH's format, or PEM.
         identity: Secret,
         /// Lines of a `known_hosts` file. A host that is not in it is refused.
         known_hosts: Vec<u8>,
@@ -279,7 +279,7 @@ pub enum UrlError {
     /// No host in it.
     #[error("the url has no host: write https://HOST/PATH")]
     Host,
-    /// A host or user that `ssh` would take for an option, or a path with a line break in it.
+    /// A host or user that looks like an option, or a path with a line break in it.
     #[error("the url's {part} is not usable")]
     Part {
         /// Which part.
@@ -293,10 +293,10 @@ pub enum UrlError {
         /// The URL's.
         scheme: &'static str,
     },
-    /// `ssh` knows no HTTP proxy.
+    /// ssh knows no HTTP proxy.
     #[error("a url of scheme \"ssh\" cannot be reached through a proxy: use https, or leave the proxy out")]
     SshProxy,
-    /// `ssh` never runs without these.
+    /// ssh never runs without these.
     #[error("a url of scheme \"ssh\" needs credentials with identity and known_hosts")]
     SshCredentials,
 }
@@ -336,7 +336,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What reaches a command line must not look like an option or hold control characters.
+    /// What reaches a command line on the other side must not look like an option or hold control characters.
     fn safe(&self) -> Result<(), UrlError> {
         let bad = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
         let part = |part| Err(UrlError::Part { part });
@@ -355,6 +355,16 @@ impl Endpoint {
             return part("path");
         }
         Ok(())
+    }
+
+    /// The host as a resolver takes it: no brackets.
+    pub(crate) fn bare_host(&self) -> &str {
+        self.host.trim_matches(['[', ']'])
+    }
+
+    /// The port, where this is ssh.
+    pub(crate) fn ssh_port(&self) -> u16 {
+        self.port.unwrap_or_else(|| Scheme::Ssh.port())
     }
 
     /// `host` or `host:port`, for errors.

@@ -9,7 +9,6 @@ use std::{
     error::Error,
     fmt, io,
     num::NonZeroU32,
-    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -41,6 +40,7 @@ mod ssh;
 mod watchdog;
 
 pub(crate) use http::{Answer, Ask, Clients};
+pub use ssh::{SshAlgorithmError, SshAlgorithms};
 use watchdog::Watchdog;
 
 /// How we present ourselves to the other side.
@@ -209,6 +209,11 @@ impl Shared {
     fn is_over(&self) -> bool {
         Instant::now() >= self.deadline
     }
+
+    /// The failure that was noted, once.
+    fn noted(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// A connected remote.
@@ -287,10 +292,11 @@ impl Session {
             }
             Scheme::Ssh if remote.proxy.is_some() => return Err(UrlError::SshProxy.into()),
             Scheme::Ssh => {
-                let (transport, child) = ssh::connect(endpoint, credentials, &shared).map_err(&failed)?;
+                let (transport, cut) =
+                    ssh::connect(clients, endpoint, credentials, &shared).map_err(&failed)?;
                 let fire = move || {
                     interrupt.store(true, Ordering::Release);
-                    child.kill();
+                    cut.cut();
                 };
                 (transport, Watchdog::start(shared.deadline, fire))
             }
@@ -435,22 +441,12 @@ impl Refs for Session {
 
 /// The failure that was noted, or what gix makes of the conversation.
 fn failure(shared: &Shared, otherwise: &str, error: gix::Error) -> Failure {
-    if let Some(noted) = shared
-        .failure
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take()
-    {
+    if let Some(noted) = shared.noted() {
         return noted;
     }
     if shared.is_over() {
         shared.timed_out();
-        if let Some(noted) = shared
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+        if let Some(noted) = shared.noted() {
             return noted;
         }
     }
@@ -505,15 +501,4 @@ impl Negotiate for Exactly<'_> {
         };
         Ok((round, true))
     }
-}
-
-/// A directory for what one call has to write down: nobody else may look into it.
-fn private_directory() -> io::Result<tempfile::TempDir> {
-    // Memory rather than a disk, where there is such a place.
-    let memory = Path::new("/dev/shm");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("equate-git-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    builder.tempdir_in(memory).or_else(|_| builder.tempdir())
 }

@@ -8,6 +8,7 @@ use equate_controllers::runtime::backoff::Backoff;
 use equate_controllers::runtime::lease::{Terms, TermsError};
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_controllers::{Key, Shards};
+use equate_git::{SshAlgorithmError, SshAlgorithms};
 use equate_source::Retention;
 
 use super::foreign::Foreign;
@@ -55,6 +56,8 @@ pub(crate) struct Args {
     pub(crate) lockdown: Lockdown,
     #[command(flatten)]
     pub(crate) storage: StorageFlags,
+    #[command(flatten)]
+    pub(crate) ssh: SshFlags,
     /// How many Kustomizations are reconciled at once.
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
@@ -227,6 +230,24 @@ impl StorageFlags {
             ttl: self.artifact_retention_ttl.get(),
             records: self.artifact_retention_records.into(),
         }
+    }
+}
+
+/// What is offered to the hosts of repositories that are reached over ssh.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SshFlags {
+    /// Offer ssh hosts these key exchange algorithms, the best first; without it what OpenSSH offers.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    ssh_kex_algos: Vec<String>,
+    /// Take these proofs of a host's key, the best first; without it what OpenSSH takes.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    ssh_hostkey_algos: Vec<String>,
+}
+
+impl SshFlags {
+    /// The same, as they are spoken.
+    pub(crate) fn algorithms(&self) -> Result<SshAlgorithms, SshAlgorithmError> {
+        SshAlgorithms::new(&self.ssh_kex_algos, &self.ssh_hostkey_algos)
     }
 }
 

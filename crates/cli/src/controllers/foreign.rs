@@ -62,7 +62,7 @@ const IDLE: [Flag; 11] = [
 ];
 
 /// Refused, for without it something else would be done than is asked for.
-const REFUSED: [Flag; 6] = [
+const REFUSED: [Flag; 4] = [
     flag(
         "sops-vault-configmap",
         "give a token in the Secret of spec.decryption.secretRef",
@@ -76,14 +76,6 @@ const REFUSED: [Flag; 6] = [
         "the label is reconcile.fluxcd.io/watch: Enabled",
     ),
     flag("custom-apply-stage-kinds", "stages are those of Flux without it"),
-    flag(
-        "ssh-kex-algos",
-        "set KexAlgorithms in the ssh configuration of the image",
-    ),
-    flag(
-        "ssh-hostkey-algos",
-        "set HostKeyAlgorithms in the ssh configuration of the image",
-    ),
 ];
 
 /// What of them is on the command line.

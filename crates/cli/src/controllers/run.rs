@@ -13,7 +13,7 @@ use equate_controllers::runtime::lease::{self, Held, Terms, TermsError};
 use equate_controllers::runtime::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
 use equate_controllers::{Engine, Policy, Shards};
-use equate_git::{Limits, Mirrors};
+use equate_git::{Limits, Mirrors, SshAlgorithmError};
 use equate_source::{Storage, StorageError};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -54,6 +54,9 @@ pub(crate) enum ControllersError {
     /// No selector.
     #[error("--watch-label-selector")]
     Selector(#[from] SelectorError),
+    /// No algorithm of ssh.
+    #[error("--ssh-kex-algos, --ssh-hostkey-algos")]
+    Ssh(#[from] SshAlgorithmError),
     /// No cluster that a kubeconfig names.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -109,6 +112,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     }
     let shards = args.scope.shards()?;
     let terms = terms(&args)?;
+    let mirrors = mirrors(&args)?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
     let metrics = Metrics::new(args.concurrent);
     let client = client(&args, metrics.requests()).await?;
@@ -134,7 +138,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     // it asks the API server, which may be silent
     let engine = tokio::select! {
         end = End::of(&mut interrupts, &leases) => return end.come(leases, listeners, &args).await,
-        started = start(&args, client, storage, shards, policy, &metrics) => Arc::new(started?),
+        started = start(&args, client, mirrors, storage, shards, policy, &metrics) => Arc::new(started?),
     };
     probe.works(&engine);
     let names = args.controllers.iter().map(|controller| controller.name());
@@ -193,6 +197,7 @@ impl End {
 async fn start(
     args: &Args,
     client: Client,
+    mirrors: Mirrors,
     storage: Storage,
     shards: Shards,
     policy: Policy,
@@ -203,7 +208,7 @@ async fn start(
         .map(|address| Notifier::start(address, &host()))
         .transpose()?;
     let engine = Engine::builder(client)
-        .mirrors(mirrors(args))
+        .mirrors(mirrors)
         .storage(storage)
         .concurrency(args.concurrent.into())
         .http_retries(args.http_retry)
@@ -408,9 +413,9 @@ fn advertised(told: &str, at: &Listen, listener: Option<&TcpListener>) -> String
     }
 }
 
-fn mirrors(args: &Args) -> Mirrors {
-    let mirrors = Mirrors::new(args.storage.storage_path.join("git"), Limits::default());
-    args.instead_of
-        .iter()
-        .fold(mirrors, |mirrors, (url, path)| mirrors.instead_of(url, path))
+fn mirrors(args: &Args) -> Result<Mirrors, SshAlgorithmError> {
+    let root = args.storage.storage_path.join("git");
+    let mirrors = Mirrors::with_ssh(root, Limits::default(), args.ssh.algorithms()?);
+    let substitutes = args.instead_of.iter();
+    Ok(substitutes.fold(mirrors, |mirrors, (url, path)| mirrors.instead_of(url, path)))
 }

@@ -33,7 +33,7 @@ use crate::{
 mod classify;
 mod clients;
 
-use clients::Runtime;
+pub(super) use clients::Runtime;
 pub(crate) use clients::{Answer, Ask, Clients};
 
 /// Redirects of one request; git hosts need one, for a renamed repository or a missing `.git`.
@@ -111,15 +111,9 @@ struct Wire {
 impl Wire {
     /// Waits for something of the network, at most until the deadline.
     fn wait<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
-        let Some(runtime) = &self.runtime.0 else {
-            return Err(io::Error::other("the runtime is gone"));
-        };
-        let deadline = tokio::time::Instant::from_std(self.shared.deadline);
-        match runtime.block_on(async { tokio::time::timeout_at(deadline, what).await }) {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(self.shared.fail(classify::transfer(error))),
-            Err(_) => Err(self.shared.timed_out()),
-        }
+        self.runtime
+            .wait(&self.shared, what)?
+            .map_err(|error| self.shared.fail(classify::transfer(error)))
     }
 
     fn headers(&self, lines: &[String]) -> HeaderMap {

@@ -1,4 +1,4 @@
-//! Against what is real: git's own `upload-pack` over HTTP, the git program, an ssh server.
+//! Against what is real: git's own `upload-pack` over HTTP, the git program, ssh servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@ mod http;
 mod local;
 mod measure;
 mod ssh;
+mod ssh_in_process;
 
 use equate_git::{Limits, Mirrors, Remote};
 use equate_testkit::git::HttpServer;

@@ -1,8 +1,8 @@
-//! Git repositories for tests, made without the git program, and a server that speaks git over HTTP.
+//! Git repositories for tests, made without the git program, and servers that speak git over HTTP and SSH.
 //!
 //! Commits are deterministic: the same calls give the same ids, for the clock is a counter. The
-//! server ([`serve`]) runs the real `git upload-pack`, so what a client learns from it is what
-//! git says.
+//! servers ([`serve`], [`ssh`]) run the real `git upload-pack`, so what a client learns from them is
+//! what git says.
 
 use std::{
     fs, io,
@@ -24,11 +24,13 @@ mod answers;
 mod github;
 mod proxy;
 pub mod serve;
+pub mod ssh;
 mod tls;
 
 pub use github::GithubApi;
 pub use proxy::Proxy;
 pub use serve::{Answered, Fault, Guard, HttpServer};
+pub use ssh::{SshAsked, SshFault, SshKey, SshServer};
 pub use tls::Identity;
 
 /// The first commit's second; each one after it is a second later.
@@ -284,6 +286,17 @@ impl Repository {
     /// The same for callers with these credentials only, by TLS where that is asked for.
     pub fn serve(&self, guard: Guard, tls: bool) -> Result<Option<HttpServer>, Error> {
         HttpServer::start(self.inner.git_dir(), guard, tls).map_err(Error::Serve)
+    }
+
+    /// Serves the repository by SSH on a loopback port, or prints why not and gives `None` where the git
+    /// program is absent. The host has an Ed25519 key, and [`SshServer::identity`] opens.
+    pub fn serve_ssh(&self) -> Result<Option<SshServer>, Error> {
+        self.serve_ssh_as(&[SshKey::ed25519(0)])
+    }
+
+    /// The same with these host keys.
+    pub fn serve_ssh_as(&self, hosts: &[SshKey]) -> Result<Option<SshServer>, Error> {
+        SshServer::start(self.inner.git_dir(), hosts).map_err(Error::Serve)
     }
 }
 

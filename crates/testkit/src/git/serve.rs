@@ -219,7 +219,7 @@ impl Drop for HttpServer {
 
 /// The program by its full path. By name, with a `PATH` of its own, it would be started by `fork`,
 /// which copies the page tables of a test that may have become large.
-fn git() -> Option<PathBuf> {
+pub(super) fn git() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join("git"))

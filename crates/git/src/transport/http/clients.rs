@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -18,7 +19,7 @@ use crate::{
     kind::Kind,
     remote::{Credentials, Proxy, Remote},
     secret::Secret,
-    transport::{AGENT, Failure},
+    transport::{AGENT, Failure, Shared, SshAlgorithms},
 };
 
 /// Idle connections are kept for the next poll.
@@ -30,10 +31,11 @@ const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
 /// More are not kept: whoever can edit one Secret can ask for any number.
 const CLIENTS_MAX: usize = 256;
 
-/// HTTP clients and what drives them, shared by all remotes of one [`crate::Mirrors`].
+/// HTTP clients, what ssh hosts are offered, and what drives both, shared by all remotes of one [`crate::Mirrors`].
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     inner: Mutex<Inner>,
+    ssh: SshAlgorithms,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +101,24 @@ pub(crate) struct Answer {
 
 /// A runtime that may be dropped anywhere, also in an asynchronous task.
 #[derive(Debug)]
-pub(super) struct Runtime(pub(super) Option<tokio::runtime::Runtime>);
+pub(in crate::transport) struct Runtime(Option<tokio::runtime::Runtime>);
+
+impl Runtime {
+    /// Waits for something of the network, at most until the deadline of a conversation.
+    pub(in crate::transport) fn wait<T>(
+        &self,
+        shared: &Shared,
+        what: impl Future<Output = T>,
+    ) -> io::Result<T> {
+        let Some(runtime) = &self.0 else {
+            return Err(io::Error::other("the runtime is gone"));
+        };
+        let deadline = tokio::time::Instant::from_std(shared.deadline);
+        runtime
+            .block_on(async { tokio::time::timeout_at(deadline, what).await })
+            .map_err(|_| shared.timed_out())
+    }
+}
 
 impl Drop for Runtime {
     fn drop(&mut self) {
@@ -110,25 +129,42 @@ impl Drop for Runtime {
 }
 
 impl Clients {
+    /// With these algorithms for ssh.
+    pub(crate) fn with_ssh(ssh: SshAlgorithms) -> Self {
+        Self {
+            ssh,
+            ..Self::default()
+        }
+    }
+
+    /// What is offered to ssh hosts.
+    pub(in crate::transport) fn ssh(&self) -> &SshAlgorithms {
+        &self.ssh
+    }
+
+    /// What drives all conversations: one thread, and whoever waits.
+    pub(in crate::transport) fn runtime(&self) -> Result<Arc<Runtime>, Failure> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &inner.runtime {
+            return Ok(Arc::clone(runtime));
+        }
+        let built = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("git-net")
+            .enable_all()
+            .build();
+        let built =
+            built.map_err(|error| Failure::new(Kind::Storage, "no thread for the network").because(error))?;
+        let runtime = Arc::new(Runtime(Some(built)));
+        inner.runtime = Some(Arc::clone(&runtime));
+        Ok(runtime)
+    }
+
     pub(super) fn get(&self, remote: &Remote) -> Result<(Arc<Runtime>, reqwest::Client), Failure> {
+        let runtime = self.runtime()?;
         let look = || self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (trust, now) = (trust(remote), Instant::now());
         let mut inner = look();
-        let runtime = match &inner.runtime {
-            Some(runtime) => Arc::clone(runtime),
-            None => {
-                let built = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(1)
-                    .thread_name("git-http")
-                    .enable_all()
-                    .build();
-                let built = built
-                    .map_err(|error| Failure::new(Kind::Storage, "no thread for http").because(error))?;
-                let runtime = Arc::new(Runtime(Some(built)));
-                inner.runtime = Some(Arc::clone(&runtime));
-                runtime
-            }
-        };
         if let Some(kept) = inner.clients.get_mut(&trust) {
             kept.used = now;
             return Ok((runtime, kept.client.clone()));

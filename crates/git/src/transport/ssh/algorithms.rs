@@ -1,0 +1,226 @@
+//! Which algorithms are offered, in which order: OpenSSH's defaults, as far as the library has them.
+//!
+//! Refused whatever is asked for: signatures and host keys with SHA-1 (`ssh-rsa`) and DSA, ciphers in CBC
+//! mode, no encryption. `hmac-sha1` is the last choice, as it is OpenSSH's.
+
+use std::borrow::Cow;
+
+use russh::{
+    Preferred, cipher, compression, kex,
+    keys::{Algorithm, EcdsaCurve, HashAlg},
+    mac,
+};
+
+use super::known_hosts::Known;
+
+/// Agreements on a key, the best first.
+const KEX: [kex::Name; 11] = [
+    kex::MLKEM768X25519_SHA256,
+    kex::CURVE25519,
+    kex::CURVE25519_PRE_RFC_8731,
+    kex::ECDH_SHA2_NISTP256,
+    kex::ECDH_SHA2_NISTP384,
+    kex::ECDH_SHA2_NISTP521,
+    kex::DH_GEX_SHA256,
+    kex::DH_G16_SHA512,
+    kex::DH_G18_SHA512,
+    kex::DH_G14_SHA256,
+    kex::DH_G15_SHA512,
+];
+
+/// Agreements that are offered only where they are named.
+const KEX_WHERE_NAMED: [kex::Name; 3] = [kex::DH_G17_SHA512, kex::DH_G14_SHA1, kex::DH_GEX_SHA1];
+
+/// Not algorithms, but said in the same list: extensions, and that nothing may be slipped in before keys.
+const KEX_MARKS: [kex::Name; 2] = [
+    kex::EXTENSION_SUPPORT_AS_CLIENT,
+    kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
+];
+
+/// Proofs of a host's key.
+const HOST_KEYS: [Algorithm; 6] = [
+    Algorithm::Ed25519,
+    Algorithm::Ecdsa {
+        curve: EcdsaCurve::NistP256,
+    },
+    Algorithm::Ecdsa {
+        curve: EcdsaCurve::NistP384,
+    },
+    Algorithm::Ecdsa {
+        curve: EcdsaCurve::NistP521,
+    },
+    Algorithm::Rsa {
+        hash: Some(HashAlg::Sha512),
+    },
+    Algorithm::Rsa {
+        hash: Some(HashAlg::Sha256),
+    },
+];
+
+const CIPHERS: &[cipher::Name] = &[
+    cipher::CHACHA20_POLY1305,
+    cipher::AES_128_GCM,
+    cipher::AES_256_GCM,
+    cipher::AES_128_CTR,
+    cipher::AES_192_CTR,
+    cipher::AES_256_CTR,
+];
+
+const MACS: &[mac::Name] = &[
+    mac::HMAC_SHA256_ETM,
+    mac::HMAC_SHA512_ETM,
+    mac::HMAC_SHA256,
+    mac::HMAC_SHA512,
+    mac::HMAC_SHA1_ETM,
+    mac::HMAC_SHA1,
+];
+
+/// What is offered to ssh hosts to agree on a key, and to prove theirs with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshAlgorithms {
+    kex: Vec<kex::Name>,
+    host_keys: Vec<Algorithm>,
+    /// Offered as certificates, to hosts that `known_hosts` has an authority for.
+    certificates: Vec<Algorithm>,
+}
+
+/// A name no algorithm that is spoken has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no {what} algorithm that is spoken: {}", known.join(", "))]
+pub struct SshAlgorithmError {
+    name: String,
+    what: &'static str,
+    known: Vec<String>,
+}
+
+impl Default for SshAlgorithms {
+    fn default() -> Self {
+        Self {
+            kex: KEX.to_vec(),
+            host_keys: HOST_KEYS.to_vec(),
+            certificates: HOST_KEYS.to_vec(),
+        }
+    }
+}
+
+impl SshAlgorithms {
+    /// Exactly these, in this order, by the names SSH gives them; an empty list stands for the default.
+    ///
+    /// # Errors
+    /// A name is of no algorithm that is spoken.
+    pub fn new<S: AsRef<str>>(kex: &[S], host_keys: &[S]) -> Result<Self, SshAlgorithmError> {
+        let mut chosen = Self::default();
+        if !kex.is_empty() {
+            chosen.kex = kex
+                .iter()
+                .map(|name| kex_of(name.as_ref()))
+                .collect::<Result<_, _>>()?;
+        }
+        if !host_keys.is_empty() {
+            chosen.host_keys.clear();
+            chosen.certificates.clear();
+            for name in host_keys {
+                match host_key_of(name.as_ref())? {
+                    (algorithm, true) => chosen.certificates.push(algorithm),
+                    (algorithm, false) => chosen.host_keys.push(algorithm),
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// For one host.
+    pub(super) fn preferred(&self, known: &Known) -> Preferred {
+        let certificates = match known.has_authorities() {
+            true => self.certificates.clone(),
+            false => Vec::new(),
+        };
+        Preferred {
+            kex: self.kex.iter().copied().chain(KEX_MARKS).collect(),
+            key: known.algorithms(&self.host_keys).into(),
+            host_key_certificates: certificates.into(),
+            cipher: Cow::Borrowed(CIPHERS),
+            mac: Cow::Borrowed(MACS),
+            compression: Cow::Borrowed(&[compression::NONE]),
+        }
+    }
+}
+
+fn kex_of(name: &str) -> Result<kex::Name, SshAlgorithmError> {
+    let spoken = || KEX.into_iter().chain(KEX_WHERE_NAMED);
+    let found = spoken().find(|known| known.as_ref() == name);
+    found.ok_or_else(|| SshAlgorithmError {
+        name: name.to_owned(),
+        what: "key exchange",
+        known: spoken().map(|known| known.as_ref().to_owned()).collect(),
+    })
+}
+
+/// The algorithm, and whether the name is the one of its certificates.
+fn host_key_of(name: &str) -> Result<(Algorithm, bool), SshAlgorithmError> {
+    let plain = |known: &Algorithm| known.to_string() == name;
+    let certificate = |known: &Algorithm| known.to_certificate_type() == name;
+    let mut both = HOST_KEYS.iter();
+    let found = both.find(|known| plain(known) || certificate(known));
+    let found = found.map(|known| (known.clone(), certificate(known)));
+    found.ok_or_else(|| SshAlgorithmError {
+        name: name.to_owned(),
+        what: "host key",
+        known: HOST_KEYS.iter().map(ToString::to_string).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SshAlgorithms;
+
+    #[test]
+    fn names() {
+        #[track_caller]
+        fn check(kex: &[&str], host_keys: &[&str], want: &str) {
+            let got = match SshAlgorithms::new(kex, host_keys) {
+                Ok(SshAlgorithms {
+                    kex,
+                    host_keys,
+                    certificates,
+                }) => {
+                    let kex: Vec<&str> = kex.iter().map(AsRef::as_ref).collect();
+                    let keys: Vec<String> = host_keys.iter().map(ToString::to_string).collect();
+                    format!("{} | {} | {}", kex.join(" "), keys.join(" "), certificates.len())
+                }
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(got, want);
+        }
+        check(
+            &[],
+            &[],
+            "mlkem768x25519-sha256 curve25519-sha256 curve25519-sha256@libssh.org ecdh-sha2-nistp256 \
+             ecdh-sha2-nistp384 ecdh-sha2-nistp521 diffie-hellman-group-exchange-sha256 \
+             diffie-hellman-group16-sha512 diffie-hellman-group18-sha512 diffie-hellman-group14-sha256 \
+             diffie-hellman-group15-sha512 | ssh-ed25519 ecdsa-sha2-nistp256 ecdsa-sha2-nistp384 \
+             ecdsa-sha2-nistp521 rsa-sha2-512 rsa-sha2-256 | 6",
+        );
+        check(
+            &["ecdh-sha2-nistp384", "diffie-hellman-group14-sha1"],
+            &["rsa-sha2-256", "ssh-ed25519-cert-v01@openssh.com"],
+            "ecdh-sha2-nistp384 diffie-hellman-group14-sha1 | rsa-sha2-256 | 1",
+        );
+        check(
+            &["none"],
+            &[],
+            "\"none\" is no key exchange algorithm that is spoken: mlkem768x25519-sha256, \
+             curve25519-sha256, curve25519-sha256@libssh.org, ecdh-sha2-nistp256, ecdh-sha2-nistp384, \
+             ecdh-sha2-nistp521, diffie-hellman-group-exchange-sha256, diffie-hellman-group16-sha512, \
+             diffie-hellman-group18-sha512, diffie-hellman-group14-sha256, diffie-hellman-group15-sha512, \
+             diffie-hellman-group17-sha512, diffie-hellman-group14-sha1, \
+             diffie-hellman-group-exchange-sha1",
+        );
+        check(
+            &[],
+            &["ssh-rsa"],
+            "\"ssh-rsa\" is no host key algorithm that is spoken: ssh-ed25519, ecdsa-sha2-nistp256, \
+             ecdsa-sha2-nistp384, ecdsa-sha2-nistp521, rsa-sha2-512, rsa-sha2-256",
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! The host: how it is reached, that it is the one it should be, and that it lets us in.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use russh::{
+    AlgorithmKind, Channel, SshId,
+    client::{AuthResult, Config, DisconnectReason, Handle, Handler, Msg, connect_stream},
+    keys::{Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate},
+};
+use tokio::{net::TcpStream, task::JoinSet};
+
+use super::{channel::Line, known_hosts::Known, words::Words};
+use crate::{kind::Kind, remote::Endpoint, transport::Failure};
+
+/// A host that does not even accept a connection is given up before the whole timeout is over.
+const CONNECT_MAX: Duration = Duration::from_secs(20);
+/// The next address is tried beside one that has not answered for so long.
+const NEXT_ADDRESS: Duration = Duration::from_millis(300);
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// Packets of up to 32 KiB that wait to be read, before the socket is not read any further.
+const PACKETS_AHEAD: usize = 32;
+/// Whom git hosts expect.
+const USER: &str = "git";
+
+/// What the other side of a connection is held against, and what it says when it goes.
+pub(super) struct Host {
+    known: Known,
+    parting: Parting,
+}
+
+/// Why the connection ended, if that was said.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parting(Arc<Mutex<Option<String>>>);
+
+impl Parting {
+    fn note(&self, words: &str) {
+        let words = Words::last_of(words).map(|words| words.to_string());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = words;
+    }
+
+    pub(super) fn words(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The library's own error, or the one of this module.
+#[derive(Debug)]
+pub(super) enum HostError {
+    Ours(Failure),
+    Russh(russh::Error),
+}
+
+impl From<russh::Error> for HostError {
+    fn from(error: russh::Error) -> Self {
+        Self::Russh(error)
+    }
+}
+
+impl Handler for Host {
+    type Error = HostError;
+
+    async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
+        let checked = match shown {
+            PublicKeyOrCertificate::PublicKey { key, .. } => self.known.check(key),
+            PublicKeyOrCertificate::Certificate(certificate) => self.known.check_certificate(certificate),
+        };
+        checked.map(|()| true).map_err(|refusal| {
+            let problem = "the host's key is not in known_hosts, or another one is";
+            HostError::Ours(Failure::new(Kind::Authentication, problem).because(refusal))
+        })
+    }
+
+    async fn disconnected(&mut self, reason: DisconnectReason<Self::Error>) -> Result<(), Self::Error> {
+        match reason {
+            DisconnectReason::ReceivedDisconnect(parting) => {
+                self.parting.note(&parting.message);
+                Ok(())
+            }
+            DisconnectReason::Error(error) => {
+                if let HostError::Russh(error) = &error {
+                    self.parting.note(&error.to_string());
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A host that has let us in, and a channel to it.
+pub(super) struct Open {
+    pub(super) handle: Handle<Host>,
+    pub(super) channel: Channel<Msg>,
+    pub(super) parting: Parting,
+    pub(super) line: Arc<Line>,
+}
+
+/// Connects, compares the host's key, and shows ours. Whoever drops this future ends the connection.
+pub(super) async fn open(
+    endpoint: &Endpoint,
+    known: Known,
+    preferred: russh::Preferred,
+    key: PrivateKey,
+) -> Result<Open, Failure> {
+    let stream = dial(endpoint.bare_host(), endpoint.ssh_port()).await?;
+    let unusable = |error| Failure::new(Kind::Unreachable, "no connection").because(error);
+    let stream = stream.into_std().map_err(unusable)?;
+    let line = Arc::new(Line(stream.try_clone().map_err(unusable)?));
+    let stream = TcpStream::from_std(stream).map_err(unusable)?;
+    stream.set_nodelay(true).map_err(unusable)?;
+    let parting = Parting::default();
+    let config = Config {
+        client_id: SshId::Standard(concat!("SSH-2.0-equate_", env!("CARGO_PKG_VERSION")).into()),
+        preferred,
+        channel_buffer_size: PACKETS_AHEAD,
+        ..Config::default()
+    };
+    let host = Host {
+        known,
+        parting: parting.clone(),
+    };
+    let mut handle = connect_stream(Arc::new(config), stream, host)
+        .await
+        .map_err(not_shaken)?;
+    let user = endpoint.user.as_deref().unwrap_or(USER);
+    authenticate(&mut handle, user, key, &parting).await?;
+    let channel = handle
+        .channel_open_session()
+        .await
+        .map_err(|error| ended(error, &parting))?;
+    Ok(Open {
+        handle,
+        channel,
+        parting,
+        line,
+    })
+}
+
+/// The first of a name's addresses that accepts.
+async fn dial(host: &str, port: u16) -> Result<TcpStream, Failure> {
+    let dialled = tokio::time::timeout(CONNECT_MAX, async {
+        let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
+            .await?
+            .take(ADDRESSES_MAX)
+            .collect();
+        first(addresses).await
+    });
+    match dialled.await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
+            Err(Failure::new(Kind::Timeout, "no connection in time").because(error))
+        }
+        Ok(Err(error)) => Err(Failure::new(Kind::Unreachable, "no connection").because(error)),
+        Err(_) => Err(Failure::new(Kind::Timeout, "no connection in time")),
+    }
+}
+
+/// One after the other, and beside each other where one does not answer.
+async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut left = addresses.into_iter();
+    let mut tries = JoinSet::new();
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    loop {
+        match left.next() {
+            Some(address) => {
+                tries.spawn(TcpStream::connect(address));
+            }
+            None if tries.is_empty() => return Err(failed),
+            None => {}
+        }
+        let patience = async {
+            match left.len() {
+                0 => std::future::pending().await,
+                _ => tokio::time::sleep(NEXT_ADDRESS).await,
+            }
+        };
+        tokio::select! {
+            tried = tries.join_next() => match tried {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => failed = error,
+                Some(Err(error)) => failed = io::Error::other(error),
+                None => {}
+            },
+            () = patience => {}
+        }
+    }
+}
+
+fn not_shaken(error: HostError) -> Failure {
+    let error = match error {
+        HostError::Ours(failure) => return failure,
+        HostError::Russh(error) => error,
+    };
+    match error {
+        russh::Error::NoCommonAlgo { kind, theirs, .. } => {
+            let what = match kind {
+                AlgorithmKind::Kex => "key exchange",
+                AlgorithmKind::Key => "host key",
+                AlgorithmKind::Cipher => "cipher",
+                AlgorithmKind::Compression => "compression",
+                AlgorithmKind::Mac => "message authentication",
+            };
+            let theirs = theirs.join(", ");
+            let problem = format!("it has no {what} algorithm that is accepted here");
+            Failure::new(Kind::RemoteFailure, problem).because(format!("it offers {theirs}"))
+        }
+        russh::Error::Version => Failure::new(Kind::Protocol, "what answers is no ssh server"),
+        russh::Error::WrongServerSig | russh::Error::Signature(_) => {
+            let problem = "the host does not prove that its key is its own";
+            Failure::new(Kind::Authentication, problem).because(error)
+        }
+        error => Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(error),
+    }
+}
+
+/// A connection that was there, and is not.
+fn ended(error: russh::Error, parting: &Parting) -> Failure {
+    let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
+    match parting.words() {
+        Some(words) => failure.because(words),
+        None => failure.because(error),
+    }
+}
+
+async fn authenticate(
+    handle: &mut Handle<Host>,
+    user: &str,
+    key: PrivateKey,
+    parting: &Parting,
+) -> Result<(), Failure> {
+    let hashes = match key.algorithm() {
+        Algorithm::Rsa { .. } => hashes(handle, parting).await?,
+        _ => vec![None],
+    };
+    let key = Arc::new(key);
+    let mut wants = String::new();
+    for hash in hashes {
+        let key = PrivateKeyWithHashAlg::new(Arc::clone(&key), hash);
+        let answer = handle.authenticate_publickey(user, key).await;
+        match answer.map_err(|error| ended(error, parting))? {
+            AuthResult::Success => return Ok(()),
+            AuthResult::Failure {
+                partial_success: true,
+                remaining_methods,
+            } => {
+                let problem = "the host wants more than a key";
+                let wanted = methods(&remaining_methods);
+                return Err(Failure::new(Kind::Authentication, problem).because(wanted));
+            }
+            AuthResult::Failure {
+                remaining_methods, ..
+            } => wants = methods(&remaining_methods),
+        }
+    }
+    let failure = Failure::new(Kind::Authentication, "the host refused the key");
+    Err(match parting.words() {
+        Some(words) => failure.because(words),
+        None => failure.because(format!("of user {user:?}; it takes {wants}")),
+    })
+}
+
+fn methods(methods: &russh::MethodSet) -> String {
+    let names: Vec<String> = methods.iter().map(String::from).collect();
+    match names.is_empty() {
+        true => "nothing else".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+/// What an RSA key may sign with: what the host says it takes, else one after the other. Never SHA-1.
+async fn hashes(handle: &Handle<Host>, parting: &Parting) -> Result<Vec<Option<HashAlg>>, Failure> {
+    let best = handle.best_supported_rsa_hash().await;
+    match best.map_err(|error| ended(error, parting))? {
+        None => Ok(vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)]),
+        Some(Some(hash)) => Ok(vec![Some(hash)]),
+        Some(None) => Err(Failure::new(
+            Kind::Authentication,
+            "the host takes signatures of RSA keys with SHA-1 only, which are not given: use another key",
+        )),
+    }
+}

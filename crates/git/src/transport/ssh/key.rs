@@ -1,0 +1,210 @@
+//! The private key that opens, out of the formats people have: OpenSSH's own, and PEM as OpenSSL writes it.
+//!
+//! Refused by name: DSA, security keys, certificates, PuTTY's format, and legacy encryption (`DEK-Info`) but
+//! for RSA keys with AES-128-CBC. What a passphrase costs is chosen by whoever wrote the key, so that has
+//! limits. The decoded key wipes itself when it is dropped; what was copied on the way to it does not.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use pkcs8::{
+    EncryptedPrivateKeyInfoRef,
+    pkcs5::{EncryptionScheme, pbes2::Kdf},
+};
+use russh::keys::{Algorithm, PrivateKey, ssh_key};
+
+use super::known_hosts::preferred;
+use crate::secret::Secret;
+
+/// A key of 16384 bits is a quarter of it.
+const BYTES_MAX: usize = 64 << 10;
+/// `ssh-keygen` writes 16, and its manual speaks of 100.
+const ROUNDS_MAX: u32 = 2_000;
+/// OpenSSL writes 2048, and some recommend a million.
+const ITERATIONS_MAX: u32 = 5_000_000;
+/// What scrypt may take of memory.
+const SCRYPT_BYTES_MAX: u64 = 256 << 20;
+/// Past that a signature takes seconds.
+const RSA_BITS_MAX: u32 = 8192;
+
+/// Why a key is not used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeyError {
+    #[error("it is {0} bytes, and {BYTES_MAX} are read at most")]
+    Size(usize),
+    #[error("it is a public key, and the private one is needed")]
+    Public,
+    #[error("it does not begin as a private key does: -----BEGIN OPENSSH PRIVATE KEY-----")]
+    Unknown,
+    #[error("a \"{0}\" is not supported: convert it with ssh-keygen -p")]
+    Format(String),
+    #[error("it is of type {0}, and ed25519, ecdsa and rsa are supported")]
+    Type(String),
+    #[error("its modulus is {0} bits, and {RSA_BITS_MAX} are supported")]
+    Modulus(u32),
+    #[error("it is encrypted, and there is no passphrase")]
+    Locked,
+    #[error("the passphrase does not open it")]
+    Passphrase,
+    #[error("its encryption {0} is not supported: convert it with ssh-keygen -p")]
+    Cipher(String),
+    #[error("its passphrase costs more than is allowed: {0}")]
+    Cost(String),
+    #[error("it is malformed")]
+    Malformed(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+fn malformed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> KeyError {
+    KeyError::Malformed(error.into())
+}
+
+/// Reads a key, and opens it where it is locked. A passphrase for one that is not is not looked at.
+pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<PrivateKey, KeyError> {
+    let bytes = identity.expose();
+    if bytes.len() > BYTES_MAX {
+        return Err(KeyError::Size(bytes.len()));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| KeyError::Unknown)?;
+    let passphrase = passphrase
+        .map(|secret| std::str::from_utf8(secret.expose()))
+        .transpose()
+        .map_err(|_| KeyError::Passphrase)?;
+    let block = Block::find(text)?;
+    let key = match block.label {
+        "OPENSSH PRIVATE KEY" => openssh(&block, passphrase)?,
+        "RSA PRIVATE KEY" | "EC PRIVATE KEY" => match block.header("DEK-Info") {
+            Some(cipher) => legacy(&block, cipher, passphrase)?,
+            None => plain(&block, None)?,
+        },
+        "PRIVATE KEY" => plain(&block, None)?,
+        "ENCRYPTED PRIVATE KEY" => {
+            let passphrase = passphrase.ok_or(KeyError::Locked)?;
+            affordable(&block)?;
+            plain(&block, Some(passphrase)).map_err(|_| KeyError::Passphrase)?
+        }
+        "DSA PRIVATE KEY" => return Err(KeyError::Type("dsa".to_owned())),
+        other if other.contains("PRIVATE KEY") => return Err(KeyError::Format(other.to_owned())),
+        other if other.contains("PUBLIC KEY") => return Err(KeyError::Public),
+        _ => return Err(KeyError::Unknown),
+    };
+    match (key.algorithm(), key.public_key().key_data().rsa()) {
+        (Algorithm::Rsa { .. }, Some(rsa)) if rsa.key_size() > RSA_BITS_MAX => {
+            Err(KeyError::Modulus(rsa.key_size()))
+        }
+        (algorithm, _) if preferred(&algorithm).is_empty() => Err(KeyError::Type(algorithm.to_string())),
+        _ => Ok(key),
+    }
+}
+
+/// What stands between `BEGIN` and `END`. Indented and wrapped as it may be.
+struct Block<'a> {
+    label: &'a str,
+    lines: Vec<&'a str>,
+}
+
+impl<'a> Block<'a> {
+    fn find(text: &'a str) -> Result<Self, KeyError> {
+        let mut lines = text.lines().map(str::trim);
+        let label = |line: &'a str| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----");
+        // `openssl ecparam` writes the curve first.
+        let label = lines
+            .by_ref()
+            .filter_map(label)
+            .find(|label| *label != "EC PARAMETERS");
+        let Some(label) = label else {
+            let word = text.split_ascii_whitespace().next().unwrap_or_default();
+            let public = Algorithm::new(word).is_ok_and(|known| !matches!(known, Algorithm::Other(_)));
+            return Err(if public {
+                KeyError::Public
+            } else {
+                KeyError::Unknown
+            });
+        };
+        let lines = lines.take_while(|line| !line.starts_with("-----END ")).collect();
+        Ok(Self { label, lines })
+    }
+
+    fn header(&self, name: &str) -> Option<&'a str> {
+        let headers = self.lines.iter().filter_map(|line| line.split_once(':'));
+        headers
+            .filter(|(header, _)| *header == name)
+            .map(|(_, value)| value.trim())
+            .next()
+    }
+
+    fn body(&self) -> Result<Vec<u8>, KeyError> {
+        let lines = self.lines.iter().filter(|line| !line.contains(':'));
+        let text: String = lines.copied().collect();
+        STANDARD.decode(text).map_err(malformed)
+    }
+
+    /// As the library wants to see it.
+    fn text(&self) -> String {
+        let label = self.label;
+        let lines = self.lines.join("\n");
+        format!("-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
+    }
+}
+
+fn openssh(block: &Block<'_>, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
+    let key = PrivateKey::from_bytes(&block.body()?).map_err(malformed)?;
+    if !key.is_encrypted() {
+        return Ok(key);
+    }
+    match key.kdf() {
+        ssh_key::Kdf::Bcrypt { rounds, .. } if *rounds > ROUNDS_MAX => Err(KeyError::Cost(format!(
+            "{rounds} rounds of bcrypt, of {ROUNDS_MAX} at most"
+        ))),
+        _ => {
+            let passphrase = passphrase.ok_or(KeyError::Locked)?;
+            key.decrypt(passphrase).map_err(|error| match error {
+                ssh_key::Error::Crypto => KeyError::Passphrase,
+                error => malformed(error),
+            })
+        }
+    }
+}
+
+fn plain(block: &Block<'_>, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
+    russh::keys::decode_secret_key(&block.text(), passphrase).map_err(malformed)
+}
+
+/// Encryption as OpenSSL did it in the last century, and `ssh-keygen -m PEM` does.
+fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
+    let cipher = cipher.split(',').next().unwrap_or_default();
+    if cipher != "AES-128-CBC" || block.label != "RSA PRIVATE KEY" {
+        return Err(KeyError::Cipher(format!("{cipher} of a \"{}\"", block.label)));
+    }
+    let passphrase = passphrase.ok_or(KeyError::Locked)?;
+    // There is no check but that what comes out is a key.
+    plain(block, Some(passphrase)).map_err(|_| KeyError::Passphrase)
+}
+
+/// Whether the passphrase of a PKCS#8 key may be tried.
+fn affordable(block: &Block<'_>) -> Result<(), KeyError> {
+    let body = block.body()?;
+    let other = || KeyError::Cipher("other than PBES2".to_owned());
+    let info = EncryptedPrivateKeyInfoRef::try_from(body.as_slice()).map_err(|_| other())?;
+    match &info.encryption_algorithm {
+        EncryptionScheme::Pbes2(parameters) => match &parameters.kdf {
+            Kdf::Pbkdf2(costs) if costs.iteration_count > ITERATIONS_MAX => Err(KeyError::Cost(format!(
+                "{} iterations, of {ITERATIONS_MAX} at most",
+                costs.iteration_count
+            ))),
+            Kdf::Scrypt(costs) => {
+                let block = u64::from(costs.block_size).saturating_mul(128);
+                let bytes = costs.cost_parameter.saturating_mul(block);
+                match bytes > SCRYPT_BYTES_MAX || costs.parallelization > 4 {
+                    true => Err(KeyError::Cost(format!(
+                        "scrypt with {bytes} bytes, {} times, of {SCRYPT_BYTES_MAX} and 4 at most",
+                        costs.parallelization
+                    ))),
+                    false => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        },
+        _ => Err(other()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use russh::keys::HashAlg;
+
+use super::read;
+use crate::secret::Secret;
+
+const KEYS: &str = include_str!("../../../../testdata/ssh_keys.txt");
+
+/// What `ssh-keygen -l` says of them.
+const ED25519: &str = "ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
+const ED25519_PKCS8: &str = "ssh-ed25519 SHA256:dG2OiLQ3VG5OcCqooTOruBA1BAQjo9kyVWvv0gCUkjE";
+const ECDSA_256: &str = "ecdsa-sha2-nistp256 SHA256:qVATRSi+vFGd5S5bjmv7If9BTrB6uE5bfIMkY2i9OJQ";
+const ECDSA_384: &str = "ecdsa-sha2-nistp384 SHA256:zQ+CP/yCNwgwrpkkCm+0g1geScKM+zdNEJtkD77j4DY";
+const ECDSA_521: &str = "ecdsa-sha2-nistp521 SHA256:9WTfRDvEOIXhHVXruuBWjKYt2pddNLpDWyJwsY5z2Q4";
+const RSA: &str = "ssh-rsa SHA256:ui4z60WNGiXN4R4JMz58+dQPL7A19eZ/afV/+kaFHMI";
+
+fn fixture(name: &str) -> &'static str {
+    let head = format!("\n== {name}\n");
+    let (_, rest) = KEYS.split_once(&head).expect("a key of this name");
+    rest.split("\n== ").next().unwrap_or(rest)
+}
+
+fn told(text: &str, passphrase: Option<&str>) -> String {
+    match read(&Secret::from(text), passphrase.map(Secret::from).as_ref()) {
+        Ok(key) => format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256)),
+        Err(error) => format!("refused: {error}"),
+    }
+}
+
+#[test]
+fn formats() {
+    #[track_caller]
+    fn check(name: &str, passphrase: Option<&str>, want: &str) {
+        assert_eq!(told(fixture(name), passphrase), want, "{name}");
+    }
+    let right = Some("open sesame");
+    let locked = "refused: it is encrypted, and there is no passphrase";
+    let wrong = "refused: the passphrase does not open it";
+    check("ed25519", None, ED25519);
+    // as with ssh, where it is not asked for
+    check("ed25519", right, ED25519);
+    check("ed25519 locked", right, ED25519);
+    check("ed25519 locked", None, locked);
+    check("ed25519 locked", Some("open barley"), wrong);
+    check("ed25519 locked with gcm", right, ED25519);
+    check("ed25519 locked with gcm", Some("open barley"), wrong);
+    check(
+        "ed25519 locked with 3000 rounds",
+        right,
+        "refused: its passphrase costs more than is allowed: 3000 rounds of bcrypt, of 2000 at most",
+    );
+    check("ed25519 pkcs8", None, ED25519_PKCS8);
+    for (bits, want) in [("256", ECDSA_256), ("384", ECDSA_384), ("521", ECDSA_521)] {
+        check(&format!("ecdsa {bits}"), None, want);
+        check(&format!("ecdsa {bits} sec1"), None, want);
+        check(&format!("ecdsa {bits} pkcs8"), None, want);
+    }
+    check("ecdsa 256 sec1 with parameters", None, ECDSA_256);
+    check(
+        "ecdsa 256 sec1 locked",
+        right,
+        "refused: its encryption AES-128-CBC of a \"EC PRIVATE KEY\" is not supported: convert it with \
+         ssh-keygen -p",
+    );
+    check("rsa", None, RSA);
+    check("rsa locked", right, RSA);
+    check("rsa pkcs1", None, RSA);
+    check("rsa pkcs1", right, RSA);
+    check("rsa pkcs1 locked", right, RSA);
+    check("rsa pkcs1 locked", None, locked);
+    check("rsa pkcs1 locked", Some("open barley"), wrong);
+    check(
+        "rsa pkcs1 locked with 3des",
+        right,
+        "refused: its encryption DES-EDE3-CBC of a \"RSA PRIVATE KEY\" is not supported: convert it with \
+         ssh-keygen -p",
+    );
+    check("rsa pkcs8", None, RSA);
+    check("rsa pkcs8", right, RSA);
+    check("rsa pkcs8 locked", right, RSA);
+    check("rsa pkcs8 locked", None, locked);
+    check("rsa pkcs8 locked", Some("open barley"), wrong);
+    check("rsa pkcs8 locked with scrypt", right, RSA);
+    check(
+        "rsa pkcs8 locked with 6000000 iterations",
+        right,
+        "refused: its passphrase costs more than is allowed: 6000000 iterations, of 5000000 at most",
+    );
+    check(
+        "rsa pkcs8 locked as in pkcs5 v1",
+        right,
+        "refused: its encryption other than PBES2 is not supported: convert it with ssh-keygen -p",
+    );
+}
+
+#[test]
+fn texts() {
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(told(text, None), want, "{text}");
+    }
+    let key = fixture("ed25519");
+    check(key.trim_end(), ED25519);
+    check(&key.replace('\n', "\r\n"), ED25519);
+    check(&key.replace('\n', "\n  "), ED25519);
+    check(&format!("my key\n\n{key}"), ED25519);
+    let unknown = "refused: it does not begin as a private key does: -----BEGIN OPENSSH PRIVATE KEY-----";
+    check("", unknown);
+    check("no key", unknown);
+    check(
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        unknown,
+    );
+    let public = "refused: it is a public key, and the private one is needed";
+    check("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAA me@here", public);
+    check(
+        "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+        public,
+    );
+    check(
+        "-----BEGIN DSA PRIVATE KEY-----\nAAAA\n-----END DSA PRIVATE KEY-----\n",
+        "refused: it is of type dsa, and ed25519, ecdsa and rsa are supported",
+    );
+    check(
+        "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nAAAA\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
+        unknown,
+    );
+    check(
+        "-----BEGIN X PRIVATE KEY-----\nAAAA\n-----END X PRIVATE KEY-----\n",
+        "refused: a \"X PRIVATE KEY\" is not supported: convert it with ssh-keygen -p",
+    );
+    let malformed = "refused: it is malformed";
+    check(
+        "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n",
+        malformed,
+    );
+    check("-----BEGIN OPENSSH PRIVATE KEY-----\n", malformed);
+    let half: String = key.lines().take(3).map(|line| format!("{line}\n")).collect();
+    check(&half, malformed);
+    check(
+        &"x".repeat(70_000),
+        "refused: it is 70000 bytes, and 65536 are read at most",
+    );
+}
+
+#[test]
+fn no_error_shows_the_key() {
+    let secret = "b3BlbnNzaC1rZXktdjEAAAAA hunter2";
+    for label in ["OPENSSH ", "RSA ", "EC ", "", "ENCRYPTED ", "DSA "] {
+        let text =
+            format!("-----BEGIN {label}PRIVATE KEY-----\n{secret}\n-----END {label}PRIVATE KEY-----\n");
+        let error = read(&Secret::from(text.as_str()), Some(&Secret::from("hunter3"))).unwrap_err();
+        let mut told = format!("{error} {error:?}");
+        let mut cause = std::error::Error::source(&error);
+        while let Some(next) = cause {
+            told.push_str(&next.to_string());
+            cause = next.source();
+        }
+        assert!(!told.contains("hunter") && !told.contains("b3Blbn"), "{told}");
+    }
+}
