@@ -247,21 +247,19 @@ fn named(call: &mut Call<'_, '_>) -> Result<CertificateParams, Fault> {
         let texts = list.items().iter().map(|item| match item {
             Value::String(text) => Ok(text.lossy().into_owned()),
             other => {
-                let name = other.type_name();
-                Err(Fault::message(format!(
-                    "error parsing {what}: {name} is not a string"
-                )))
+                let shown = crate::format::plain_text(other, call.exec.limits())?;
+                Err(Fault::message(format!("error {what}: {shown} is not a string")))
             }
         });
         texts.collect()
     };
-    for text in texts(1, "ip")? {
+    for text in texts(1, "parsing ip")? {
         let address = text
             .parse()
             .map_err(|_| Fault::message(format!("error parsing ip: {text}")))?;
         params.subject_alt_names.push(SanType::IpAddress(address));
     }
-    for text in texts(2, "alternate dns name")? {
+    for text in texts(2, "processing alternate dns name")? {
         let name = text
             .try_into()
             .map_err(|error: rcgen::Error| failed("error in name")(&error))?;

@@ -123,6 +123,10 @@ fn equals_the_real_engine() {
         }
         for line in std::fs::read_to_string(&file).unwrap().lines() {
             let case: Json = serde_json::from_str(line).unwrap();
+            if case["mode"] == "functions" {
+                // the inventory, which has a test of its own
+                continue;
+            }
             let files = case.get("files").map(Json::to_string).unwrap_or_default();
             let template = case.get("template").and_then(Json::as_str).unwrap_or(&files);
             let (wanted, got) = (expected(&case), render(&case));

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/template"
 	_ "unsafe"
@@ -119,6 +121,20 @@ func render(q question) (map[string]string, error) {
 	return engine.Engine{}.Render(c, common.Values{"Values": values})
 }
 
+// The names of all functions a chart may call, the language's own included.
+func names() []string {
+	all := slices.Collect(maps.Keys(funcMap()))
+	// text/template keeps its own to itself
+	for _, name := range strings.Fields("and break call continue eq ge gt html index js le len lt ne not or print printf println slice urlquery") {
+		if _, err := template.New("t").Parse("{{" + name + " 1}}"); err == nil && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	all = append(all, "fail", "getHostByName")
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func main() {
 	os.Setenv("TZ", "UTC")
 	in := bufio.NewScanner(os.Stdin)
@@ -131,7 +147,10 @@ func main() {
 			panic(err)
 		}
 		var a answer
-		if q.Files != nil {
+		if q.Mode == "functions" {
+			all := strings.Join(names(), "\n")
+			a.Output = &all
+		} else if q.Files != nil {
 			rendered, err := render(q)
 			if err != nil {
 				a.Error = err.Error()
