@@ -20,11 +20,13 @@
 //! | [`listing`] | what `helm template` prints and writes |
 //! | [`limits`] | how much a stranger's chart may be |
 //! | [`load`] | a chart out of an archive, a directory, files |
+//! | [`dependencies`] | which subcharts take part, and what values they hand up |
 //! | [`values`] | values read, overridden and put together with a chart's own |
 
 pub mod cache;
 pub mod capabilities;
 pub mod chart;
+pub mod dependencies;
 pub mod engine;
 mod file_match;
 mod head;

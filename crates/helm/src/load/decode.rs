@@ -257,7 +257,7 @@ impl Decoder {
                     let field = |name| Place::Field(name);
                     match key {
                         "name" => {
-                            decoder.text(value, field("Maintainer.maintainers.name"), &mut maintainer.name)
+                            decoder.text(value, field("Maintainer.maintainers.name"), &mut maintainer.name);
                         }
                         "email" => decoder.text(
                             value,

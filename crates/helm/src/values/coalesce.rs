@@ -1,0 +1,371 @@
+//! A user's values over those of a chart and its subcharts.
+//!
+//! A user's value goes over the chart's, maps are merged, and a user's null takes away what the chart has.
+//! A subchart sees the table with its name, with the parent's `global` merged over its own. What a
+//! subchart's values put into a map two levels below `global` the parent and all other subcharts see too:
+//! in Helm such a map is one and the same.
+
+use super::print;
+use crate::chart::{Chart, Values};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Something that was passed over while values were put together; prints in Helm's words.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Warning {
+    /// A user's map stands where the chart has something else.
+    SkippedValue {
+        /// The chart's path and the key.
+        key: String,
+    },
+    /// A user's value stands where the chart has a map.
+    NotTable {
+        /// The path.
+        key: String,
+        /// What the chart has.
+        value: Value,
+    },
+    /// A user's map stands where the chart has something else, below the first level.
+    IsTable {
+        /// The path.
+        key: String,
+        /// What the chart has.
+        value: Value,
+    },
+    /// A subchart's `global` is no map.
+    GlobalDestination,
+    /// The parent's `global` is no map.
+    GlobalSource,
+    /// A map of the parent's globals stands where the subchart has something else.
+    GlobalConflict {
+        /// The key below `global`.
+        key: String,
+    },
+    /// Something of the parent's globals stands where the subchart has a map.
+    GlobalTable {
+        /// The key below `global`.
+        key: String,
+    },
+    /// The value that a condition names is no boolean.
+    Condition {
+        /// The path.
+        path: String,
+        /// The dependency.
+        chart: String,
+    },
+    /// A tag's value is no boolean.
+    Tag {
+        /// The tag.
+        tag: String,
+        /// The dependency.
+        chart: String,
+    },
+    /// There is nothing to import under a name.
+    NoExport {
+        /// The key that is no map.
+        key: String,
+    },
+    /// There is nothing to import from a path.
+    NoImport {
+        /// The dependency.
+        chart: String,
+        /// The key that is no map.
+        key: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SkippedValue { key } => write!(f, "warning: skipped value for {key}: Not a table."),
+            Self::NotTable { key, value } => write!(
+                f,
+                "warning: cannot overwrite table with non table for {key} ({})",
+                print::plain(value)
+            ),
+            Self::IsTable { key, value } => write!(
+                f,
+                "warning: destination for {key} is a table. Ignoring non-table value ({})",
+                print::plain(value)
+            ),
+            Self::GlobalDestination => {
+                f.write_str("warning: skipping globals because destination global is not a table.")
+            }
+            Self::GlobalSource => {
+                f.write_str("warning: skipping globals because source global is not a table.")
+            }
+            Self::GlobalConflict { key } => {
+                let key = equate_template::quote(key);
+                write!(f, "Conflict: cannot merge map onto non-map for {key}. Skipping.")
+            }
+            Self::GlobalTable { key } => write!(f, "key {key} is table. Skipping"),
+            Self::Condition { path, chart } => {
+                write!(f, "returned non-bool value path={path} chart={chart}")
+            }
+            Self::Tag { tag, chart } => write!(f, "returned non-bool value tag={tag} chart={chart}"),
+            Self::NoExport { key } => {
+                let key = equate_template::quote(key);
+                write!(f, "ImportValues missing table error={key} is not a table")
+            }
+            Self::NoImport { chart, key } => {
+                let key = equate_template::quote(key);
+                write!(
+                    f,
+                    "ImportValues missing table from chart chart={chart} error={key} is not a table"
+                )
+            }
+        }
+    }
+}
+
+/// Why values cannot be put together.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CoalesceError {
+    /// What stands under a subchart's name is no map.
+    #[error("type mismatch on {chart}: {}", print::boolean(value))]
+    Subchart {
+        /// The subchart.
+        chart: String,
+        /// What stands there.
+        value: Value,
+    },
+    /// Values are imported to a path that is too long.
+    #[error("import-values lead more than {0} maps deep")]
+    Depth(usize),
+}
+
+/// The values that a chart's templates see, and what was passed over.
+///
+/// # Errors
+/// Something that is no map under a subchart's name.
+pub fn coalesce(chart: &Chart, user: &Values) -> Result<(Values, Vec<Warning>), CoalesceError> {
+    let mut warnings = Vec::new();
+    let values = coalesced(chart, user.clone(), Nulls::Drop, &mut warnings)?;
+    Ok((values, warnings))
+}
+
+/// What becomes of nulls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// They take away what is below them, and go.
+    Drop,
+    /// They stay, for a time when they will.
+    Keep,
+}
+
+pub(crate) fn coalesced(
+    chart: &Chart,
+    user: Values,
+    nulls: Nulls,
+    warnings: &mut Vec<Warning>,
+) -> Result<Values, CoalesceError> {
+    let mut values = user;
+    let mut coalescing = Coalescing { nulls, warnings };
+    coalescing.chart(chart, &mut values, "")?;
+    hand_down(chart, &mut values);
+    Ok(values)
+}
+
+const GLOBAL: &str = "global";
+
+struct Coalescing<'w> {
+    nulls: Nulls,
+    warnings: &'w mut Vec<Warning>,
+}
+
+fn below(prefix: &str, key: &str) -> String {
+    match prefix {
+        "" => key.to_owned(),
+        prefix => format!("{prefix}.{key}"),
+    }
+}
+
+impl Coalescing<'_> {
+    fn chart(&mut self, chart: &Chart, values: &mut Values, prefix: &str) -> Result<(), CoalesceError> {
+        self.own(chart, values, prefix);
+        let prefix = below(prefix, chart.name());
+        for subchart in &chart.dependencies {
+            let name = subchart.name();
+            let mut own = match values.get_mut(name) {
+                None => Values::new(),
+                Some(Value::Object(own)) => std::mem::take(own),
+                Some(value) => {
+                    return Err(CoalesceError::Subchart {
+                        chart: name.to_owned(),
+                        value: value.clone(),
+                    });
+                }
+            };
+            let shared = self.globals(&mut own, values, &prefix);
+            self.chart(subchart, &mut own, &prefix)?;
+            if shared {
+                give_back(values, &own);
+            }
+            values.insert(name.to_owned(), Value::Object(own));
+        }
+        Ok(())
+    }
+
+    /// The chart's own values under those that are there.
+    fn own(&mut self, chart: &Chart, values: &mut Values, prefix: &str) {
+        let prefix = below(prefix, chart.name());
+        for (key, default) in chart.values.iter() {
+            match values.get_mut(key) {
+                Some(Value::Null) if self.nulls == Nulls::Drop => {
+                    values.remove(key);
+                }
+                Some(Value::Object(table)) => match default {
+                    Value::Object(default) => {
+                        let is_subchart = chart.dependencies.iter().any(|sub| sub.name() == key);
+                        let nulls = if is_subchart { Nulls::Keep } else { self.nulls };
+                        let default = match nulls {
+                            Nulls::Drop => without_nulls(default),
+                            Nulls::Keep => default.clone(),
+                        };
+                        tables(table, default, &below(&prefix, key), nulls, self.warnings);
+                    }
+                    Value::Null => {}
+                    _ => self.warnings.push(Warning::SkippedValue {
+                        key: below(&prefix, key),
+                    }),
+                },
+                Some(_) => {}
+                None => {
+                    let default = match (self.nulls, default) {
+                        (Nulls::Drop, Value::Null) => continue,
+                        (Nulls::Drop, Value::Object(table)) => Value::Object(without_nulls(table)),
+                        (_, default) => default.clone(),
+                    };
+                    values.insert(key.clone(), default);
+                }
+            }
+        }
+    }
+
+    /// The parent's globals over a subchart's. Tells whether it was done.
+    fn globals(&mut self, subchart: &mut Values, parent: &Values, prefix: &str) -> bool {
+        let empty = Map::new();
+        let mut into = match subchart.get(GLOBAL) {
+            None => Map::new(),
+            Some(Value::Object(into)) => into.clone(),
+            Some(_) => {
+                self.warnings.push(Warning::GlobalDestination);
+                return false;
+            }
+        };
+        let from = match parent.get(GLOBAL) {
+            None => &empty,
+            Some(Value::Object(from)) => from,
+            Some(_) => {
+                self.warnings.push(Warning::GlobalSource);
+                return false;
+            }
+        };
+        for (key, value) in from {
+            match (value, into.get_mut(key)) {
+                (Value::Object(table), Some(Value::Object(over))) => {
+                    let under = std::mem::replace(over, table.clone());
+                    tables(over, under, &below(prefix, key), Nulls::Keep, self.warnings);
+                }
+                (Value::Object(_), Some(_)) => {
+                    self.warnings.push(Warning::GlobalConflict { key: key.clone() });
+                }
+                (value, Some(Value::Object(_))) if !value.is_object() => {
+                    self.warnings.push(Warning::GlobalTable { key: key.clone() });
+                }
+                (value, _) => {
+                    into.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        subchart.insert(GLOBAL.into(), Value::Object(into));
+        true
+    }
+}
+
+/// Maps below the first level of the globals are the parent's own: what a subchart put into them is there
+/// too, and the next subchart sees it.
+fn give_back(parent: &mut Values, subchart: &Values) {
+    if let (Some(Value::Object(own)), Some(Value::Object(seen))) =
+        (parent.get_mut(GLOBAL), subchart.get(GLOBAL))
+    {
+        share(own, seen);
+    }
+}
+
+/// And once all is done the subcharts before it see it as well.
+fn hand_down(chart: &Chart, values: &mut Values) {
+    for subchart in &chart.dependencies {
+        let Some(Value::Object(own)) = values.get_mut(subchart.name()) else {
+            continue;
+        };
+        let mut own = std::mem::take(own);
+        if let (Some(Value::Object(into)), Some(Value::Object(from))) =
+            (own.get_mut(GLOBAL), values.get(GLOBAL))
+        {
+            share(into, from);
+        }
+        hand_down(subchart, &mut own);
+        values.insert(subchart.name().to_owned(), Value::Object(own));
+    }
+}
+
+/// Takes over maps that both have, from the second level on.
+fn share(into: &mut Values, from: &Values) {
+    for (key, table) in into {
+        let (Value::Object(table), Some(Value::Object(from))) = (table, from.get(key)) else {
+            continue;
+        };
+        for (key, inner) in table {
+            if let (true, Some(from @ Value::Object(_))) = (inner.is_object(), from.get(key))
+                && inner != from
+            {
+                inner.clone_from(from);
+            }
+        }
+    }
+}
+
+/// A map under another.
+pub(crate) fn tables(
+    over: &mut Values,
+    under: Values,
+    prefix: &str,
+    nulls: Nulls,
+    warnings: &mut Vec<Warning>,
+) {
+    for (key, value) in under {
+        let full = || below(prefix, &key);
+        match (over.get_mut(&key), value) {
+            (None, value) => {
+                over.insert(key, value);
+            }
+            (Some(Value::Null), value) => {
+                if nulls == Nulls::Drop && !value.is_null() {
+                    over.remove(&key);
+                }
+            }
+            (Some(Value::Object(over)), Value::Object(under)) => {
+                tables(over, under, &full(), nulls, warnings);
+            }
+            (Some(Value::Object(_)), Value::Null) => {}
+            (Some(Value::Object(_)), value) => warnings.push(Warning::IsTable { key: full(), value }),
+            (Some(_), value @ Value::Object(_)) => warnings.push(Warning::NotTable { key: full(), value }),
+            (Some(_), _) => {}
+        }
+    }
+}
+
+fn without_nulls(table: &Values) -> Values {
+    table
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| {
+            let value = match value {
+                Value::Object(table) => Value::Object(without_nulls(table)),
+                other => other.clone(),
+            };
+            (key.clone(), value)
+        })
+        .collect()
+}

@@ -1,0 +1,438 @@
+//! What `--set` and its kin say: `a.b[0].c=v,d={x,y}`.
+//!
+//! A name is a path of keys and indices; `\` takes the meaning of the character after it, but not in
+//! literals. What `a[0].b=` and other unfinished paths come to is what Helm makes of them, oddities
+//! included, and errors have its words.
+//!
+//! Refused, as by Helm: an index above 65,536, and names nested deeper than 30. Refused here only: more
+//! than a hundred indices in a row, and lists of more elements together than a text's values may have.
+
+use super::floats;
+use crate::chart::Values;
+use crate::limits::Limits;
+use equate_template::quote;
+use serde_json::{Map, Value};
+use std::{fmt, io};
+
+/// The largest index.
+const INDEX_MAX: i64 = 65_536;
+/// The most names in one another.
+const NAMES_MAX: usize = 30;
+
+/// What a value is.
+pub enum How<'r> {
+    /// `--set`: numbers, booleans and null are told from texts.
+    Typed,
+    /// `--set-string`: a text.
+    Text,
+    /// `--set-literal`: everything after the `=`, as a text.
+    Literal,
+    /// `--set-json`: JSON.
+    Json,
+    /// `--set-file`: the name of what to ask the function for.
+    File(&'r mut dyn FnMut(&str) -> io::Result<String>),
+}
+
+impl fmt::Debug for How<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Typed => "Typed",
+            Self::Text => "Text",
+            Self::Literal => "Literal",
+            Self::Json => "Json",
+            Self::File(_) => "File",
+        })
+    }
+}
+
+/// Why something cannot be set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// A name without `=`.
+    #[error("key {} has no value", quote(.0))]
+    NoValue(String),
+    /// A name that a comma ends.
+    #[error("key {} has no value (cannot end with ,)", quote(.0))]
+    EndsWithComma(String),
+    /// A name with a dot and nothing below.
+    #[error("key map {} has no value", quote(.0))]
+    NothingBelow(String),
+    /// Too many dots.
+    #[error("value name nested level is greater than maximum supported nested level of {NAMES_MAX}")]
+    Nested,
+    /// An index that is no number.
+    #[error("error parsing index: strconv.Atoi: parsing {}: {why}", quote(text))]
+    NoIndex {
+        /// The index.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An index below zero.
+    #[error("negative {0} index not allowed")]
+    Negative(i64),
+    /// An index that is too large.
+    #[error("index of {0} is greater than maximum supported index of {INDEX_MAX}")]
+    Large(i64),
+    /// Something between `]` and what follows.
+    #[error("unexpected data at end of array index: {}", characters(.0))]
+    AfterIndex(String),
+    /// A list that does not end.
+    #[error("list must terminate with '}}'")]
+    NoEnd,
+    /// A path through something that is no list or map.
+    #[error("unable to parse key: interface conversion: interface {{}} is {found}, not {wanted}")]
+    NoWay {
+        /// What is there, as Go calls it.
+        found: &'static str,
+        /// What was expected.
+        wanted: &'static str,
+    },
+    /// A value that is no JSON.
+    #[error("the value is no JSON")]
+    Json(#[source] serde_json::Error),
+    /// A file that cannot be read.
+    #[error("open {path}")]
+    File {
+        /// What was asked for.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Too many indices in a row.
+    #[error("lists are in one another more than {0} deep")]
+    Depth(usize),
+    /// Too many elements.
+    #[error("lists have more than {0} elements together")]
+    Elements(usize),
+}
+
+/// Characters as Go's `%q` prints them one by one.
+fn characters(text: &str) -> String {
+    let one = |c: char| {
+        let quoted = quote(&c.to_string());
+        let inner = &quoted[1..quoted.len() - 1];
+        match c {
+            '\'' => r"'\''".to_owned(),
+            '"' => "'\"'".to_owned(),
+            _ => format!("'{inner}'"),
+        }
+    };
+    let all: Vec<String> = text.chars().map(one).collect();
+    format!("[{}]", all.join(" "))
+}
+
+/// Sets what a text says, `name=value,…`, over what is there. After an error the values are not to be used.
+///
+/// # Errors
+/// Text that says nothing of the kind, a path through something that is no list or map, and limits.
+pub fn set(values: &mut Values, text: &str, how: How<'_>, limits: &Limits) -> Result<(), SetError> {
+    let mut parser = Parser {
+        rest: text,
+        how,
+        depth_max: limits.values_depth_max,
+        elements_max: limits.values_nodes_max,
+        elements_left: limits.values_nodes_max,
+    };
+    loop {
+        match parser.key(values, 0) {
+            Ok(()) => {}
+            Err(Stop::End) => return Ok(()),
+            Err(Stop::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Why reading stops. The end of the text is none of its errors, wherever it comes.
+enum Stop {
+    End,
+    Error(SetError),
+}
+
+impl From<SetError> for Stop {
+    fn from(error: SetError) -> Self {
+        Self::Error(error)
+    }
+}
+
+type Step<T = ()> = Result<T, Stop>;
+
+struct Parser<'t, 'r> {
+    rest: &'t str,
+    how: How<'r>,
+    depth_max: usize,
+    elements_max: usize,
+    elements_left: usize,
+}
+
+impl Parser<'_, '_> {
+    /// Characters up to one of those at which to stop, and that one; `None` at the end.
+    fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
+        let escapes = !matches!(self.how, How::Literal);
+        let mut found = String::new();
+        let mut characters = self.rest.chars();
+        let mut stop = None;
+        while let Some(c) = characters.next() {
+            if stops.contains(&c) {
+                stop = Some(c);
+                break;
+            }
+            if c == '\\' && escapes {
+                found.extend(characters.next());
+            } else {
+                found.push(c);
+            }
+        }
+        self.rest = characters.as_str();
+        (found, stop)
+    }
+
+    fn key(&mut self, data: &mut Values, nested: usize) -> Step {
+        let stops: &[char] = match self.how {
+            How::Literal => &['=', '[', '.'],
+            _ => &['=', '[', ',', '.'],
+        };
+        let (key, stop) = self.until(stops);
+        match stop {
+            None if key.is_empty() => Err(Stop::End),
+            None => Err(SetError::NoValue(key).into()),
+            Some('[') => self.list(data, key, nested),
+            Some('=') => self.assignment(data, key),
+            Some(',') => Err(SetError::EndsWithComma(key).into()),
+            Some(_) => self.map(data, key, nested + 1),
+        }
+    }
+
+    fn map(&mut self, data: &mut Values, key: String, nested: usize) -> Step {
+        if nested > NAMES_MAX {
+            return Err(SetError::Nested.into());
+        }
+        if let Some(inner) = data.get_mut(&key) {
+            let Value::Object(inner) = inner else {
+                return Err(no_way(inner, MAP));
+            };
+            self.key(inner, nested)?;
+            return match inner.is_empty() {
+                true => Err(SetError::NothingBelow(key).into()),
+                false => Ok(()),
+            };
+        }
+        let mut inner = Map::new();
+        let step = self.key(&mut inner, nested);
+        if step.is_ok() && inner.is_empty() {
+            return Err(SetError::NothingBelow(key).into());
+        }
+        if !inner.is_empty() {
+            put(data, key, Value::Object(inner));
+        }
+        step
+    }
+
+    fn list(&mut self, data: &mut Values, key: String, nested: usize) -> Step {
+        let index = self.index()?;
+        if let Some(list) = data.get_mut(&key) {
+            let Value::Array(list) = list else {
+                return Err(no_way(list, LIST));
+            };
+            return self.item(list, index, nested, 1);
+        }
+        let mut list = Vec::new();
+        let step = self.item(&mut list, index, nested, 1);
+        put(data, key, Value::Array(list));
+        step
+    }
+
+    fn index(&mut self) -> Step<i64> {
+        let (text, stop) = self.until(&[']']);
+        if stop.is_none() {
+            return Err(Stop::End);
+        }
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(&text);
+        let why = match digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.is_empty() {
+            true => "value out of range",
+            false => "invalid syntax",
+        };
+        Ok(text.parse().map_err(|_| SetError::NoIndex { text, why })?)
+    }
+
+    /// What follows an index.
+    fn item(&mut self, list: &mut Vec<Value>, index: i64, nested: usize, depth: usize) -> Step {
+        let Ok(at) = usize::try_from(index) else {
+            return Err(SetError::Negative(index).into());
+        };
+        if depth > self.depth_max {
+            return Err(SetError::Depth(self.depth_max).into());
+        }
+        let (between, stop) = self.until(&['[', '.', '=']);
+        if !between.is_empty() {
+            return Err(SetError::AfterIndex(between).into());
+        }
+        match stop {
+            None => Err(Stop::End),
+            Some('=') => {
+                let value = self.value()?;
+                self.put_at(list, index, value.unwrap_or_else(|| Value::String(String::new())))
+            }
+            Some('[') => {
+                let next = self.index()?;
+                match list.get_mut(at) {
+                    Some(Value::Array(inner)) => self.item(inner, next, nested, depth + 1),
+                    Some(Value::Null) | None => {
+                        let mut inner = Vec::new();
+                        self.item(&mut inner, next, nested, depth + 1)?;
+                        self.put_at(list, index, Value::Array(inner))
+                    }
+                    Some(other) => Err(no_way(other, LIST)),
+                }
+            }
+            Some(_) => {
+                if let Some(inner) = list.get_mut(at) {
+                    if !inner.is_object() {
+                        *inner = Value::Object(Map::new());
+                    }
+                    return match inner {
+                        Value::Object(inner) => self.key(inner, nested),
+                        _ => Ok(()),
+                    };
+                }
+                let mut inner = Map::new();
+                self.key(&mut inner, nested)?;
+                self.put_at(list, index, Value::Object(inner))
+            }
+        }
+    }
+
+    fn put_at(&mut self, list: &mut Vec<Value>, index: i64, value: Value) -> Step {
+        if index > INDEX_MAX {
+            return Err(SetError::Large(index).into());
+        }
+        let at = usize::try_from(index).map_err(|_| SetError::Negative(index))?;
+        if let Some(missing) = (at + 1).checked_sub(list.len()) {
+            self.elements_left = self
+                .elements_left
+                .checked_sub(missing)
+                .ok_or(SetError::Elements(self.elements_max))?;
+            list.resize(at + 1, Value::Null);
+        }
+        list[at] = value;
+        Ok(())
+    }
+
+    fn assignment(&mut self, data: &mut Values, key: String) -> Step {
+        match self.value()? {
+            Some(value) => {
+                put(data, key, value);
+                Ok(())
+            }
+            None => {
+                put(data, key, Value::String(String::new()));
+                Err(Stop::End)
+            }
+        }
+    }
+
+    /// What follows an `=`; nothing if the text ends there.
+    fn value(&mut self) -> Step<Option<Value>> {
+        match self.how {
+            How::Literal => Ok(Some(Value::String(std::mem::take(&mut self.rest).to_owned()))),
+            How::Json => self.json().map(Some),
+            _ if self.rest.is_empty() => Ok(None),
+            _ => match self.rest.strip_prefix('{') {
+                Some(rest) => {
+                    self.rest = rest;
+                    self.braces().map(Some)
+                }
+                None => {
+                    let (text, _) = self.until(&[',']);
+                    Ok(Some(self.scalar(text)?))
+                }
+            },
+        }
+    }
+
+    fn json(&mut self) -> Step<Value> {
+        if self.skip_blanks() {
+            return Ok(Value::Null);
+        }
+        let mut values = serde_json::Deserializer::from_str(self.rest).into_iter::<Value>();
+        let value = match values.next() {
+            Some(Ok(value)) => value,
+            Some(Err(error)) => return Err(SetError::Json(error).into()),
+            None => Value::Null,
+        };
+        self.rest = self.rest.get(values.byte_offset()..).unwrap_or_default();
+        self.skip_blanks();
+        Ok(floats(value))
+    }
+
+    /// Skips spaces and a comma after them, and tells whether there was nothing else.
+    fn skip_blanks(&mut self) -> bool {
+        let rest = self.rest.trim_start();
+        self.rest = rest.strip_prefix(',').unwrap_or(rest);
+        rest.is_empty() || rest.starts_with(',')
+    }
+
+    fn braces(&mut self) -> Step<Value> {
+        let mut items = Vec::new();
+        loop {
+            let (text, stop) = self.until(&[',', '}']);
+            if stop.is_none() {
+                return Err(SetError::NoEnd.into());
+            }
+            items.push(self.scalar(text)?);
+            if stop == Some('}') {
+                self.rest = self.rest.strip_prefix(',').unwrap_or(self.rest);
+                return Ok(Value::Array(items));
+            }
+        }
+    }
+
+    fn scalar(&mut self, text: String) -> Result<Value, SetError> {
+        match &mut self.how {
+            How::Typed => Ok(typed(text)),
+            How::File(read) => match read(&text) {
+                Ok(content) => Ok(Value::String(content)),
+                Err(source) => Err(SetError::File { path: text, source }),
+            },
+            _ => Ok(Value::String(text)),
+        }
+    }
+}
+
+/// A name that is empty sets nothing.
+fn put(data: &mut Values, key: String, value: Value) {
+    if !key.is_empty() {
+        data.insert(key, value);
+    }
+}
+
+fn typed(text: String) -> Value {
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
+    if is("true") || is("false") {
+        return Value::Bool(is("true"));
+    }
+    if is("null") {
+        return Value::Null;
+    }
+    match text.parse::<i64>() {
+        Ok(number) if text == "0" || !text.starts_with('0') => number.into(),
+        _ => Value::String(text),
+    }
+}
+
+const MAP: &str = "map[string]interface {}";
+const LIST: &str = "[]interface {}";
+
+fn no_way(found: &Value, wanted: &'static str) -> Stop {
+    let found = match found {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => LIST,
+        Value::Object(_) => MAP,
+    };
+    SetError::NoWay { found, wanted }.into()
+}

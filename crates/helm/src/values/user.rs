@@ -1,0 +1,99 @@
+//! What a user says about values, in Helm's order of precedence.
+
+use super::read::{ReadError, floats, merge, read};
+use super::set::{How, SetError, set};
+use crate::chart::Values;
+use crate::limits::Limits;
+use serde_json::{Map, Value};
+use std::io;
+
+/// All that a user says. What stands later in this list goes over what stands before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserValues {
+    /// Files, `-f`: what to call each in errors, and its text.
+    pub files: Vec<(String, String)>,
+    /// `--set-json`: an object, or names with JSON.
+    pub set_json: Vec<String>,
+    /// `--set`.
+    pub set: Vec<String>,
+    /// `--set-string`.
+    pub set_string: Vec<String>,
+    /// `--set-file`.
+    pub set_file: Vec<String>,
+    /// `--set-literal`.
+    pub set_literal: Vec<String>,
+}
+
+/// Why a user's values cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum UserValuesError {
+    /// A file.
+    #[error("failed to parse {name}")]
+    File {
+        /// What it is called.
+        name: String,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// `--set-json` with an object. As in Helm, nothing says why.
+    #[error("failed parsing --set-json data JSON: {0}")]
+    JsonObject(String),
+    /// `--set-json`. As in Helm, nothing says why.
+    #[error("failed parsing --set-json data {0}")]
+    Json(String),
+    /// One of the others.
+    #[error("failed parsing {flag} data")]
+    Set {
+        /// The flag.
+        flag: &'static str,
+        /// Why.
+        #[source]
+        source: SetError,
+    },
+}
+
+impl UserValues {
+    /// The values. Files that `--set-file` names are read by the function.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn values(
+        &self,
+        limits: &Limits,
+        read_file: &mut dyn FnMut(&str) -> io::Result<String>,
+    ) -> Result<Values, UserValuesError> {
+        let mut values = Values::new();
+        for (name, text) in &self.files {
+            let file = read(text, limits).map_err(|source| UserValuesError::File {
+                name: name.clone(),
+                source,
+            })?;
+            values = merge(values, file);
+        }
+        for text in &self.set_json {
+            if text.trim().starts_with('{') {
+                let object: Map<String, Value> =
+                    serde_json::from_str(text).map_err(|_| UserValuesError::JsonObject(text.clone()))?;
+                let object = object.into_iter().map(|(key, value)| (key, floats(value)));
+                values = merge(values, object.collect());
+            } else {
+                set(&mut values, text, How::Json, limits).map_err(|_| UserValuesError::Json(text.clone()))?;
+            }
+        }
+        let failed = |flag| move |source| UserValuesError::Set { flag, source };
+        for text in &self.set {
+            set(&mut values, text, How::Typed, limits).map_err(failed("--set"))?;
+        }
+        for text in &self.set_string {
+            set(&mut values, text, How::Text, limits).map_err(failed("--set-string"))?;
+        }
+        for text in &self.set_file {
+            set(&mut values, text, How::File(read_file), limits).map_err(failed("--set-file"))?;
+        }
+        for text in &self.set_literal {
+            set(&mut values, text, How::Literal, limits).map_err(failed("--set-literal"))?;
+        }
+        Ok(values)
+    }
+}
