@@ -14,7 +14,7 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEn
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets_range};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets, exponential_buckets_range};
 use prometheus_client::registry::Registry;
 
 use crate::counts::{self, Requests};
@@ -25,6 +25,7 @@ pub(crate) struct Metrics {
     durations: Family<Object, Histogram, fn() -> Histogram>,
     reconciles: Family<Outcome, Counter>,
     times: Family<Controller, Histogram, fn() -> Histogram>,
+    work: Family<Line, Histogram, fn() -> Histogram>,
     requests: Requests,
     leads: Family<Named, Gauge>,
 }
@@ -51,6 +52,13 @@ struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
     controller: &'static str,
+}
+
+/// controller-runtime calls the queue as its controller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Line {
+    controller: &'static str,
+    name: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,6 +95,11 @@ fn times() -> Histogram {
     ])
 }
 
+/// client-go's: powers of ten from a hundred-millionth of a second.
+fn work() -> Histogram {
+    Histogram::new(exponential_buckets(1e-8, 10.0, 12))
+}
+
 impl Metrics {
     /// Nothing is measured yet; so many Kustomizations are reconciled at once.
     pub(crate) fn new(concurrent: u16) -> Arc<Self> {
@@ -110,6 +123,12 @@ impl Metrics {
             "Length of time per reconciliation per controller",
             times.clone(),
         );
+        let work = Family::new_with_constructor(work as fn() -> Histogram);
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "How long in seconds processing an item from workqueue takes",
+            work.clone(),
+        );
         let most = Family::<Controller, Gauge>::default();
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
@@ -130,6 +149,7 @@ impl Metrics {
             durations,
             reconciles,
             times,
+            work,
             requests: Requests::default(),
             leads,
         })
@@ -163,6 +183,11 @@ impl Metrics {
         self.times
             .get_or_create(&Controller { controller })
             .observe(ran.took.as_secs_f64());
+        let line = Line {
+            controller,
+            name: controller,
+        };
+        self.work.get_or_create(&line).observe(ran.took.as_secs_f64());
         let outcome = Outcome {
             controller,
             result: if ran.failed {
@@ -206,36 +231,34 @@ fn controller(kind: &str) -> &'static str {
 
 /// What the kernel says of this process, where it says it as Linux does.
 fn process(text: &mut String) {
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else {
-        return;
-    };
-    let Some(used) = used(&stat) else { return };
-    text.push_str(&format!(
-        "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total {}\n",
-        used.cpu.as_secs_f64()
-    ));
-    text.push_str(&format!(
-        "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {}\n",
-        used.resident_bytes
-    ));
+    let said = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
+    if let Some(cpu) = said("stat").and_then(|stat| cpu(&stat)) {
+        text.push_str(&format!(
+            "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total {}\n",
+            cpu.as_secs_f64()
+        ));
+    }
+    if let Some(bytes) = said("status").and_then(|status| resident_bytes(&status)) {
+        text.push_str(&format!(
+            "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {bytes}\n"
+        ));
+    }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Used {
-    cpu: Duration,
-    resident_bytes: u64,
-}
-
-/// Fields 14, 15 and 24 of `proc(5)`: what follows the name, which may hold anything but ends at the last
-/// parenthesis. Ticks are hundredths and pages 4 KiB on every Linux that is supported.
-fn used(stat: &str) -> Option<Used> {
+/// Fields 14 and 15 of `proc(5)`: what follows the name, which may hold anything but ends at the last
+/// parenthesis. Ticks are hundredths on every Linux that is supported.
+fn cpu(stat: &str) -> Option<Duration> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Used {
-        cpu: Duration::from_millis((number(14)? + number(15)?) * 10),
-        resident_bytes: number(24)? * 4096,
-    })
+    Some(Duration::from_millis((number(14)? + number(15)?) * 10))
+}
+
+/// `VmRSS` of `proc(5)`, which is in kB whatever a page is.
+fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let number = line.trim().strip_suffix("kB")?.trim_end();
+    number.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -267,6 +290,7 @@ mod tests {
             "gotk_reconcile_duration_seconds_sum{kind=\"Kustomization\",name=\"apps\",namespace=\"flux-system\"} 1.0",
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"error\"} 1",
             "controller_runtime_reconcile_time_seconds_count{controller=\"kustomization\"} 4",
+            "workqueue_work_duration_seconds_count{controller=\"kustomization\",name=\"kustomization\"} 4",
             "controller_runtime_max_concurrent_reconciles{controller=\"kustomization\"} 8",
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"success\"} 3",
             "leader_election_master_status{name=\"kustomize-controller-leader-election\"} 1",
@@ -283,11 +307,16 @@ mod tests {
     #[test]
     fn the_kernel_is_understood() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 5 0 0 0 150 50 0 0 20 0 8 0 100 900000 25 184 1 1";
-        let expected = Used {
-            cpu: Duration::from_secs(2),
-            resident_bytes: 25 * 4096,
-        };
-        assert_eq!(used(stat), Some(expected));
-        assert_eq!(used("7 (a) S"), None);
+        assert_eq!(cpu(stat), Some(Duration::from_secs(2)));
+        assert_eq!(cpu("7 (a) S"), None);
+        let status = "Name:\tequate\nVmPeak:\t  300 kB\nVmRSS:\t     100 kB\nThreads:\t4\n";
+        assert_eq!(resident_bytes(status), Some(102_400));
+        assert_eq!(resident_bytes("VmRSS:\t100\n"), None);
+        let mut text = String::new();
+        process(&mut text);
+        #[cfg(target_os = "linux")]
+        for series in ["process_cpu_seconds_total ", "process_resident_memory_bytes "] {
+            assert!(text.contains(series), "{text}");
+        }
     }
 }

@@ -520,32 +520,37 @@ impl Index {
         held.filter(move |key| self.claims(key, &id))
     }
 
-    /// Who needs an object that would go with a container, and which: one that another holds, or
-    /// that another or this one wants.
-    pub fn needs(&self, container: &Container, by: &Key, need: Need) -> Option<(&Key, &ObjectId)> {
+    /// Who needs objects that would go with a container, and which: those that another holds, or
+    /// that another or this one wants. A walk over all that is wanted and held.
+    pub fn needs<'a>(
+        &'a self,
+        container: &'a Container,
+        by: &'a Key,
+        need: Need,
+    ) -> impl Iterator<Item = (&'a Key, &'a ObjectId)> {
         let deleting = |key: &Key| {
             self.references
                 .get(key)
                 .is_none_or(|references| references.deleting)
         };
         let stands = self.stands.iter();
-        let stands = stands.filter(|(key, _)| !deleting(key) && self.meet(key, by));
-        let mut wanted = stands.filter_map(|(key, stand)| match &stand.wants {
-            Wants::Known(objects) => {
-                let within = |id: &&ObjectId| container.contains(id) && self.rights.allow_within(key, id);
-                Some((key, objects.ids().iter().find(within)?))
-            }
-            Wants::Unknown(_) => None,
+        let stands = stands.filter(move |(key, _)| !deleting(key) && self.meet(key, by));
+        let wanted = stands.flat_map(|(key, stand)| {
+            let wanted = match &stand.wants {
+                Wants::Known(objects) => Some(objects.ids().iter()),
+                Wants::Unknown(_) => None,
+            };
+            wanted.into_iter().flatten().map(move |id| (key, id))
         });
         let others = self.references.iter();
-        let others = others.filter(|(key, _)| *key != by && self.meet(key, by));
-        let mut held = others.filter_map(|(key, references)| {
-            let counts = |id: &&ObjectId| need == Need::Now || self.claims(key, id);
-            let allowed = |id: &&ObjectId| container.contains(id) && self.rights.allow_within(key, id);
-            let mut within = references.holds.iter().filter(allowed);
-            Some((key, within.find(counts)?))
+        let others = others.filter(move |(key, _)| *key != by && self.meet(key, by));
+        let held = others.flat_map(move |(key, references)| {
+            let counts = move |id: &&ObjectId| need == Need::Now || self.claims(key, id);
+            references.holds.iter().filter(counts).map(move |id| (key, id))
         });
-        wanted.next().or_else(|| held.next())
+        let within =
+            |(key, id): &(&Key, &ObjectId)| container.contains(id) && self.rights.allow_within(key, id);
+        wanted.chain(held).filter(within)
     }
 
     /// Who else wants an object, and so takes it from one who does not.

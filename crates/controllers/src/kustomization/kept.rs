@@ -29,7 +29,7 @@ pub(super) fn needed<'a>(
         // most objects are none: the cluster is not looked at for them
         Container::of(id, &Presence::Unknown)?;
         let container = Container::of(id, &presence(id))?;
-        let (by, object) = index.needs(&container, key, need)?;
+        let (by, object) = index.needs(&container, key, need).next()?;
         Some((id.clone(), (Owner::new(&by.namespace, &by.name), object.clone())))
     })
     .collect()

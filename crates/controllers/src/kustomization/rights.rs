@@ -8,9 +8,12 @@
 //! answer holds for half a minute. Where nobody can say, the want counts.
 //!
 //! Of a Namespace or a CustomResourceDefinition it is asked once for each kind and namespace: a right
-//! to a single object by its name is not found there.
+//! to a single object by its name is not found there. What is wanted is walked over once for each of
+//! them, and all are asked about together.
+//!
+//! A run asks for [`ASKING`] at most: what is not answered by then counts, and is asked for next time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,16 +22,18 @@ use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Presence;
 use futures::stream::{self, StreamExt as _};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::declared::Declared;
-use super::index::Need;
+use super::index::{Index, Need};
 use super::reach::{Place, account_of, user};
 use super::{Context, Run};
 use crate::Key;
 
 /// How long an answer holds; a refusal that nobody asks about any more counts as long again.
 const HOLDS: Duration = Duration::from_secs(30);
+/// How long a run asks: no worker is held for longer, however many questions there are.
+const ASKING: Duration = Duration::from_secs(20);
 /// How long one answer is waited for.
 const ANSWER: Duration = Duration::from_secs(10);
 /// So many are asked for at once.
@@ -158,12 +163,12 @@ impl Run<'_> {
         if self.reach.place != Place::Here || gone.is_empty() || !(ks.prune || ks.deleting) {
             return;
         }
-        self.question(self.questions(ks, gone)).await;
-        for (id, _) in gone.iter() {
-            if let Some(container) = Container::of(id, &self.reach.hub.get(id)) {
-                self.judge_container(&container).await;
-            }
-        }
+        let until = Instant::now() + ASKING;
+        self.question(self.questions(ks, gone), until).await;
+        let containers = gone
+            .iter()
+            .filter_map(|(id, _)| Container::of(id, &self.reach.hub.get(id)));
+        self.judge_containers(containers.collect(), until).await;
     }
 
     /// Finds out whether it may write itself what another holds that it declares.
@@ -188,7 +193,7 @@ impl Run<'_> {
             };
             open.map(question).collect()
         };
-        self.question(questions).await;
+        self.question(questions, Instant::now() + ASKING).await;
     }
 
     fn questions(&self, ks: &Declared, gone: &Inventory) -> Vec<Question> {
@@ -225,18 +230,12 @@ impl Run<'_> {
         questions
     }
 
-    async fn question(&self, questions: Vec<Question>) {
-        let asking: Vec<_> = questions
-            .into_iter()
-            .map(|question| async move {
-                let allowed = self.cx.ask(&question).await;
-                (question, allowed)
-            })
-            .collect();
-        let answers: Vec<_> = stream::iter(asking).buffer_unordered(TOGETHER).collect().await;
+    async fn question(&self, questions: Vec<Question>, until: Instant) {
+        let answers = self.answers(questions.into_iter().map(|question| ((), question)), until);
+        let answers = answers.await;
         let at = Instant::now();
         let mut index = self.cx.index();
-        for (question, allowed) in answers {
+        for ((), question, allowed) in answers {
             if let Some(allowed) = allowed {
                 index
                     .rights
@@ -245,39 +244,96 @@ impl Run<'_> {
         }
     }
 
-    /// Finds out whether those who want or hold something in a container may: until one may, or none is
-    /// left. What is there with the labels of one is its own, and not asked about.
-    async fn judge_container(&self, container: &Container) {
-        for _ in 0..WITHIN {
-            let question = {
-                let index = self.cx.index();
-                let Some((key, id)) = index.needs(container, &self.key, Need::Now) else {
-                    return;
-                };
-                let theirs = matches!(self.cx.here.hub.get(id), Presence::Present(observed)
-                if observed.owner.as_ref().is_some_and(|owner| {
-                    *owner.namespace == *key.namespace && *owner.name == *key.name
-                }));
-                if theirs || index.rights.is_known_within(key, id, Instant::now()) {
-                    return;
-                }
-                let Some(user) = self.cx.user_of(key) else { return };
-                Question {
-                    key: key.clone(),
-                    user,
-                    id: id.clone(),
-                    version: String::new(),
-                }
-            };
-            let Some(allowed) = self.cx.ask(&question).await else {
+    /// Several at once; those that are not answered by then are not there.
+    async fn answers<T>(
+        &self,
+        questions: impl Iterator<Item = (T, Question)>,
+        until: Instant,
+    ) -> Vec<(T, Question, Option<bool>)> {
+        let asking: Vec<_> = questions
+            .map(|(of, question)| async move {
+                let allowed = self.cx.ask(&question).await;
+                (of, question, allowed)
+            })
+            .collect();
+        let mut asking = stream::iter(asking).buffer_unordered(TOGETHER);
+        let mut answers = Vec::new();
+        while let Ok(Some(answer)) = timeout_at(until, asking.next()).await {
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// Finds out whether those who want or hold something in containers may: of each until one may, or
+    /// none is left.
+    async fn judge_containers(&self, containers: Vec<Container>, until: Instant) {
+        let mut open: BTreeMap<usize, Vec<Question>> = {
+            let index = self.cx.index();
+            let questions = containers.iter().map(|container| self.within(&index, container));
+            questions.enumerate().collect()
+        };
+        // one of each at first: mostly who wants something may
+        let mut each = 1;
+        loop {
+            open.retain(|_, questions| !questions.is_empty());
+            let round = open.iter_mut().flat_map(|(at, questions)| {
+                let rest = questions.split_off(each.min(questions.len()));
+                let now = std::mem::replace(questions, rest);
+                now.into_iter().map(|question| (*at, question))
+            });
+            let round: Vec<_> = round.collect();
+            let asked = round.len();
+            if asked == 0 {
                 return;
-            };
+            }
+            let answers = self.answers(round.into_iter(), until).await;
+            if answers.len() < asked {
+                open.clear();
+            }
             let at = Instant::now();
             let mut index = self.cx.index();
-            index
-                .rights
-                .judge_within(question.key, &question.id, Judged { allowed, at });
+            for (container, question, allowed) in answers {
+                if let Some(allowed) = allowed {
+                    let judged = Judged { allowed, at };
+                    index.rights.judge_within(question.key, &question.id, judged);
+                }
+                // it stays: for one who may, or of whom nobody can say
+                if allowed != Some(false) {
+                    open.remove(&container);
+                }
+            }
+            each = TOGETHER;
         }
+    }
+
+    /// What has to be asked about a container; nothing where it stays anyway. What is there with the labels
+    /// of one is its own, and not asked about.
+    fn within(&self, index: &Index, container: &Container) -> Vec<Question> {
+        let now = Instant::now();
+        let (mut seen, mut questions) = (BTreeSet::new(), Vec::new());
+        for (key, id) in index.needs(container, &self.key, Need::Now) {
+            if !seen.insert((key, within(id))) {
+                continue;
+            }
+            let theirs = matches!(self.cx.here.hub.get(id), Presence::Present(observed)
+            if observed.owner.as_ref().is_some_and(|owner| {
+                *owner.namespace == *key.namespace && *owner.name == *key.name
+            }));
+            let user = self.cx.user_of(key);
+            let user = user.filter(|_| !theirs && !index.rights.is_known_within(key, id, now));
+            // it stays, if none before may
+            let Some(user) = user else { return questions };
+            questions.push(Question {
+                key: key.clone(),
+                user,
+                id: id.clone(),
+                version: String::new(),
+            });
+            if questions.len() == WITHIN {
+                break;
+            }
+        }
+        questions
     }
 }
 

@@ -325,12 +325,31 @@ async fn a_want_without_the_right_to_it_keeps_nothing() {
     check_dropped(&map("@home", "shared", "mine"), (("@home", "shared"), &shared)).await;
 }
 
+/// Of more kinds than are asked about at once.
 #[tokio::test]
 async fn a_want_without_the_right_to_it_keeps_no_namespace() {
     let old =
         document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "@home-old" } }));
     let both = format!("{old}\n---\n{}", map("@home-old", "shared", "one"));
-    check_dropped(&map("@home-old", "mine", "one"), (("@home-old", "shared"), &both)).await;
+    let kinds = [
+        ("v1", "ConfigMap"),
+        ("v1", "Endpoints"),
+        ("v1", "LimitRange"),
+        ("v1", "ResourceQuota"),
+        ("v1", "Secret"),
+        ("v1", "ServiceAccount"),
+        ("discovery.k8s.io/v1", "EndpointSlice"),
+        ("coordination.k8s.io/v1", "Lease"),
+        ("rbac.authorization.k8s.io/v1", "Role"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+        ("networking.k8s.io/v1", "Ingress"),
+    ];
+    let wanted = kinds.map(|(version, kind)| {
+        let metadata = json!({ "name": "mine", "namespace": "@home-old" });
+        document(&json!({ "apiVersion": version, "kind": kind, "metadata": metadata }))
+    });
+    check_dropped(&wanted.join("\n---\n"), (("@home-old", "shared"), &both)).await;
 }
 
 #[tokio::test]
