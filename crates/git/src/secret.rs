@@ -1,9 +1,11 @@
 //! The one way this crate holds a credential: readable where it is sent, masked everywhere else.
 //!
 //! Refuses `Debug`, `Display` and `Serialize` of the content, so that no error, log line or
-//! panic can carry it.
+//! panic can carry it. What was held is wiped when it goes; what others copied of it is not.
 
 use std::fmt;
+
+use zeroize::Zeroize as _;
 
 /// A password, token or key. `Debug` shows a mask.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -18,6 +20,12 @@ impl Secret {
     /// The bytes, for the one place that sends or writes them.
     pub(crate) fn expose(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

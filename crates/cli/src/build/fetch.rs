@@ -96,10 +96,14 @@ impl Fetcher {
         }
         let url = remote_url(&written).ok_or_else(|| FetchError::Url(repository.to_string()))?;
         let mut remote = Remote::new(url).with_timeout(repository.timeout);
-        if remote.url.starts_with("ssh://")
-            && let Some(credentials) = self.ssh.as_deref().and_then(ssh)
-        {
-            remote = remote.with_credentials(credentials);
+        if remote.url.starts_with("ssh://") && self.mirrors.substitute(&remote.url).is_none() {
+            let me = ["USER", "LOGNAME"]
+                .into_iter()
+                .find_map(|name| std::env::var(name).ok());
+            remote.url = with_user(remote.url, me.as_deref());
+            if let Some(credentials) = self.ssh.as_deref().and_then(ssh) {
+                remote = remote.with_credentials(credentials);
+            }
         }
         Ok((self.mirrors.clone(), remote))
     }
@@ -161,6 +165,20 @@ fn resolve(mirrors: &Mirrors, remote: &Remote, reference: &str) -> Result<Revisi
     mirrors.resolve(remote, &wanted)
 }
 
+/// A URL without a user is for who asks, as git reads it: it is a GitRepository's that is for `git`.
+fn with_user(url: String, me: Option<&str>) -> String {
+    let Ok(mut parsed) = reqwest::Url::parse(&url) else {
+        return url;
+    };
+    match me {
+        Some(me) if parsed.username().is_empty() && !me.is_empty() => match parsed.set_username(me) {
+            Ok(()) => parsed.into(),
+            Err(()) => url,
+        },
+        _ => url,
+    }
+}
+
 /// The first key there is, for hosts that are known.
 fn ssh(directory: &Path) -> Option<Credentials> {
     let known_hosts = std::fs::read(directory.join("known_hosts")).ok()?;
@@ -172,4 +190,22 @@ fn ssh(directory: &Path) -> Option<Credentials> {
         known_hosts,
         passphrase: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_user;
+
+    #[test]
+    fn who_asks() {
+        #[track_caller]
+        fn check(url: &str, me: Option<&str>, want: &str) {
+            assert_eq!(with_user(url.to_owned(), me), want);
+        }
+        check("ssh://h/x", Some("me"), "ssh://me@h/x");
+        check("ssh://h:2222/~/x", Some("me"), "ssh://me@h:2222/~/x");
+        check("ssh://git@h/x", Some("me"), "ssh://git@h/x");
+        check("ssh://h/x", None, "ssh://h/x");
+        check("no url", Some("me"), "no url");
+    }
 }

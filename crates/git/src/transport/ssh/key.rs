@@ -2,7 +2,7 @@
 //!
 //! Refused by name: DSA, security keys, certificates, PuTTY's format, and legacy encryption (`DEK-Info`) but
 //! for RSA keys with AES-128-CBC. What a passphrase costs is chosen by whoever wrote the key, so that has
-//! limits. The decoded key wipes itself when it is dropped; what was copied on the way to it does not.
+//! limits. The key and what is copied here on the way to it are wiped; what the library copies is not.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use pkcs8::{
@@ -10,12 +10,15 @@ use pkcs8::{
     pkcs5::{EncryptionScheme, pbes2::Kdf},
 };
 use russh::keys::{Algorithm, PrivateKey, ssh_key};
+use zeroize::Zeroizing;
 
 use super::known_hosts::preferred;
 use crate::secret::Secret;
 
-/// A key of 16384 bits is a quarter of it.
-const BYTES_MAX: usize = 64 << 10;
+/// Four times a key of [`RSA_BITS_MAX`].
+const BYTES_MAX: usize = 32 << 10;
+/// What the types of certificates have in their names.
+const CERTIFICATE: &[u8] = b"-cert-v01@";
 /// `ssh-keygen` writes 16, and its manual speaks of 100.
 const ROUNDS_MAX: u32 = 2_000;
 /// OpenSSL writes 2048, and some recommend a million.
@@ -130,22 +133,34 @@ impl<'a> Block<'a> {
             .next()
     }
 
-    fn body(&self) -> Result<Vec<u8>, KeyError> {
-        let lines = self.lines.iter().filter(|line| !line.contains(':'));
-        let text: String = lines.copied().collect();
-        STANDARD.decode(text).map_err(malformed)
+    fn body(&self) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+        let length = self.lines.iter().map(|line| line.len()).sum();
+        // room for all of it, so that no half of it is left where it was too narrow
+        let mut text = Zeroizing::new(String::with_capacity(length));
+        for line in self.lines.iter().filter(|line| !line.contains(':')) {
+            text.push_str(line);
+        }
+        STANDARD.decode(&*text).map(Zeroizing::new).map_err(malformed)
     }
 
     /// As the library wants to see it.
-    fn text(&self) -> String {
+    fn text(&self) -> Zeroizing<String> {
         let label = self.label;
-        let lines = self.lines.join("\n");
-        format!("-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
+        let lines = Zeroizing::new(self.lines.join("\n"));
+        Zeroizing::new(format!(
+            "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+            lines.as_str()
+        ))
     }
 }
 
 fn openssh(block: &Block<'_>, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
-    let key = PrivateKey::from_bytes(&block.body()?).map_err(malformed)?;
+    let body = block.body()?;
+    // The library follows certificates of certificates as deep as they go.
+    if body.windows(CERTIFICATE.len()).any(|bytes| bytes == CERTIFICATE) {
+        return Err(KeyError::Type("certificate".to_owned()));
+    }
+    let key = PrivateKey::from_bytes(&body).map_err(malformed)?;
     if !key.is_encrypted() {
         return Ok(key);
     }

@@ -137,8 +137,44 @@ fn texts() {
     let half: String = key.lines().take(3).map(|line| format!("{line}\n")).collect();
     check(&half, malformed);
     check(
-        &"x".repeat(70_000),
-        "refused: it is 70000 bytes, and 65536 are read at most",
+        &"x".repeat(40_000),
+        "refused: it is 40000 bytes, and 32768 are read at most",
+    );
+}
+
+#[test]
+fn certificates_in_certificates_are_not_followed() {
+    let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
+    let head = [
+        field(b"ssh-ed25519-cert-v01@openssh.com"),
+        field(&[0; 32]),
+        field(&[0; 32]),
+    ]
+    .concat();
+    // serial, type, id, principals, from, until, options, extensions, reserved; then who signed
+    let rest = [[0; 8].as_slice(), &[0, 0, 0, 2], &[0; 8], &[0; 16], &[0; 12]].concat();
+    let mut public = field(b"ssh-ed25519");
+    while public.len() < 15_000 {
+        public = [head.as_slice(), &rest, &field(&public), &field(&[])].concat();
+    }
+    let none = field(b"none");
+    let key = [
+        b"openssh-key-v1\0".as_slice(),
+        &none,
+        &none,
+        &field(&[]),
+        &1_u32.to_be_bytes(),
+        &field(&public),
+        &field(&[0; 64]),
+    ]
+    .concat();
+    let text = base64::engine::Engine::encode(&base64::engine::general_purpose::STANDARD, key);
+    assert_eq!(
+        told(
+            &format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n"),
+            None
+        ),
+        "refused: it is of type certificate, and ed25519, ecdsa and rsa are supported"
     );
 }
 
