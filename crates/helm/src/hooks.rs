@@ -6,6 +6,7 @@
 use crate::head::Head;
 use crate::open::open_words;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 use std::sync::Arc;
 
 /// Makes an object a hook: events, separated by commas.
@@ -82,7 +83,7 @@ open_words! {
 }
 
 /// A hook.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hook {
     /// The object's name.
@@ -112,6 +113,21 @@ pub struct Hook {
     /// When its logs are shown.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub output_log_policies: Vec<OutputLogPolicy>,
+}
+
+impl fmt::Debug for Hook {
+    /// Without the manifest, which may be a Secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            name,
+            path,
+            events,
+            weight,
+            ..
+        } = self;
+        write!(f, "{kind} {name} of {path} on {events:?} ({weight})")
+    }
 }
 
 /// How the last run of a hook ended. Times are RFC 3339.

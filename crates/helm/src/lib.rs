@@ -17,6 +17,7 @@
 //! | [`manifests`] | which objects and hooks rendered templates hold |
 //! | [`order`] | in which order kinds are installed and uninstalled |
 //! | [`hooks`] | what a hook is, and when it runs |
+//! | [`release`] | what is on record of a release, and where it stands |
 //! | [`listing`] | what `helm template` prints and writes |
 //! | [`limits`] | how much a stranger's chart may be |
 //! | [`load`] | a chart out of an archive, a directory, files |
@@ -38,6 +39,7 @@ pub mod manifests;
 pub mod metadata;
 mod open;
 pub mod order;
+pub mod release;
 pub mod values;
 
 pub use chart::{Chart, File, Values};

@@ -6,12 +6,13 @@
 
 use crate::hooks::{Found, Hook};
 use crate::order::Order;
+use std::fmt;
 use std::sync::Arc;
 
 pub use crate::head::{Head, HeadError};
 
 /// An object of a release, as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// The template it comes from: `CHART/templates/service.yaml`.
     pub source: Arc<str>,
@@ -19,6 +20,24 @@ pub struct Manifest {
     pub content: Arc<str>,
     /// What it says about itself.
     pub head: Head,
+}
+
+impl fmt::Debug for Manifest {
+    /// Without the content, which may be a Secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            source,
+            content,
+            head,
+        } = self;
+        write!(
+            f,
+            "{} {} of {source} ({} bytes)",
+            head.kind,
+            head.name,
+            content.len()
+        )
+    }
 }
 
 /// The objects and hooks of a release.

@@ -1,5 +1,6 @@
 //! Request bodies: from bytes to an object in normal form.
 
+use super::protobuf::{self, ProtobufError};
 use super::{Cx, Target};
 use crate::field::go_quote;
 use crate::registry::{Resource, SchemaSource};
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 pub(crate) enum BodyKind {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// A body as it came.
@@ -40,12 +42,12 @@ const ACCEPTED: [&str; 3] = [
 ];
 
 impl Body {
-    /// By content type; none means JSON. Protobuf is refused by name.
+    /// By content type; none means JSON.
     pub(crate) fn new(bytes: Bytes, content_type: Option<&str>) -> Result<Self, ApiError> {
         let kind = match content_type {
             None | Some("" | "application/json") => BodyKind::Json,
             Some("application/yaml") => BodyKind::Yaml,
-            Some(protobuf @ "application/vnd.kubernetes.protobuf") => return Err(no_protobuf(protobuf)),
+            Some("application/vnd.kubernetes.protobuf") => BodyKind::Protobuf,
             Some(_) => return Err(ApiError::unsupported_media_type(&ACCEPTED)),
         };
         Ok(Self { bytes, kind })
@@ -62,6 +64,7 @@ impl Body {
                 let text = std::str::from_utf8(&self.bytes)?;
                 yaml_value(text).map(|value| (value, Vec::new()))
             }
+            BodyKind::Protobuf => Ok((protobuf::decode(&self.bytes)?, Vec::new())),
         }
     }
 }
@@ -75,6 +78,9 @@ pub(crate) enum Unreadable {
     /// It is no YAML.
     #[error("error converting YAML to JSON: yaml: {0}")]
     Yaml(#[from] yaml::YamlError),
+    /// It is no protobuf, or not of a kind that is read.
+    #[error(transparent)]
+    Protobuf(#[from] ProtobufError),
     /// It is no text.
     #[error(transparent)]
     Text(#[from] std::str::Utf8Error),
@@ -82,17 +88,15 @@ pub(crate) enum Unreadable {
 
 impl From<Unreadable> for ApiError {
     fn from(error: Unreadable) -> Self {
-        Self::bad_request(error.to_string())
+        match error {
+            Unreadable::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown(_)) => {
+                let mut refusal = Self::unsupported_media_type(&["application/json", "application/yaml"]);
+                refusal.message = format!("{error}: send application/json or application/yaml");
+                refusal
+            }
+            error => Self::bad_request(error.to_string()),
+        }
     }
-}
-
-/// 415 for protobuf, saying so.
-pub(crate) fn no_protobuf(content_type: &str) -> ApiError {
-    let mut error = ApiError::unsupported_media_type(&["application/json", "application/yaml"]);
-    error.message = format!(
-        "the embedded API server does not support protobuf bodies ({content_type}) - accepted media types include: application/json, application/yaml"
-    );
-    error
 }
 
 /// The first document of a YAML 1.1 text; null when there is none.
@@ -120,7 +124,7 @@ pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Resu
     };
     let (mut value, duplicates) = body.parse().map_err(|e| match body.kind {
         BodyKind::Json => unrecognized(format!("couldn't get version/kind; json parse error: {e}")),
-        BodyKind::Yaml => e.into(),
+        BodyKind::Yaml | BodyKind::Protobuf => e.into(),
     })?;
     check_kind(resource, &mut value, body, unrecognized)?;
     let decoded =

@@ -13,6 +13,7 @@ mod create;
 mod delete;
 mod meta;
 mod patch;
+mod protobuf;
 mod subresource;
 mod update;
 mod words;

@@ -155,7 +155,7 @@ async fn a_client_that_does_not_read_holds_no_history() {
 }
 
 #[tokio::test]
-async fn protobuf_bodies_are_refused_by_name() {
+async fn protobuf_bodies_of_other_kinds_are_refused_by_name() {
     let cluster = cluster(100).await;
     create(&cluster, 0, 1).await;
     let before = cluster.revision();
@@ -181,7 +181,7 @@ async fn protobuf_bodies_are_refused_by_name() {
             assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{about}");
             assert_eq!(answer["reason"], "UnsupportedMediaType", "{about}");
             let message = answer["message"].as_str().unwrap();
-            assert!(message.contains("does not support protobuf bodies"), "{about}");
+            assert!(message.contains("reads protobuf bodies of ConfigMap, "), "{about}");
         }
     }
     assert_eq!(cluster.revision(), before, "something was written");

@@ -10,6 +10,7 @@ pub(crate) mod format;
 mod helm;
 pub(crate) mod kustomize;
 pub(crate) mod listings;
+pub(crate) mod records;
 pub(crate) mod template;
 
 use std::error::Error;
@@ -37,6 +38,8 @@ enum Tool {
     Kustomize(kustomize::Args),
     /// Lists the charts of `crates/helm/tests/golden/listings.jsonl` with the real helm.
     Listings(listings::Args),
+    /// Lets real helms make the records in `crates/helm/tests/golden/records.jsonl`.
+    Records,
     /// Renders the charts of `crates/helm/tests/cases` with Helm itself.
     Helm(helm::Args),
     /// Runs the templates of `crates/template/tests/golden` with Go and Helm's functions.
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::KubeApiserver { scripts } => kube_apiserver(scripts),
         Tool::Kustomize(args) => kustomize::run(args),
         Tool::Listings(args) => listings::run(args),
+        Tool::Records => records::run(),
         Tool::Helm(args) => helm::run(args),
         Tool::Template(args) => template::run(args),
         Tool::Chart(args) => chart::run(args),

@@ -1,0 +1,36 @@
+//! What a release may be called.
+
+/// Why a text is no name of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is none.
+    #[error("no name provided")]
+    Missing,
+    /// It could not be part of the names of objects.
+    #[error(
+        "invalid release name, must match regex \
+         ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
+    )]
+    Invalid,
+}
+
+/// Longer names leave too little room for what charts append to them.
+const BYTES_MAX: usize = 53;
+
+/// Checks a name as Helm does.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Missing);
+    }
+    let is_label = |label: &str| {
+        let ends = [label.as_bytes().first(), label.as_bytes().last()];
+        ends.iter().all(|end| end.is_some_and(|end| *end != b'-'))
+            && label
+                .bytes()
+                .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    };
+    match name.len() <= BYTES_MAX && name.split('.').all(is_label) {
+        true => Ok(()),
+        false => Err(NameError::Invalid),
+    }
+}

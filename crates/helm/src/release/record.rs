@@ -1,0 +1,261 @@
+//! What is written down about a release.
+//!
+//! The fields and their JSON are Helm 4's; records of Helm 3 are read as well, and what they do not have
+//! is not invented. Fields that Helm does not know are dropped, as Helm drops them. Values and manifests
+//! hold secrets: they are not shown by `Debug`.
+
+use crate::chart::{Chart, File, Values};
+use crate::hooks::{Hook, or_default, time};
+use crate::open::open_words;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+open_words! {
+    /// Where a release stands.
+    Status {
+        /// Nobody knows.
+        Unknown = "unknown",
+        /// Its objects are in the cluster.
+        Deployed = "deployed",
+        /// Its objects are gone.
+        Uninstalled = "uninstalled",
+        /// A later revision has taken its place.
+        Superseded = "superseded",
+        /// It could not be brought to the cluster.
+        Failed = "failed",
+        /// Its objects are being deleted.
+        Uninstalling = "uninstalling",
+        /// Its first revision is being brought to the cluster.
+        PendingInstall = "pending-install",
+        /// A later revision is.
+        PendingUpgrade = "pending-upgrade",
+        /// An earlier revision is brought back.
+        PendingRollback = "pending-rollback",
+    }
+}
+
+impl Status {
+    /// Whether somebody is at it.
+    pub fn is_pending(&self) -> bool {
+        matches!(
+            self,
+            Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback
+        )
+    }
+}
+
+impl Default for Status {
+    /// What an old record does not say.
+    fn default() -> Self {
+        Self::Other("".into())
+    }
+}
+
+open_words! {
+    /// Who puts an object and what is in the cluster together.
+    ApplyMethod {
+        /// The client, by a three-way merge.
+        ClientSide = "csa",
+        /// The server.
+        ServerSide = "ssa",
+    }
+}
+
+/// One revision of a release.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Release {
+    /// Its name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Where it stands.
+    #[serde(deserialize_with = "or_default")]
+    pub info: Info,
+    /// The chart it is made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chart: Option<RecordedChart>,
+    /// The values it was given.
+    #[serde(
+        skip_serializing_if = "serde_json::Map::is_empty",
+        deserialize_with = "or_default"
+    )]
+    pub config: Values,
+    /// Its objects, hooks left out.
+    #[serde(skip_serializing_if = "str::is_empty", with = "crate::open::shared_text")]
+    pub manifest: Arc<str>,
+    /// Its hooks.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub hooks: Vec<Hook>,
+    /// Which revision it is, from 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub version: u64,
+    /// Where its objects are, unless they say otherwise.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// How its objects were brought to the cluster. Records of Helm 3 do not say: the client did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apply_method: Option<ApplyMethod>,
+    /// Labels of its own, which stand at the object that holds the record.
+    #[serde(skip)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}/{}.v{} ({})",
+            self.namespace, self.name, self.version, self.info.status
+        )
+    }
+}
+
+/// Where a revision stands. Times are RFC 3339.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Info {
+    /// When the release was first brought to the cluster.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
+    pub first_deployed: Option<Box<str>>,
+    /// When this revision was.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
+    pub last_deployed: Option<Box<str>>,
+    /// When it was deleted.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
+    pub deleted: Option<Box<str>>,
+    /// What happened last, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Where it stands.
+    #[serde(skip_serializing_if = "is_not_said")]
+    pub status: Status,
+    /// The revision that was brought back, if one was. Since Helm 4.3.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rollback_revision: u64,
+    /// The chart's notes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Objects as they were found; Helm does not store them.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub resources: Value,
+}
+
+impl fmt::Debug for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Info")
+            .field("status", &self.status)
+            .field("last_deployed", &self.last_deployed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A chart as a record holds it: without its subcharts, whose files are not kept. What is not read here is
+/// kept as it was written.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedChart {
+    /// `Chart.yaml`.
+    pub metadata: Value,
+    /// `Chart.lock`.
+    pub lock: Value,
+    /// What is below `templates/`.
+    pub templates: Option<Vec<RecordedFile>>,
+    /// Its own values, with those of its subcharts.
+    pub values: Option<Values>,
+    /// The schema of values, in base64.
+    pub schema: Option<String>,
+    /// When that was changed. Since Helm 4.
+    #[serde(rename = "schemamodtime", skip_serializing_if = "Option::is_none")]
+    pub schema_modified: Option<String>,
+    /// Its other files.
+    pub files: Option<Vec<RecordedFile>>,
+    /// When it was changed. Since Helm 4.
+    #[serde(rename = "modtime", skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+}
+
+impl fmt::Debug for RecordedChart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.name(), self.version())
+    }
+}
+
+/// A file of a recorded chart.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedFile {
+    /// Its path below the chart.
+    pub name: String,
+    /// What is in it, in base64.
+    pub data: Option<String>,
+    /// When it was changed. Since Helm 4.
+    #[serde(rename = "modtime", skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+}
+
+impl fmt::Debug for RecordedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// How Go writes a time that is none.
+const NO_TIME: &str = "0001-01-01T00:00:00Z";
+
+impl RecordedChart {
+    /// What Helm 4 records of a chart. Its dependencies have to be settled: the values hold those of the
+    /// subcharts that take part, and the metadata names no others.
+    pub fn of(chart: &Chart) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            metadata: serde_json::to_value(&*chart.metadata)?,
+            lock: serde_json::to_value(chart.lock.as_deref())?,
+            templates: recorded(&chart.templates),
+            values: Some((*chart.values).clone()),
+            schema: chart.schema.as_ref().map(|schema| STANDARD.encode(schema)),
+            schema_modified: Some(NO_TIME.to_owned()),
+            files: recorded(&chart.files),
+            modified: None,
+        })
+    }
+
+    /// The chart's name.
+    pub fn name(&self) -> &str {
+        self.said("name")
+    }
+
+    /// The chart's version.
+    pub fn version(&self) -> &str {
+        self.said("version")
+    }
+
+    /// The version of what is in it.
+    pub fn app_version(&self) -> &str {
+        self.said("appVersion")
+    }
+
+    fn said(&self, key: &str) -> &str {
+        self.metadata.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+fn recorded(files: &[File]) -> Option<Vec<RecordedFile>> {
+    let record = |file: &File| RecordedFile {
+        name: file.name.to_string(),
+        data: Some(STANDARD.encode(&file.data)),
+        modified: None,
+    };
+    (!files.is_empty()).then(|| files.iter().map(record).collect())
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_not_said(status: &Status) -> bool {
+    status.as_str().is_empty()
+}
