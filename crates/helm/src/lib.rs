@@ -22,6 +22,7 @@
 //! | [`limits`] | how much a stranger's chart may be |
 //! | [`load`] | a chart out of an archive, a directory, files |
 //! | [`dependencies`] | which subcharts take part, and what values they hand up |
+//! | [`schema`] | whether values are what a chart wants |
 //! | [`values`] | values read, overridden and put together with a chart's own |
 
 pub mod cache;
@@ -40,6 +41,7 @@ pub mod metadata;
 mod open;
 pub mod order;
 pub mod release;
+pub mod schema;
 pub mod values;
 
 pub use chart::{Chart, File, Values};

@@ -82,6 +82,23 @@ fn pattern(call: &mut Call<'_, '_>, index: usize) -> Result<Regex, Fault> {
     built.map_err(|error| Fault::message(format!("error parsing regexp: {}", reason(&source, &error))))
 }
 
+/// A regular expression with Go's meaning; nothing if it takes more bytes than that. The error is Go's text.
+pub fn go_pattern(source: &str, bytes_max: usize) -> Result<Option<Regex>, String> {
+    let failed = |reason| format!("error parsing regexp: {reason}");
+    if let Some(reason) = refused(source) {
+        return Err(failed(reason));
+    }
+    let built = RegexBuilder::new(&rewritten(source))
+        .size_limit(bytes_max)
+        .dfa_size_limit(STATES_BYTES_MAX)
+        .build();
+    match built {
+        Ok(regex) => Ok(Some(regex)),
+        Err(regex::Error::CompiledTooBig(_)) => Ok(None),
+        Err(error) => Err(failed(reason(source, &error))),
+    }
+}
+
 /// The same, with the words of a panic where the function has no error to return.
 fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Regex, Fault> {
     pattern(call, 0).map_err(|fault| match fault {

@@ -1,0 +1,703 @@
+//! Values against a schema.
+//!
+//! Faults come in the order in which Helm's validator looks: type, constant, enumeration and format each
+//! end the schema they are in, everything else is looked at to its end.
+
+use super::compile::{Compiled, Dependency, Id, Schema};
+use super::failure::{Failure, What, all_quoted, quote, shown};
+use super::format;
+use super::number::{Decimal, count};
+use crate::chart::Values;
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// The most schemas that are held against values: combinations multiply.
+const STEPS_MAX: usize = 500_000;
+
+/// Holds values against a schema.
+pub(super) fn check(compiled: &Compiled<'_>, values: &Values) -> Result<(), Failure> {
+    let values = Value::Object(values.clone());
+    let mut checker = Checker {
+        compiled,
+        steps: 0,
+        exhausted: false,
+    };
+    let result = checker.schema(0, &values, &Path::Root, None);
+    if checker.exhausted {
+        let said = format!("the schema was held against values more than {STEPS_MAX} times");
+        return Err(Path::Root.said(said));
+    }
+    result.map(|_| ())
+}
+
+/// Where a value is.
+#[derive(Clone, Copy)]
+enum Path<'p> {
+    Root,
+    Below(&'p Path<'p>, &'p str),
+    At(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Below(parent, key) => {
+                format!(
+                    "{}/{}",
+                    parent.pointer(),
+                    key.replace('~', "~0").replace('/', "~1")
+                )
+            }
+            Self::At(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
+    }
+
+    fn said(&self, what: impl Into<String>) -> Failure {
+        self.failed(What::Said(what.into()), Vec::new())
+    }
+
+    fn failed(&self, what: What, causes: Vec<Failure>) -> Failure {
+        Failure {
+            at: self.pointer(),
+            what,
+            causes,
+        }
+    }
+}
+
+/// The schemas round one, innermost first.
+#[derive(Clone, Copy)]
+struct Scope<'s> {
+    schema: Id,
+    /// The value that it is held against.
+    value: *const Value,
+    parent: Option<&'s Scope<'s>>,
+}
+
+/// What of a map or list was looked at.
+#[derive(Default)]
+struct Seen<'v> {
+    keys: BTreeSet<&'v str>,
+    items: BTreeSet<usize>,
+}
+
+impl Seen<'_> {
+    fn add(&mut self, mut other: Self) {
+        self.keys.append(&mut other.keys);
+        self.items.append(&mut other.items);
+    }
+}
+
+type Checked<'v> = Result<Seen<'v>, Failure>;
+
+struct Checker<'c> {
+    compiled: &'c Compiled<'c>,
+    steps: usize,
+    exhausted: bool,
+}
+
+/// One schema at one value.
+struct Here<'h, 'v> {
+    schema: &'h Schema<'h>,
+    value: &'v Value,
+    path: &'h Path<'h>,
+    scope: &'h Scope<'h>,
+    seen: Seen<'v>,
+    faults: Vec<Failure>,
+}
+
+impl Here<'_, '_> {
+    fn says(&mut self, what: impl Into<String>) {
+        self.faults.push(self.path.said(what));
+    }
+
+    fn because(&mut self, what: &str, causes: Vec<Failure>) {
+        self.faults
+            .push(self.path.failed(What::Said(what.to_owned()), causes));
+    }
+}
+
+impl<'c> Checker<'c> {
+    fn schema<'v>(
+        &mut self,
+        id: Id,
+        value: &'v Value,
+        path: &Path<'_>,
+        parent: Option<&Scope<'_>>,
+    ) -> Checked<'v> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            self.exhausted = true;
+            return Err(path.said(""));
+        }
+        stacker::maybe_grow(128 << 10, 1 << 20, || self.schema_here(id, value, path, parent))
+    }
+
+    fn schema_here<'v>(
+        &mut self,
+        id: Id,
+        value: &'v Value,
+        path: &Path<'_>,
+        parent: Option<&Scope<'_>>,
+    ) -> Checked<'v> {
+        let compiled = self.compiled;
+        let schema = &compiled.schemas[id];
+        match schema.always {
+            Some(true) => return Ok(Seen::default()),
+            Some(false) => return Err(path.said("false schema")),
+            None => {}
+        }
+        let scope = Scope {
+            schema: id,
+            value: std::ptr::from_ref(value),
+            parent,
+        };
+        if is_cycle(&scope) {
+            return Err(path.said("references lead in a circle"));
+        }
+        if let Some(wrong) = whole(schema, value) {
+            return Err(path.said(wrong));
+        }
+        let mut here = Here {
+            schema,
+            value,
+            path,
+            scope: &scope,
+            seen: Seen::default(),
+            faults: Vec::new(),
+        };
+        if let Some(target) = schema.reference {
+            self.reference(&mut here, target);
+            if schema.old {
+                return finished(here);
+            }
+        }
+        match value {
+            Value::Object(map) => self.object(&mut here, map),
+            Value::Array(items) => self.list(&mut here, items),
+            Value::String(text) => string(&mut here, text),
+            Value::Number(number) => numeric(&mut here, Decimal::new(number)),
+            _ => {}
+        }
+        self.moving_references(&mut here);
+        self.combined(&mut here);
+        self.leftovers(&mut here);
+        finished(here)
+    }
+
+    /// The same value against another schema.
+    fn same<'v>(&mut self, here: &Here<'_, 'v>, id: Id) -> Checked<'v> {
+        self.schema(id, here.value, here.path, Some(here.scope))
+    }
+
+    fn same_into(&mut self, here: &mut Here<'_, '_>, id: Id) {
+        match self.same(here, id) {
+            Ok(seen) => here.seen.add(seen),
+            Err(fault) => here.faults.push(fault),
+        }
+    }
+
+    fn below(&mut self, here: &mut Here<'_, '_>, id: Id, value: &Value, path: &Path<'_>) {
+        if let Err(fault) = self.schema(id, value, path, Some(here.scope)) {
+            here.faults.push(fault);
+        }
+    }
+
+    fn reference(&mut self, here: &mut Here<'_, '_>, target: Id) {
+        match self.same(here, target) {
+            Ok(seen) => here.seen.add(seen),
+            Err(fault) => {
+                let causes = match fault.what {
+                    What::Group => fault.causes,
+                    _ => vec![fault],
+                };
+                here.faults.push(here.path.failed(What::Reference, causes));
+            }
+        }
+    }
+
+    /// References whose target depends on how one came here.
+    fn moving_references(&mut self, here: &mut Here<'_, '_>) {
+        if let Some(target) = here.schema.recursive {
+            let target = self.outermost(here.scope, "", target);
+            self.reference(here, target);
+        }
+        if let Some((target, name)) = &here.schema.dynamic {
+            let target = match name {
+                Some(name) => self.outermost(here.scope, name, *target),
+                None => *target,
+            };
+            self.reference(here, target);
+        }
+    }
+
+    fn outermost(&self, scope: &Scope<'_>, name: &str, fallback: Id) -> Id {
+        let compiled = self.compiled;
+        let anchor = |id: Id| {
+            let key = (compiled.schemas[id].resource.clone(), name.to_owned());
+            compiled.dynamic.get(&key).copied()
+        };
+        // without an anchor where it leads by itself it stays there
+        if name.is_empty() && anchor(fallback).is_none() {
+            return fallback;
+        }
+        let mut found = fallback;
+        let mut next = Some(scope);
+        while let Some(scope) = next {
+            found = anchor(scope.schema).unwrap_or(found);
+            next = scope.parent;
+        }
+        found
+    }
+
+    fn object<'v>(&mut self, here: &mut Here<'_, 'v>, map: &'v Values) {
+        let schema = here.schema;
+        bounds(
+            here,
+            "Properties",
+            map.len(),
+            schema.min_properties,
+            schema.max_properties,
+        );
+        let missing = missing(map, &schema.required);
+        match missing.as_slice() {
+            [] => {}
+            [one] => here.says(format!("missing property {}", quote(one))),
+            several => here.says(format!(
+                "missing properties {}",
+                all_quoted(several.iter().copied())
+            )),
+        }
+        for (key, dependency) in &schema.dependencies {
+            match dependency {
+                _ if !map.contains_key(*key) => {}
+                Dependency::Keys(keys) => depends(here, map, key, keys),
+                Dependency::Schema(id) => self.same_into(here, *id),
+            }
+        }
+        self.properties(here, map);
+        if let Some(id) = schema.property_names {
+            for key in map.keys() {
+                let name = Value::String(key.clone());
+                if let Err(fault) = self.schema(id, &name, &Path::Root, None) {
+                    let causes = match fault.what {
+                        What::Group => fault.causes,
+                        _ => vec![fault],
+                    };
+                    let what = What::Said(format!("invalid propertyName {}", quote(key)));
+                    here.faults.push(Path::Root.failed(what, causes));
+                }
+            }
+        }
+        for (key, id) in &schema.dependent_schemas {
+            if map.contains_key(*key) {
+                self.same_into(here, *id);
+            }
+        }
+        for (key, keys) in &schema.dependent_required {
+            if map.contains_key(*key) {
+                depends(here, map, key, keys);
+            }
+        }
+    }
+
+    fn properties<'v>(&mut self, here: &mut Here<'_, 'v>, map: &'v Values) {
+        let schema = here.schema;
+        let mut additional = Vec::new();
+        for (key, value) in map {
+            let path = Path::Below(here.path, key);
+            let mut seen = false;
+            if let Some(id) = schema.properties.get(key.as_str()) {
+                seen = true;
+                self.below(here, *id, value, &path);
+            }
+            for (regex, id) in &schema.patterns {
+                if regex.is_match(key) {
+                    seen = true;
+                    self.below(here, *id, value, &path);
+                }
+            }
+            if let (false, Some(id)) = (seen, schema.additional_properties) {
+                seen = true;
+                match self.compiled.schemas[id].always {
+                    Some(true) => {}
+                    Some(false) => additional.push(key.as_str()),
+                    None => self.below(here, id, value, &path),
+                }
+            }
+            if seen && self.compiled.tracks {
+                here.seen.keys.insert(key);
+            }
+        }
+        if !additional.is_empty() {
+            here.says(format!(
+                "additional properties {} not allowed",
+                all_quoted(additional)
+            ));
+        }
+    }
+
+    fn list(&mut self, here: &mut Here<'_, '_>, items: &[Value]) {
+        let schema = here.schema;
+        bounds(here, "Items", items.len(), schema.min_items, schema.max_items);
+        if schema.unique_items
+            && let Some((first, second)) = equal_items(items)
+        {
+            here.says(format!(
+                "items at {} and {} are equal",
+                count(first),
+                count(second)
+            ));
+        }
+        let prefix = schema.prefix_items.len().min(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let path = Path::At(here.path, index);
+            let id = match schema.prefix_items.get(index) {
+                Some(id) => Some(*id),
+                None => schema.items,
+            };
+            if let Some(id) = id {
+                here.seen.items.insert(index);
+                // the validator counts anew behind the first ones
+                let counted = match index.checked_sub(prefix) {
+                    Some(behind) if prefix > 0 => Path::At(here.path, behind),
+                    _ => path,
+                };
+                self.below(here, id, item, &counted);
+            }
+        }
+        if let Some(id) = schema.additional_items {
+            let rest = items.get(prefix..).unwrap_or_default();
+            match self.compiled.schemas[id].always {
+                Some(false) if !rest.is_empty() => here.says(format!(
+                    "last {} additionalItem(s) not allowed",
+                    count(rest.len())
+                )),
+                Some(_) => {}
+                None => {
+                    for (index, item) in rest.iter().enumerate() {
+                        let path = Path::At(here.path, index);
+                        self.below(here, id, item, &path);
+                    }
+                }
+            }
+            here.seen.items.extend(prefix..items.len());
+        }
+        if let Some(id) = schema.contains {
+            self.contains(here, items, id);
+        }
+    }
+
+    fn contains(&mut self, here: &mut Here<'_, '_>, items: &[Value], id: Id) {
+        let schema = here.schema;
+        let (mut faults, mut matched) = (Vec::new(), Vec::new());
+        for (index, item) in items.iter().enumerate() {
+            match self.schema(id, item, &Path::At(here.path, index), Some(here.scope)) {
+                Ok(_) => matched.push(index),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if schema.marks_contained {
+            here.seen.items.extend(matched.iter().copied());
+        }
+        let at: Vec<String> = matched.iter().map(ToString::to_string).collect();
+        let found = || format!("but matched {} items at {}", count(matched.len()), at.join(" "));
+        match schema.min_contains {
+            Some(least) if matched.len() < least => {
+                let found = if matched.is_empty() {
+                    "but none matched".to_owned()
+                } else {
+                    found()
+                };
+                let least = count(least);
+                let what = format!("min {least} items required to match contains schema, {found}");
+                here.because(&what, faults);
+            }
+            None if matched.is_empty() => here.because("no items match contains schema", faults),
+            _ => {}
+        }
+        if let Some(most) = schema.max_contains.filter(|most| matched.len() > *most) {
+            let (most, found) = (count(most), found());
+            here.says(format!(
+                "max {most} items required to match contains schema, {found}"
+            ));
+        }
+    }
+
+    fn combined(&mut self, here: &mut Here<'_, '_>) {
+        let schema = here.schema;
+        if let Some(id) = schema.not
+            && self.same(here, id).is_ok()
+        {
+            here.says("'not' failed");
+        }
+        let mut faults = Vec::new();
+        for id in &schema.all_of {
+            match self.same(here, *id) {
+                Ok(seen) => here.seen.add(seen),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if !faults.is_empty() {
+            here.because("'allOf' failed", faults);
+        }
+        self.any_of(here);
+        self.one_of(here);
+        if let Some(condition) = schema.condition {
+            let branch = match self.same(here, condition) {
+                Ok(seen) => {
+                    here.seen.add(seen);
+                    schema.then
+                }
+                Err(_) => schema.otherwise,
+            };
+            if let Some(id) = branch {
+                self.same_into(here, id);
+            }
+        }
+    }
+
+    fn any_of(&mut self, here: &mut Here<'_, '_>) {
+        let (mut faults, mut matched) = (Vec::new(), here.schema.any_of.is_empty());
+        for id in &here.schema.any_of {
+            match self.same(here, *id) {
+                Ok(seen) => {
+                    here.seen.add(seen);
+                    matched = true;
+                    if !self.compiled.tracks {
+                        break;
+                    }
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if !matched {
+            here.because("'anyOf' failed", faults);
+        }
+    }
+
+    fn one_of(&mut self, here: &mut Here<'_, '_>) {
+        let (mut faults, mut matched) = (Vec::new(), None);
+        for (index, id) in here.schema.one_of.iter().enumerate() {
+            match (self.same(here, *id), matched) {
+                (Ok(seen), None) => {
+                    here.seen.add(seen);
+                    matched = Some(index);
+                }
+                (Ok(_), Some(first)) => {
+                    let (first, second) = (count(first), count(index));
+                    here.says(format!("'oneOf' failed, subschemas {first}, {second} matched"));
+                    return;
+                }
+                (Err(fault), None) => faults.push(fault),
+                (Err(_), Some(_)) => {}
+            }
+        }
+        if matched.is_none() && !here.schema.one_of.is_empty() {
+            here.because("'oneOf' failed, none matched", faults);
+        }
+    }
+
+    /// What no other keyword looked at.
+    fn leftovers(&mut self, here: &mut Here<'_, '_>) {
+        if let (Some(id), Value::Object(map)) = (here.schema.unevaluated_properties, here.value) {
+            for (key, value) in map {
+                if here.seen.keys.insert(key) {
+                    self.below(here, id, value, &Path::Below(here.path, key));
+                }
+            }
+        }
+        if let (Some(id), Value::Array(items)) = (here.schema.unevaluated_items, here.value) {
+            for (index, item) in items.iter().enumerate() {
+                if here.seen.items.insert(index) {
+                    self.below(here, id, item, &Path::At(here.path, index));
+                }
+            }
+        }
+    }
+}
+
+fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
+    let Here {
+        path,
+        seen,
+        mut faults,
+        ..
+    } = here;
+    match (faults.pop(), faults.is_empty()) {
+        (None, _) => Ok(seen),
+        (Some(one), true) => Err(one),
+        (Some(last), false) => {
+            faults.push(last);
+            Err(path.failed(What::Group, faults))
+        }
+    }
+}
+
+/// Whether the same schema is held against the same value already.
+fn is_cycle(scope: &Scope<'_>) -> bool {
+    let mut next = scope.parent;
+    while let Some(outer) = next.filter(|outer| std::ptr::eq(outer.value, scope.value)) {
+        if outer.schema == scope.schema {
+            return true;
+        }
+        next = outer.parent;
+    }
+    false
+}
+
+/// What is wrong with a value as a whole.
+fn whole(schema: &Schema<'_>, value: &Value) -> Option<String> {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is_whole = || matches!(value, Value::Number(number) if Decimal::new(number).is_whole());
+    let fits = |wanted: &&str| *wanted == found || *wanted == "integer" && is_whole();
+    if !schema.types.is_empty() && !schema.types.iter().any(fits) {
+        return Some(format!("got {found}, want {}", schema.types.join(" or ")));
+    }
+    let is_simple = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
+    if let Some(wanted) = schema.constant.filter(|wanted| !equal(value, wanted)) {
+        return Some(match is_simple(wanted) {
+            true => format!("value must be {}", shown(wanted)),
+            false => "'const' failed".into(),
+        });
+    }
+    if let Some(wanted) = schema.one_of_values
+        && !wanted.iter().any(|wanted| equal(value, wanted))
+    {
+        let all: Vec<String> = wanted.iter().map(shown).collect();
+        return Some(match (wanted.iter().all(is_simple), all.as_slice()) {
+            (false, _) => "'enum' failed".into(),
+            (_, [one]) => format!("value must be {one}"),
+            (_, all) => format!("value must be one of {}", all.join(", ")),
+        });
+    }
+    let (Some(name), Value::String(text)) = (schema.format, value) else {
+        return None;
+    };
+    let why = format::wrong(name, text)?;
+    Some(format!("{} is not valid {name}: {why}", quote(text)))
+}
+
+fn equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => {
+            Decimal::new(left).order(Decimal::new(right)) == Ordering::Equal
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let same =
+                |(key, value): (&String, &Value)| right.get(key).is_some_and(|other| equal(value, other));
+            left.len() == right.len() && left.iter().all(same)
+        }
+        (left, right) => left == right,
+    }
+}
+
+/// The first two items that are equal, the later one as early as may be.
+fn equal_items(items: &[Value]) -> Option<(usize, usize)> {
+    let mut kinds: std::collections::HashMap<String, Vec<usize>> = std::collections::HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        // equal items have the same outline, so few are compared
+        let outline = match item {
+            Value::Number(number) => format!("{:e}", number.as_f64().unwrap_or_default()),
+            Value::Array(items) => format!("[{}]", items.len()),
+            Value::Object(map) => format!("{:?}", map.keys().collect::<Vec<_>>()),
+            other => other.to_string(),
+        };
+        let same = kinds.entry(outline).or_default();
+        if let Some(first) = same.iter().find(|first| equal(&items[**first], item)) {
+            return Some((*first, index));
+        }
+        same.push(index);
+    }
+    None
+}
+
+fn bounds(here: &mut Here<'_, '_>, what: &str, found: usize, least: Option<usize>, most: Option<usize>) {
+    if let Some(least) = least.filter(|least| found < *least) {
+        here.says(format!("min{what}: got {}, want {}", count(found), count(least)));
+    }
+    if let Some(most) = most.filter(|most| found > *most) {
+        here.says(format!("max{what}: got {}, want {}", count(found), count(most)));
+    }
+}
+
+fn missing<'k>(map: &Values, keys: &[&'k str]) -> Vec<&'k str> {
+    keys.iter()
+        .filter(|key| !map.contains_key(**key))
+        .copied()
+        .collect()
+}
+
+fn depends(here: &mut Here<'_, '_>, map: &Values, key: &str, keys: &[&str]) {
+    let missing = missing(map, keys);
+    if !missing.is_empty() {
+        let (missing, key) = (all_quoted(missing), quote(key));
+        here.says(format!("properties {missing} required, if {key} exists"));
+    }
+}
+
+fn string(here: &mut Here<'_, '_>, text: &str) {
+    let schema = here.schema;
+    if schema.min_length.is_some() || schema.max_length.is_some() {
+        let length = text.chars().count();
+        bounds(here, "Length", length, schema.min_length, schema.max_length);
+    }
+    if let Some((regex, source)) = &schema.pattern
+        && !regex.is_match(text)
+    {
+        here.says(format!(
+            "{} does not match pattern {}",
+            quote(text),
+            quote(source)
+        ));
+    }
+}
+
+fn numeric(here: &mut Here<'_, '_>, number: Decimal) {
+    let schema = here.schema;
+    let checks = [
+        ("minimum", schema.minimum, [Ordering::Less, Ordering::Less]),
+        ("maximum", schema.maximum, [Ordering::Greater, Ordering::Greater]),
+        (
+            "exclusiveMinimum",
+            schema.above,
+            [Ordering::Less, Ordering::Equal],
+        ),
+        (
+            "exclusiveMaximum",
+            schema.below,
+            [Ordering::Greater, Ordering::Equal],
+        ),
+    ];
+    for (keyword, bound, wrong) in checks {
+        if let Some(bound) = bound.filter(|bound| wrong.contains(&number.order(*bound))) {
+            here.says(format!(
+                "{keyword}: got {}, want {}",
+                number.shown(),
+                bound.shown()
+            ));
+        }
+    }
+    if let Some(factor) = schema
+        .multiple_of
+        .filter(|factor| !number.is_multiple_of(*factor))
+    {
+        here.says(format!(
+            "multipleOf: got {}, want {}",
+            number.shown(),
+            factor.shown()
+        ));
+    }
+}

@@ -1,0 +1,77 @@
+//! What is wrong with values, in the words of Helm's validator.
+
+use equate_manifest::json::go_float;
+use equate_template::quote as go_quote;
+use serde_json::Value;
+
+/// Something that is wrong, and because of what.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// The JSON pointer of the value.
+    pub(super) at: String,
+    pub(super) what: What,
+    pub(super) causes: Vec<Failure>,
+}
+
+/// What is wrong.
+#[derive(Debug)]
+pub(super) enum What {
+    /// Several things.
+    Group,
+    /// What a reference leads to; not worth a line if there is one cause.
+    Reference,
+    /// This.
+    Said(String),
+}
+
+impl Failure {
+    /// All of it, in lines, without a line break at the end.
+    pub(super) fn listed(self) -> String {
+        let causes = match self.what {
+            What::Group => self.causes,
+            _ => vec![self],
+        };
+        let mut out = String::new();
+        for cause in causes {
+            cause.list(&mut out, 0);
+        }
+        out.strip_prefix('\n').unwrap_or(&out).to_owned()
+    }
+
+    fn list(&self, out: &mut String, indent: usize) {
+        let skipped = matches!(self.what, What::Reference) && self.causes.len() == 1;
+        let said = match &self.what {
+            What::Said(said) => said,
+            What::Group | What::Reference => "validation failed",
+        };
+        if !skipped {
+            out.push('\n');
+            out.push_str(&"  ".repeat(indent));
+            out.push_str(&format!("- at {}: {said}", quote(&self.at)));
+        }
+        for cause in &self.causes {
+            cause.list(out, indent + usize::from(!skipped));
+        }
+    }
+}
+
+/// A text in single quotes.
+pub(super) fn quote(text: &str) -> String {
+    let quoted = go_quote(text).replace("\\\"", "\"").replace('\'', "\\'");
+    format!("'{}'", &quoted[1..quoted.len() - 1])
+}
+
+pub(super) fn all_quoted<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    texts.into_iter().map(quote).collect::<Vec<_>>().join(", ")
+}
+
+/// A value that is no list or map.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => quote(text),
+        Value::Array(_) | Value::Object(_) => "value".into(),
+        Value::Number(number) if number.is_f64() => go_float(number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Numbers, which are exact however they are written: 0.3 is three times 0.1.
+
+use serde_json::Number;
+use std::cmp::Ordering;
+
+/// A decimal number: digits and how many places they are to be moved.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decimal {
+    digits: i128,
+    exponent: i32,
+    float: f64,
+}
+
+/// Beyond this many places, floats are near enough.
+const PLACES_MAX: i32 = 30;
+
+impl Decimal {
+    pub(super) fn new(number: &Number) -> Self {
+        let float = number.as_f64().unwrap_or_default();
+        let text = match number
+            .as_i64()
+            .map(i128::from)
+            .or(number.as_u64().map(i128::from))
+        {
+            Some(whole) => format!("{whole}e0"),
+            None => format!("{float:e}"),
+        };
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let places = i32::try_from(fraction.len()).unwrap_or_default();
+        Self {
+            digits: format!("{whole}{fraction}").parse().unwrap_or_default(),
+            exponent: exponent.parse().unwrap_or(0) - places,
+            float,
+        }
+    }
+
+    /// The digits of both at the same place.
+    fn aligned(self, other: Self) -> Option<(i128, i128)> {
+        let exponent = self.exponent.min(other.exponent);
+        let at = |number: Self| {
+            let places = number.exponent - exponent;
+            let power = (places <= PLACES_MAX).then(|| 10i128.checked_pow(u32::try_from(places).ok()?))??;
+            number.digits.checked_mul(power)
+        };
+        Some((at(self)?, at(other)?))
+    }
+
+    pub(super) fn order(self, other: Self) -> Ordering {
+        match self.aligned(other) {
+            Some((left, right)) => left.cmp(&right),
+            None => self.float.total_cmp(&other.float),
+        }
+    }
+
+    pub(super) fn is_multiple_of(self, other: Self) -> bool {
+        match self.aligned(other) {
+            Some((_, 0)) => false,
+            Some((left, right)) => left % right == 0,
+            None => (self.float / other.float).fract() == 0.0,
+        }
+    }
+
+    pub(super) fn is_whole(self) -> bool {
+        self.float.fract() == 0.0
+    }
+
+    /// As the validator prints it, with commas between thousands.
+    pub(super) fn shown(self) -> String {
+        shown(self.float)
+    }
+}
+
+/// A count with commas between thousands.
+pub(super) fn count(count: usize) -> String {
+    grouped(&count.to_string())
+}
+
+fn shown(float: f64) -> String {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let text = equate_manifest::json::go_float(float);
+    let (mantissa, exponent) = match text.split_once('e') {
+        Some((mantissa, exponent)) => (mantissa, exponent),
+        None => (text.as_str(), ""),
+    };
+    let (sign, plain) = match mantissa.strip_prefix('-') {
+        Some(plain) => ("-", plain),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
+    let mut out = format!("{sign}{}", grouped(whole));
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    if !exponent.is_empty() {
+        out.push_str("×10");
+        out.extend(exponent.chars().filter_map(|c| match c.to_digit(10) {
+            Some(digit) => RAISED.get(digit as usize).copied(),
+            None => (c == '-').then_some('⁻'),
+        }));
+    }
+    out
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
