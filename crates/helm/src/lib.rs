@@ -18,6 +18,7 @@
 //! | [`order`] | in which order kinds are installed and uninstalled |
 //! | [`hooks`] | what a hook is, and when it runs |
 //! | [`release`] | what is on record of a release, and where it stands |
+//! | [`repository`] | what a repository's index offers, and what an `oci://` reference names |
 //! | [`listing`] | what `helm template` prints and writes |
 //! | [`limits`] | how much a stranger's chart may be |
 //! | [`load`] | a chart out of an archive, a directory, files |
@@ -41,6 +42,7 @@ pub mod metadata;
 mod open;
 pub mod order;
 pub mod release;
+pub mod repository;
 pub mod schema;
 pub mod values;
 

@@ -59,6 +59,28 @@ pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Resul
     decoder.done()
 }
 
+/// Reads what the index of a repository says of a chart. That two dependencies have one name is not
+/// looked at there.
+pub(crate) fn index_entry(entry: &Value) -> Result<Result<Metadata, ValidationError>, FileError> {
+    let mut parsed = Parsed::default();
+    let mut decoder = Decoder::default();
+    decoder.object(entry, Place::Root("v2.Metadata"), |decoder, key, value| {
+        decoder.metadata_field(key, value, &mut parsed);
+    });
+    decoder.done()?;
+    let mut metadata = parsed.metadata;
+    if metadata.api_version.is_empty() {
+        metadata.api_version = "v1".to_owned();
+    }
+    let valid = metadata.sanitize_and_validate(parsed.null_maintainer, parsed.null_dependency);
+    Ok(match valid {
+        Err(error) if !error.to_string().contains("more than one dependency with name or alias") => {
+            Err(error)
+        }
+        _ => Ok(metadata),
+    })
+}
+
 /// Reads a lock; an empty one is none.
 pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<Option<Lock>, FileError> {
     let value = document(data, limits)?;

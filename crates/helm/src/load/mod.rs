@@ -27,6 +27,8 @@ mod ignore;
 
 pub use error::{ArchiveError, FileError, LoadError};
 
+pub(crate) use decode::index_entry;
+
 use crate::chart::{Chart, File};
 use crate::limits::{LimitExceeded, Limits};
 use ignore::Rules;

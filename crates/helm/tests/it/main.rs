@@ -3,3 +3,4 @@
 mod asked;
 mod golden;
 mod listings;
+mod repository;
