@@ -169,6 +169,11 @@ impl Call<'_, '_> {
 
     /// Counts the bytes of the texts among the arguments, for functions that read them.
     pub(crate) fn read(&mut self) -> Result<(), Limit> {
+        self.read_slowly(1)
+    }
+
+    /// The same for functions that take so many times as long as a copy does.
+    pub(crate) fn read_slowly(&mut self, times: usize) -> Result<(), Limit> {
         let bytes: usize = self
             .args
             .iter()
@@ -178,7 +183,7 @@ impl Call<'_, '_> {
                 _ => 0,
             })
             .sum();
-        self.exec.meter().work(bytes)
+        self.exec.meter().work(bytes.saturating_mul(times))
     }
 
     /// How deep a value may nest.

@@ -1,7 +1,11 @@
 //! How much a render may take.
 //!
 //! Charts come from strangers. A template can ask for a text of a gigabyte in one call or run for
-//! ever; each of these ends in an error that names the limit.
+//! ever; each of these ends in an error that names the limit. A step is some fifty nanoseconds, and what
+//! takes longer counts as several; what is made is counted when it is made and never given back. So the
+//! limits of [`Limits::default`] end a render that does nothing else within one to three seconds of
+//! processor time and 200 MB (`cargo bench -p equate-template --bench hostile` shows each case; keys are
+//! the exception, of which thirty may be made).
 
 /// The limits of a render. Each counts over the whole life of a [`crate::Session`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +27,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            output_bytes_max: 64 << 20,
-            made_bytes_max: 512 << 20,
-            steps_max: 40_000_000,
+            output_bytes_max: 32 << 20,
+            made_bytes_max: 160 << 20,
+            steps_max: 20_000_000,
             calls_depth_max: 4_000,
             value_depth_max: 1_000,
             include_depth_max: 1_000,
@@ -93,6 +97,12 @@ impl Meter {
         self.step()
     }
 
+    /// Counts work that takes as long as so many steps.
+    pub(crate) fn steps(&mut self, count: u64) -> Result<(), Limit> {
+        self.steps = self.steps.saturating_add(count);
+        self.step()
+    }
+
     /// Counts what is about to be made.
     pub(crate) fn make(&mut self, bytes: usize) -> Result<(), Limit> {
         self.made = self.made.saturating_add(bytes);
@@ -100,6 +110,30 @@ impl Meter {
             return Err(Limit::Made(self.limits.made_bytes_max));
         }
         Ok(())
+    }
+
+    /// Counts a call: a step, and the long texts it may look at.
+    pub(crate) fn call(&mut self, args: &[crate::Value]) -> Result<(), Limit> {
+        const LONG_BYTES: usize = 4 << 10;
+        for arg in args {
+            if let crate::Value::String(text) = arg
+                && text.len() > LONG_BYTES
+            {
+                self.work(text.len())?;
+            }
+        }
+        self.step()
+    }
+
+    /// Counts a call of a method, which may read its texts slowly.
+    pub(crate) fn method(&mut self, args: &[crate::Value]) -> Result<(), Limit> {
+        const TIMES: usize = 64;
+        for arg in args {
+            if let crate::Value::String(text) = arg {
+                self.work(text.len().saturating_mul(TIMES))?;
+            }
+        }
+        self.step()
     }
 
     /// Counts what a method of the caller's values returned.
@@ -111,14 +145,27 @@ impl Meter {
                 self.make(text.len())
             }
             Value::List(list) => self.make_items(list.len()),
-            Value::Map(map) => self.make_items(map.len()),
+            Value::Map(map) => self.make_map(map.len()),
             _ => self.step(),
         }
     }
 
-    /// Counts a slice or map of so many elements.
+    /// Counts a slice of so many elements, with what any slice takes.
     pub(crate) fn make_items(&mut self, count: usize) -> Result<(), Limit> {
+        const SLICE_BYTES: usize = 96;
         self.work(count.saturating_mul(8))?;
-        self.make(count.saturating_mul(size_of::<crate::Value>()))
+        self.make(
+            count
+                .saturating_mul(size_of::<crate::Value>())
+                .saturating_add(SLICE_BYTES),
+        )
+    }
+
+    /// Counts a map of so many entries: the smallest has room for eleven.
+    pub(crate) fn make_map(&mut self, count: usize) -> Result<(), Limit> {
+        const MAP_BYTES: usize = 560;
+        const ENTRY_BYTES: usize = 80;
+        self.work(count.saturating_mul(32))?;
+        self.make(count.saturating_mul(ENTRY_BYTES).saturating_add(MAP_BYTES))
     }
 }

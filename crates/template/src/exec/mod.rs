@@ -21,6 +21,10 @@ use std::sync::Arc;
 const STACK_LEFT: usize = 128 << 10;
 const STACK_MORE: usize = 4 << 20;
 
+/// What showing a time or version costs.
+const SHOW_STEPS: u64 = 16;
+/// What reading the shortest template costs.
+const READ_STEPS: u64 = 100;
 /// Calls around a fault are told as long as the message is no longer than this.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
@@ -171,6 +175,7 @@ impl<'e> Exec<'e> {
             None => {
                 // as much as the parts of the densest text take
                 self.session.meter.work(text.len().saturating_mul(32))?;
+                self.session.meter.steps(READ_STEPS)?;
                 self.session.meter.make(text.len().saturating_mul(40))?;
                 let trees = parse::parse(&SET_NAME.into(), &text.lossy().into(), self.set.library())
                     .map_err(|error| failed("cannot parse template", error))?;
@@ -357,6 +362,9 @@ impl<'e> Exec<'e> {
             Value::String(text) => self.write(tree, text.as_bytes()),
             Value::Absent | Value::Nil => self.write(tree, b"<no value>"),
             value => {
+                if let Value::Host(_) = value {
+                    self.limited(tree, |exec| exec.session.meter.steps(SHOW_STEPS))?;
+                }
                 let text = format::plain(value, self.limits()).map_err(|limit| self.limit(tree, limit))?;
                 self.write(tree, &text)
             }

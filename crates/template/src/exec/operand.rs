@@ -159,6 +159,7 @@ impl Exec<'_> {
                 let text = name.lossy();
                 if let Some(method) = host.method(&text) {
                     let args = self.arguments(tree, &text, method.params, method.variadic, given)?;
+                    self.limited(tree, |exec| exec.session.meter.method(&args))?;
                     return match host.call(&text, &args) {
                         Ok(value) => {
                             self.limited(tree, |exec| exec.session.meter.given(&value))?;
@@ -345,7 +346,7 @@ impl Exec<'_> {
             }
             Body::Run(run) => {
                 let args = self.arguments(tree, function.name, function.params, function.variadic, given)?;
-                self.limited(tree, |exec| exec.session.meter.step())?;
+                self.limited(tree, |exec| exec.session.meter.call(&args))?;
                 if function.is_unrepeatable {
                     self.session.used.insert(function.name);
                 }

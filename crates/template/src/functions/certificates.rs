@@ -50,6 +50,12 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 
 const KEY_BITS: usize = 2_048;
 const BIG_KEY_BITS: usize = 4_096;
+/// What finding the primes of a key costs: with the limits of a render, thirty keys may be made.
+const KEY_STEPS: u64 = 640_000;
+/// What a signature costs.
+const SIGN_STEPS: u64 = 20_000;
+/// What a key on a curve costs.
+const CURVE_STEPS: u64 = 5_000;
 
 /// A certificate and its key, both in PEM.
 #[derive(Debug, Clone)]
@@ -120,11 +126,8 @@ fn failed(what: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Fault {
 }
 
 fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, Fault> {
-    // finding two primes takes as long as very many steps
-    const STEPS_AS_BYTES: usize = 64 << 20;
-    call.exec
-        .meter()
-        .work(STEPS_AS_BYTES * (bits / KEY_BITS) * (bits / KEY_BITS))?;
+    let larger = (bits / KEY_BITS) as u64;
+    call.exec.meter().steps(KEY_STEPS * larger * larger)?;
     let mut chance = Chance(&mut *call.exec.session().world);
     rsa::RsaPrivateKey::new(&mut chance, bits).map_err(|error| failed("error generating random key")(&error))
 }
@@ -158,6 +161,7 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
             call.done(to_pem(&key)?)
         }
         "ecdsa" => {
+            call.exec.meter().steps(CURVE_STEPS)?;
             let mut chance = Chance(&mut *call.exec.session().world);
             let key = p256::SecretKey::random(&mut chance);
             let pem = key.to_sec1_pem(LineEnding::LF);
@@ -186,6 +190,7 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
 /// Subject, serial number and validity; what is common to all.
 fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault> {
     const DAY: i128 = 86_400;
+    call.exec.meter().steps(SIGN_STEPS)?;
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params

@@ -57,6 +57,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 };
 
 const SECOND: i64 = 1_000_000_000;
+/// What finding the time in a zone costs.
+const NOW_STEPS: u64 = 4;
 
 /// A time in a zone.
 #[derive(Debug, Clone)]
@@ -101,6 +103,7 @@ fn zone(name: &str) -> TimeZone {
 }
 
 fn now(call: &mut Call<'_, '_>) -> Result<Zoned, Fault> {
+    call.exec.meter().steps(NOW_STEPS)?;
     let session = call.exec.session();
     let (nanoseconds, local) = (session.world.now(), session.world.zone());
     let now = Timestamp::from_nanosecond(nanoseconds).map_err(|error| Fault::message(error.to_string()))?;
@@ -123,6 +126,7 @@ fn moment(call: &mut Call<'_, '_>, index: usize) -> Result<Zoned, Fault> {
 
 fn formatted(call: &mut Call<'_, '_>, index: usize, name: &str) -> Outcome {
     let at = moment(call, index)?.with_time_zone(zone(name));
+    call.read_slowly(64)?;
     let text = layout::format(&at, None, &call.text(0));
     call.done(text)
 }
@@ -153,6 +157,7 @@ fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
 
 /// Reads a time as Go does where nothing in the text says the zone: it is the local one.
 fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
+    call.read_slowly(64).map_err(|limit| limit.to_string())?;
     let read = layout::parse(&call.text(0), &call.text(1))?;
     let at = jiff::civil::DateTime::new(
         read.year,

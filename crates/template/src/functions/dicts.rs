@@ -59,10 +59,12 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 };
 
 fn dict(call: &mut Call<'_, '_>) -> Outcome {
-    call.made_items(call.count())?;
+    let count = call.count();
+    call.exec.meter().make_map(count / 2)?;
     let map = Map::new();
     for index in (0..call.count()).step_by(2) {
-        let key = text_of(call, call.arg(index))?;
+        let key = call.arg(index).clone();
+        let key = text_of(call, &key)?;
         let value = match call.args.get(index + 1) {
             Some(value) => value.clone(),
             None => "".into(),
@@ -71,6 +73,9 @@ fn dict(call: &mut Call<'_, '_>) -> Outcome {
     }
     Ok(map.into())
 }
+
+/// What an entry of a map takes, the text of its key apart.
+const ENTRY_BYTES: usize = 128;
 
 /// Whether a map that takes it in may come to hold itself.
 fn may_cycle(value: &Value) -> bool {
@@ -85,7 +90,7 @@ fn remember_changed(call: &mut Call<'_, '_>, map: &Map) -> Result<(), Fault> {
 
 fn set(call: &mut Call<'_, '_>) -> Outcome {
     let (map, key, value) = (call.map(0), call.str(1), call.arg(2).clone());
-    call.made(key.len() + size_of::<Value>())?;
+    call.made(key.len() + ENTRY_BYTES)?;
     if may_cycle(&value) {
         remember_changed(call, &map)?;
     }
@@ -99,7 +104,7 @@ fn kept(call: &mut Call<'_, '_>, wanted: bool) -> Outcome {
     let keys: Vec<Str> = (1..call.count()).map(|index| call.str(index)).collect();
     let entries = call.map(0).snapshot();
     call.exec.meter().work(entries.len() * (keys.len() + 1) * 8)?;
-    call.made_items(entries.len())?;
+    call.exec.meter().make_map(entries.len())?;
     let entries = entries
         .into_iter()
         .filter(|(key, _)| keys.contains(key) == wanted);
@@ -151,7 +156,7 @@ fn merge_into(
             }
         }
         if overwrite || !there.is_some_and(|there| there.is_true()) {
-            call.made(key.len() + size_of::<Value>())?;
+            call.made(key.len() + ENTRY_BYTES)?;
             target.insert(key, value);
         }
     }
@@ -184,7 +189,7 @@ fn deep_copy(call: &mut Call<'_, '_>, value: &Value, depth: usize) -> Outcome {
         }
         Value::Map(map) if !map.is_nil() => {
             let entries = map.snapshot();
-            call.made_items(entries.len() * 2)?;
+            call.exec.meter().make_map(entries.len())?;
             let copy = Map::of(map.entries_type(), std::collections::BTreeMap::new());
             for (key, value) in entries {
                 let value = stacker::maybe_grow(64 << 10, 1 << 20, || deep_copy(call, &value, below))?;

@@ -3,6 +3,7 @@
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
+use crate::limits::Limit;
 use crate::value::{Entries, List, Map, Value};
 use equate_manifest::{json, yaml};
 use serde_json::Value as Json;
@@ -17,33 +18,50 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "toYaml" (Any) => |call| lenient(call, to_yaml);
     "mustToYaml" (Any) => |call| strict(call, to_yaml);
     "toYamlPretty" (Any) => |call| {
-        match call.arg(0).to_json_with_floats(call.depth_max()) {
-            Ok(json) => call.done(super::pretty::to_yaml(&json)),
+        written(call)?;
+        match deep(|| call.arg(0).to_json_with_floats(call.depth_max()).map(|json| super::pretty::to_yaml(&json))) {
+            Ok(text) => call.done(text),
             Err(Fault::Message(_)) => Ok("".into()),
             Err(fault) => Err(fault),
         }
     };
     "fromJson" (Str) => |call| {
+        spent(call)?;
         let read = from_json(call, MAP);
         Ok(map_or_error(read).into())
     };
     "fromJsonArray" (Str) => |call| {
+        spent(call)?;
         let read = from_json(call, LIST);
         Ok(list_or_error(read).into())
     };
-    "mustFromJson" (Str) => |call| from_json(call, ANY).map_err(Fault::Message);
+    "mustFromJson" (Str) => |call| {
+        spent(call)?;
+        from_json(call, ANY).map_err(Fault::Message)
+    };
     "fromYaml" (Str) => |call| {
+        spent(call)?;
         let read = from_yaml(call, MAP);
-        Ok(map_or_error(read).into())
+        counted(call, map_or_error(read).into())
     };
     "fromYamlArray" (Str) => |call| {
+        spent(call)?;
         let read = from_yaml(call, LIST);
-        Ok(list_or_error(read).into())
+        counted(call, list_or_error(read).into())
     };
 };
 
 fn to_json(call: &mut Call<'_, '_>) -> Result<Json, Fault> {
+    written(call)?;
     call.arg(0).to_json(call.depth_max())
+}
+
+/// Counts what the value takes when it is written, before it is.
+fn written(call: &mut Call<'_, '_>) -> Result<(), Limit> {
+    let bytes = call.arg(0).written_bytes(call.exec.limits())?;
+    // written a hundred times slower than copied
+    call.exec.meter().work(bytes.saturating_mul(16))?;
+    call.exec.meter().make(bytes)
 }
 
 /// What is written; nothing for what cannot be.
@@ -127,6 +145,11 @@ fn raw(text: &str) -> String {
     out
 }
 
+/// The most values of a YAML text, those that aliases repeat included.
+const NODES_MAX: usize = 100_000;
+/// What an object takes while it is read, and as a map.
+const OBJECT_BYTES: usize = 1_200;
+
 /// What is wanted: a JSON type, and its name in Go.
 type Wanted = (fn(&Json) -> bool, &'static str);
 
@@ -147,25 +170,27 @@ fn fitting(json: &Json, (fits, name): Wanted) -> Result<Value, String> {
     Ok(Value::from_json(json))
 }
 
-fn spent(call: &mut Call<'_, '_>) -> Result<(), String> {
-    call.read().map_err(|limit| limit.to_string())?;
-    let length = call.bytes(0).len();
-    call.exec
-        .meter()
-        .make(length.saturating_mul(4))
-        .map_err(|limit| limit.to_string())
+/// Counts what it takes to read a text, before it is read.
+fn spent(call: &mut Call<'_, '_>) -> Result<(), Limit> {
+    call.read_slowly(16)?;
+    let text = call.bytes(0);
+    // an object of five bytes takes as much as one of eleven entries
+    let maps = memchr::memchr_iter(b'{', text)
+        .count()
+        .saturating_mul(OBJECT_BYTES);
+    let bytes = text.len().saturating_mul(8).saturating_add(maps);
+    call.exec.meter().make(bytes)
 }
 
 fn from_json(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
-    spent(call)?;
     let decoded = json::decode(call.bytes(0)).map_err(|error| error.to_string())?;
     fitting(&decoded.value, wanted)
 }
 
 fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
-    spent(call)?;
     let options = yaml::Options {
         duplicates: yaml::Duplicates::Collect,
+        nodes_max: NODES_MAX,
         ..yaml::Options::default()
     };
     let mut documents = yaml::load(&call.text(0), &options).map_err(|error| {
@@ -180,6 +205,13 @@ fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
         documents.swap_remove(0).value
     };
     fitting(&json, wanted).map_err(|error| format!("error unmarshaling JSON: while decoding JSON: {error}"))
+}
+
+/// What was read may be much more than its text: an alias repeats what it names.
+fn counted(call: &mut Call<'_, '_>, value: Value) -> Outcome {
+    let bytes = value.written_bytes(call.exec.limits())?;
+    call.exec.meter().make(bytes.saturating_mul(4))?;
+    Ok(value)
 }
 
 fn map_or_error(read: Result<Value, String>) -> Map {

@@ -60,7 +60,11 @@ impl<'a> Piece<'a> {
 
 /// The text before the next piece, the piece, and what is after it.
 fn next(layout: &str) -> (&str, Option<Piece<'_>>, &str) {
-    for (at, _) in layout.char_indices() {
+    const FIRST: &[u8] = b".,JM20_-Z1Pp345";
+    for (at, byte) in layout.bytes().enumerate() {
+        if !FIRST.contains(&byte) {
+            continue;
+        }
         let rest = &layout[at..];
         let piece = fraction(rest).map(Piece::Fraction).or_else(|| {
             let part = PARTS

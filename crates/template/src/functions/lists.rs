@@ -3,7 +3,7 @@
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
-use crate::limits::Limit;
+use crate::limits::{Limit, Meter};
 use crate::value::{Elements, List, Uint, Value};
 
 pub(super) const FUNCTIONS: &[Function] = table! {
@@ -39,9 +39,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "chunk" (Int, Any) => chunk;
     "mustChunk" (Int, Any) => chunk;
     "deepEqual" (Any, Any) => |call| {
-        call.read()?;
-        let (limit, mut budget) = (call.depth_max(), call.exec.limits().steps_max);
-        Ok(Value::Bool(same(call.arg(0), call.arg(1), limit, limit, &mut budget)?))
+        let (left, right, depth) = (call.arg(0).clone(), call.arg(1).clone(), call.depth_max());
+        Ok(Value::Bool(same(&left, &right, depth, call.exec.meter())?))
     };
 };
 
@@ -118,19 +117,14 @@ fn reverse(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// Whether two values are equal in type and content, as `reflect.DeepEqual` says.
-fn same(left: &Value, right: &Value, depth: usize, limit: usize, budget: &mut u64) -> Result<bool, Limit> {
-    stacker::maybe_grow(64 << 10, 1 << 20, || same_here(left, right, depth, limit, budget))
+fn same(left: &Value, right: &Value, depth: usize, meter: &mut Meter) -> Result<bool, Limit> {
+    stacker::maybe_grow(64 << 10, 1 << 20, || same_here(left, right, depth, meter))
 }
 
-fn same_here(
-    left: &Value,
-    right: &Value,
-    depth: usize,
-    limit: usize,
-    budget: &mut u64,
-) -> Result<bool, Limit> {
-    let below = depth.checked_sub(1).ok_or(Limit::Depth(limit))?;
-    *budget = budget.checked_sub(1).ok_or(Limit::Steps(0))?;
+fn same_here(left: &Value, right: &Value, depth: usize, meter: &mut Meter) -> Result<bool, Limit> {
+    let depth_max = meter.limits().value_depth_max;
+    let below = depth.checked_sub(1).ok_or(Limit::Depth(depth_max))?;
+    meter.step()?;
     Ok(match (left, right) {
         (Value::Absent | Value::Nil, Value::Absent | Value::Nil) => true,
         (Value::Bool(left), Value::Bool(right)) => left == right,
@@ -138,6 +132,7 @@ fn same_here(
         (Value::Uint(left, a), Value::Uint(right, b)) => left == right && a == b,
         (Value::Float(left), Value::Float(right)) => left == right,
         (Value::String(left), Value::String(right)) | (Value::Bytes(left), Value::Bytes(right)) => {
+            meter.work(left.len().min(right.len()))?;
             left == right
         }
         (Value::List(left), Value::List(right)) => {
@@ -148,7 +143,7 @@ fn same_here(
                 return Ok(false);
             }
             for (left, right) in left.items().iter().zip(right.items()) {
-                if !same(left, right, below, limit, budget)? {
+                if !same(left, right, below, meter)? {
                     return Ok(false);
                 }
             }
@@ -165,7 +160,7 @@ fn same_here(
                 return Ok(false);
             }
             for ((key, left), (other, right)) in left.iter().zip(right.iter()) {
-                if key != other || !same(left, right, below, limit, budget)? {
+                if key != other || !same(left, right, below, meter)? {
                     return Ok(false);
                 }
             }
@@ -179,11 +174,9 @@ fn same_here(
 }
 
 fn in_list(call: &mut Call<'_, '_>, list: &[Value], needle: &Value) -> Result<bool, Fault> {
-    let limit = call.depth_max();
-    let mut budget = call.exec.limits().steps_max;
-    call.exec.meter().work(list.len().saturating_mul(16))?;
+    let depth = call.depth_max();
     for item in list {
-        if same(item, needle, limit, limit, &mut budget)? {
+        if same(item, needle, depth, call.exec.meter())? {
             return Ok(true);
         }
     }

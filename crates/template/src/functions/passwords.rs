@@ -28,8 +28,9 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "decryptAES" (Str, Str) => decrypt;
 };
 
-/// A hash takes as long as to go through so many bytes.
-const HASH_AS_BYTES: usize = 128 << 20;
+/// What a hash of bcrypt costs, and a password derived by scrypt.
+const HASH_STEPS: u64 = 1_000_000;
+const DERIVE_STEPS: u64 = 2_000_000;
 
 /// How often bcrypt's key schedule runs, as a power of two.
 const COST: u32 = 10;
@@ -45,7 +46,7 @@ fn bcrypt(call: &mut Call<'_, '_>, index: usize) -> Result<String, Fault> {
         ));
     }
     let key = [password, &[0]].concat();
-    call.exec.meter().work(HASH_AS_BYTES)?;
+    call.exec.meter().steps(HASH_STEPS)?;
     let mut salt = [0; 16];
     call.exec.session().world.random(&mut salt);
     let (salt_text, hash_text) = (radix64(&salt), radix64(&bcrypt_hash(&key, &salt, COST)));
@@ -139,14 +140,12 @@ fn derive(call: &mut Call<'_, '_>) -> Outcome {
     const SCOPE: &[u8] = b"com.lyndir.masterpassword";
     // 2^15 rounds of blocks of 8 in 2 lanes take 32 MiB
     const PARAMS: (u8, u32, u32) = (15, 8, 2);
-    const WORK_BYTES: usize = 32 << 20;
     let kind = call.text(1).into_owned();
     let Some(templates) = templates(&kind) else {
         return call.done(format!("cannot find password template {kind}"));
     };
     call.read()?;
-    call.exec.meter().work(HASH_AS_BYTES)?;
-    call.exec.meter().make(WORK_BYTES)?;
+    call.exec.meter().steps(DERIVE_STEPS)?;
     let (password, user, site) = (call.bytes(2), call.bytes(3), call.bytes(4));
     let length = |text: &[u8]| (text.len() as u32).to_be_bytes();
     let counter = match call.arg(0) {

@@ -20,6 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 };
 
 fn done(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
+    call.read_slowly(4)?;
     let made = make(&call.text(0));
     call.done(made)
 }

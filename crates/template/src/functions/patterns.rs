@@ -49,7 +49,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 
 /// The expression of an argument, compiled once in a set.
 fn pattern(call: &mut Call<'_, '_>, index: usize) -> Result<Regex, Fault> {
-    call.read()?;
+    call.read_slowly(8)?;
     let text = call.str(index);
     if let Some(regex) = call.exec.memory().pattern(&text) {
         return Ok(regex);
@@ -315,6 +315,11 @@ fn find(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     call.done(found)
 }
 
+/// Counts a search: it may have gone to the end of the text to find no longer match.
+fn searched(call: &mut Call<'_, '_>, bytes: usize) -> Result<(), Fault> {
+    Ok(call.exec.meter().work(bytes.saturating_mul(4))?)
+}
+
 fn most(count: i64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
@@ -324,11 +329,11 @@ fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     let text = call.str(1);
     call.made_items(text.len().min(most(call.int(2))))?;
     let lossy = text.lossy();
-    let found: Vec<Str> = regex
-        .find_iter(&lossy)
-        .take(most(call.int(2)))
-        .map(|found| found.as_str().into())
-        .collect();
+    let mut found: Vec<Str> = Vec::new();
+    for one in regex.find_iter(&lossy).take(most(call.int(2))) {
+        searched(call, lossy.len() - one.start())?;
+        found.push(one.as_str().into());
+    }
     Ok(if found.is_empty() {
         List::nil(Elements::String).into()
     } else {
@@ -346,6 +351,7 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
     let mut from = 0;
     for found in regex.captures_iter(&text) {
         let Some(whole) = found.get(0) else { continue };
+        searched(call, text.len() - whole.start())?;
         out.push_str(&text[from..whole.start()]);
         if literal {
             out.push_str(&with);
@@ -374,6 +380,7 @@ fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     }
     let (mut parts, mut begin, mut end): (Vec<&str>, usize, usize) = (Vec::new(), 0, 0);
     for found in regex.find_iter(&text).take(most(count)) {
+        searched(call, text.len() - found.start())?;
         if count > 0 && parts.len() as i64 == count - 1 {
             break;
         }

@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
     "upper" (Str) => |call| same(call, |text| text.chars().map(upper).collect());
     "lower" (Str) => |call| same(call, |text| text.chars().map(lower).collect());
-    "title" (Str) => |call| same(call, title);
+    "title" (Str) => |call| slow(call, title);
     "untitle" (Str) => |call| same(call, untitle);
     "swapcase" (Str) => |call| same(call, |text| text.chars().map(swap).collect());
     "repeat" (Int, Str) => repeat;
@@ -67,22 +67,25 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "nindent" (Int, Str) => |call| indent(call, true);
     "replace" (Str, Str, Str) => replace;
     "plural" (Str, Str, Int) => |call| Ok(call.arg(usize::from(call.int(2) != 1)).clone());
-    "snakecase" (Str) => |call| same(call, |text| super::case::joined(text, '_'));
-    "kebabcase" (Str) => |call| same(call, |text| super::case::joined(text, '-'));
-    "camelcase" (Str) => |call| same(call, super::case::pascal);
+    "snakecase" (Str) => |call| slow(call, |text| super::case::joined(text, '_'));
+    "kebabcase" (Str) => |call| slow(call, |text| super::case::joined(text, '-'));
+    "camelcase" (Str) => |call| slow(call, super::case::pascal);
     "toString" (Any) => |call| {
-        let text = text_of(call, call.arg(0))?;
+        let value = call.arg(0).clone();
+        let text = text_of(call, &value)?;
         call.done(text)
     };
     "toStrings" (Any) => |call| {
-        let texts = texts_of(call, call.arg(0))?;
+        let value = call.arg(0).clone();
+        let texts = texts_of(call, &value)?;
         call.made_items(texts.len())?;
         Ok(List::strings(texts).into())
     };
     "join" (Str, Any) => join;
     "sortAlpha" (Any) => |call| {
-        let mut texts = match call.arg(0) {
-            Value::List(_) => texts_of(call, call.arg(0))?,
+        let value = call.arg(0).clone();
+        let mut texts = match &value {
+            Value::List(_) => texts_of(call, &value)?,
             other => vec![text_of(call, other)?],
         };
         call.made_items(texts.len() * 8)?;
@@ -110,9 +113,15 @@ fn is_space(character: char) -> bool {
 
 /// A text made of the text of the only argument.
 fn same(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read()?;
+    call.read_slowly(8)?;
     let text = make(&call.text(0));
     call.done(text)
+}
+
+/// The same where that takes long.
+fn slow(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
+    call.read_slowly(64)?;
+    same(call, make)
 }
 
 /// One character for one character, as Go maps case.
@@ -304,17 +313,24 @@ pub(super) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// A value as text: itself when it is one, otherwise as `%v` prints it.
-pub(super) fn text_of(call: &Call<'_, '_>, value: &Value) -> Result<Str, Limit> {
+///
+/// What is written for it counts: a small value may hold another many times over.
+pub(super) fn text_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Str, Limit> {
     match value {
         Value::String(text) | Value::Bytes(text) => Ok(text.clone()),
-        value => format::plain(value, call.exec.limits()).map(Str::from),
+        value => {
+            let text = format::plain(value, call.exec.limits())?;
+            call.made(text.len())?;
+            Ok(text.into())
+        }
     }
 }
 
 /// The elements of a list as texts, those that are nil left out; any other value is the only one.
-pub(super) fn texts_of(call: &Call<'_, '_>, value: &Value) -> Result<Vec<Str>, Limit> {
+pub(super) fn texts_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Vec<Str>, Limit> {
     match value {
         Value::List(list) => {
+            call.made_items(list.len())?;
             let there = list.items().iter().filter(|item| !matches!(item, Value::Nil));
             there.map(|item| text_of(call, item)).collect()
         }
@@ -329,8 +345,9 @@ fn quoted(call: &mut Call<'_, '_>, quote: fn(&Str) -> Vec<u8>) -> Outcome {
         if matches!(call.arg(index), Value::Nil) {
             continue;
         }
-        let text = text_of(call, call.arg(index))?;
-        call.exec.meter().work(text.len())?;
+        let value = call.arg(index).clone();
+        let text = text_of(call, &value)?;
+        call.made(text.len())?;
         if !out.is_empty() {
             out.push(b' ');
         }
@@ -342,7 +359,8 @@ fn quoted(call: &mut Call<'_, '_>, quote: fn(&Str) -> Vec<u8>) -> Outcome {
 fn cat(call: &mut Call<'_, '_>) -> Outcome {
     let mut out: Vec<u8> = Vec::new();
     let mut first = true;
-    for arg in &call.args {
+    for index in 0..call.count() {
+        let arg = call.arg(index).clone();
         if matches!(arg, Value::Nil) {
             continue;
         }
@@ -350,7 +368,9 @@ fn cat(call: &mut Call<'_, '_>) -> Outcome {
             out.push(b' ');
         }
         first = false;
-        out.append(&mut format::plain(arg, call.exec.limits())?);
+        let text = format::plain(&arg, call.exec.limits())?;
+        call.made(text.len())?;
+        out.extend_from_slice(&text);
     }
     call.done(out)
 }
@@ -422,7 +442,8 @@ fn replace_bytes(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
 }
 
 fn join(call: &mut Call<'_, '_>) -> Outcome {
-    let texts = texts_of(call, call.arg(1))?;
+    let value = call.arg(1).clone();
+    let texts = texts_of(call, &value)?;
     let separator = call.str(0);
     let length: usize = texts.iter().map(|text| text.len() + separator.len()).sum();
     call.made(length)?;

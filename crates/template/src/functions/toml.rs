@@ -161,9 +161,9 @@ impl Writer<'_, '_, '_> {
 
     /// What is written counts before it is returned: the names of deep tables grow with the depth.
     fn grown(&mut self) -> Result<(), Fault> {
-        let limit = self.call.exec.limits().made_bytes_max;
+        let limit = self.call.exec.limits().output_bytes_max;
         if self.out.len() > limit {
-            return Err(Limit::Made(limit).into());
+            return Err(Limit::Output(limit).into());
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ fn time_text(time: &Time) -> String {
 }
 
 fn from_toml(call: &mut Call<'_, '_>) -> Outcome {
-    call.read()?;
+    call.read_slowly(16)?;
     let length = call.bytes(0).len();
     // a value of two bytes takes as much
     call.made(length.saturating_mul(24))?;

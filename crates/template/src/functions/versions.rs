@@ -11,20 +11,28 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "semver" (Str) => |call| match Version::parse(&call.text(0)) {
-        Ok(version) => Ok(Value::Host(Rc::new(version))),
-        Err(message) => call.fail(message),
+    "semver" (Str) => |call| {
+        call.exec.meter().steps(READ_STEPS)?;
+        match Version::parse(&call.text(0)) {
+            Ok(version) => Ok(Value::Host(Rc::new(version))),
+            Err(message) => call.fail(message),
+        }
     };
     "semverCompare" (Str, Str) => compare;
 };
 
 fn compare(call: &mut Call<'_, '_>) -> Outcome {
-    call.read()?;
+    call.exec.meter().steps(COMPARE_STEPS)?;
+    call.read_slowly(64)?;
     let constraint = Constraint::parse(&call.text(0)).map_err(Fault::Message)?;
     let version = Version::parse(&call.text(1)).map_err(Fault::Message)?;
     Ok(Value::Bool(constraint.allows(&version)))
 }
 
+/// What reading a short constraint and two versions costs.
+const COMPARE_STEPS: u64 = 80;
+/// What reading a version costs.
+const READ_STEPS: u64 = 16;
 /// A longer text is no version and no constraint.
 const BYTES_MAX: usize = 4_096;
 

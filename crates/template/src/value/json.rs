@@ -2,7 +2,7 @@
 
 use super::{Entries, List, Map, Str, Value};
 use crate::fault::Fault;
-use crate::limits::Limit;
+use crate::limits::{Limit, Limits};
 use serde_json::{Number, Value as Json};
 use std::rc::Rc;
 
@@ -32,6 +32,18 @@ impl Value {
     /// The same; a `float64` stays one even when it is whole.
     pub(crate) fn to_json_with_floats(&self, depth: usize) -> Result<Json, Fault> {
         self.json_below(depth, depth, false)
+    }
+
+    /// About how many bytes it takes when it is written out, what is shared as often as it is there. Ends
+    /// with the limit that is reached on the way.
+    pub(crate) fn written_bytes(&self, limits: &Limits) -> Result<usize, Limit> {
+        let mut measure = Measure {
+            bytes: 0,
+            bytes_max: limits.made_bytes_max,
+            depth_max: limits.value_depth_max,
+        };
+        measure.value(self, 0)?;
+        Ok(measure.bytes)
     }
 
     fn json_below(&self, left: usize, depth: usize, whole: bool) -> Result<Json, Fault> {
@@ -73,6 +85,53 @@ impl Value {
             },
             Self::Host(host) => Rc::clone(host).to_json()?,
         })
+    }
+}
+
+struct Measure {
+    bytes: usize,
+    bytes_max: usize,
+    depth_max: usize,
+}
+
+impl Measure {
+    /// What the smallest value takes.
+    const LEAST: usize = 16;
+
+    fn count(&mut self, bytes: usize) -> Result<(), Limit> {
+        self.bytes += Self::LEAST + bytes;
+        if self.bytes > self.bytes_max {
+            return Err(Limit::Made(self.bytes_max));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, value: &Value, depth: usize) -> Result<(), Limit> {
+        if depth >= self.depth_max {
+            return Err(Limit::Depth(self.depth_max));
+        }
+        match value {
+            Value::String(text) | Value::Bytes(text) => self.count(text.len()),
+            Value::List(list) => {
+                self.count(0)?;
+                stacker::maybe_grow(64 << 10, 1 << 20, || {
+                    list.items()
+                        .iter()
+                        .try_for_each(|item| self.value(item, depth + 1))
+                })
+            }
+            Value::Map(map) => {
+                self.count(0)?;
+                let Some(entries) = map.read() else { return Ok(()) };
+                stacker::maybe_grow(64 << 10, 1 << 20, || {
+                    entries.iter().try_for_each(|(key, value)| {
+                        self.count(key.len())?;
+                        self.value(value, depth + 1)
+                    })
+                })
+            }
+            _ => self.count(0),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod golden;
+mod hostile;
 mod inventory;
 mod limits;
 mod world;

@@ -1,0 +1,217 @@
+//! Templates that would take all time or memory, and what ends them. The bench `hostile` runs the same.
+
+/// A value that holds a small one 2^40 times, each level twice the one below.
+const LAUGHS: &str = r#"{{ $l := list "ha" }}{{ range 40 }}{{ $l = list $l $l }}{{ end }}"#;
+/// The same as maps.
+const MAPS: &str = r#"{{ $d := dict "a" "ha" }}{{ range 40 }}{{ $d = dict "a" $d "b" $d }}{{ end }}"#;
+/// A map that holds itself.
+const SELF: &str = r#"{{ $d := dict }}{{ $_ := set $d "self" $d }}"#;
+
+/// What ends a template: a limit, and otherwise an error of Helm's own.
+pub(crate) const STEPS: &str = "steps";
+pub(crate) const MADE: &str = "bytes of values made";
+pub(crate) const OUTPUT: &str = "bytes of output";
+pub(crate) const CALLS: &str = "templates called more than";
+pub(crate) const DEPTH: &str = "nested deeper than";
+pub(crate) const NESTED: &str = "nested reference name";
+
+/// A template (what goes before it, and itself), and a part of the error.
+pub(crate) const TEMPLATES: &[(&str, &str, &str)] = &[
+    // calls
+    (
+        "",
+        r#"{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}"#,
+        NESTED,
+    ),
+    (
+        "",
+        r#"{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}"#,
+        CALLS,
+    ),
+    (
+        "",
+        r#"{{ define "a" }}{{ include "b" . }}{{ include "b" . }}{{ end }}{{ define "b" }}{{ include "c" . }}{{ include "c" . }}{{ end }}{{ define "c" }}{{ range 1000 }}{{ range 1000 }}{{ range 1000 }}x{{ end }}{{ end }}{{ end }}{{ end }}{{ include "a" . }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ define "a" }}{{ tpl "{{ include `a` . }}" . }}{{ end }}{{ include "a" . }}"#,
+        NESTED,
+    ),
+    (
+        "",
+        r#"{{ $t := "{{ tpl .t . }}" }}{{ tpl $t (dict "t" $t) }}"#,
+        CALLS,
+    ),
+    (
+        "",
+        r#"{{ $t := "{{ tpl (print .t .t) (dict `t` (print .t .t)) }}" }}{{ tpl $t (dict "t" $t) }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ range 100000000 }}{{ $_ := tpl (printf "{{ %d }}" .) $ }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 400000 "{{.}}" }}{{ range 1000000 }}{{ $_ := tpl (print $x .) 1 }}{{ end }}"#,
+        "",
+    ),
+    // loops
+    ("", "{{ range 1000000000 }}{{ end }}", STEPS),
+    (
+        "",
+        "{{ range 100000 }}{{ range 100000 }}x{{ end }}{{ end }}",
+        STEPS,
+    ),
+    ("", "{{ range 1000000000 }}{{ now }}{{ end }}", ""),
+    // one call makes much
+    ("", r#"{{ repeat 1000000000 "x" }}"#, ""),
+    ("", r#"{{ repeat 9223372036854775807 "xx" }}"#, ""),
+    ("", "{{ until 100000000 }}", ""),
+    ("", "{{ untilStep 0 1000000000 1 }}", ""),
+    ("", "{{ seq 1 100000000 }}", ""),
+    (
+        "",
+        r#"{{ printf "%999999999d" 1 }}{{ range 100000 }}{{ printf "%900000d" 1 }}{{ end }}"#,
+        OUTPUT,
+    ),
+    (
+        "",
+        r#"{{ range 1000000000 }}{{ $_ := printf "%1000000d%1000000d" 1 2 }}{{ end }}"#,
+        MADE,
+    ),
+    ("", r#"{{ indent 100000000 "a\nb\nc" }}"#, ""),
+    ("", r#"{{ $x := repeat 1000000 "\n" }}{{ nindent 1000 $x }}"#, ""),
+    (
+        "",
+        r#"{{ replace "" "xxxxxxxxxxxxxxxxxxxx" (repeat 9000000 "x") }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := "x" }}{{ range 1000 }}{{ $x = b64enc $x }}{{ end }}"#,
+        MADE,
+    ),
+    (
+        "",
+        r#"{{ $x := "x" }}{{ range 1000 }}{{ $x = print $x $x }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := "\u0001" }}{{ range 1000 }}{{ $x = quote $x }}{{ end }}"#,
+        MADE,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "é" }}{{ range 100000 }}{{ $_ := snakecase $x }}{{ $_ := title $x }}{{ end }}"#,
+        "",
+    ),
+    ("", "{{ randAlphaNum 1000000000 }}", ""),
+    ("", r#"{{ splitList "" (repeat 9000000 "x") }}"#, ""),
+    (
+        "",
+        r#"{{ $x := repeat 2000000 "1.2." }}{{ range 10000000 }}{{ $_ := semver (printf "1.2.%d" .) }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ range 1000000000 }}{{ $_ := semverCompare ">=1.2.3 <4 || ~5 || ^6" "7.8.9-a.b" }}{{ end }}"#,
+        STEPS,
+    ),
+    ("", r#"{{ date (repeat 3000000 "2006") now }}"#, ""),
+    // what is held is small, what it says is not
+    (LAUGHS, "{{ $l }}", ""),
+    (LAUGHS, "{{ toJson $l }}", MADE),
+    (LAUGHS, "{{ toYaml $l }}", MADE),
+    (LAUGHS, "{{ toYamlPretty $l }}", MADE),
+    (LAUGHS, r#"{{ toToml (dict "a" $l) }}"#, ""),
+    (LAUGHS, "{{ deepCopy $l }}", ""),
+    (LAUGHS, r#"{{ join "," (list $l $l $l) }}"#, ""),
+    (LAUGHS, "{{ quote $l $l $l $l $l $l }}", ""),
+    (LAUGHS, "{{ cat $l $l $l $l $l $l }}", ""),
+    (
+        LAUGHS,
+        r#"{{ $m := list "ha" }}{{ range 40 }}{{ $m = list $m $m }}{{ end }}{{ deepEqual $l $m }}"#,
+        STEPS,
+    ),
+    (
+        LAUGHS,
+        r#"{{ $m := list "ha" }}{{ range 40 }}{{ $m = list $m $m }}{{ end }}{{ has $m (list $l) }}"#,
+        STEPS,
+    ),
+    (MAPS, "{{ toYaml $d }}", MADE),
+    (MAPS, "{{ deepCopy $d }}", ""),
+    (MAPS, "{{ toToml $d }}", ""),
+    (
+        MAPS,
+        r#"{{ $e := dict "a" 1 }}{{ range 40 }}{{ $e = dict "a" $e "b" $e }}{{ end }}{{ mustMergeOverwrite $d $e }}"#,
+        "",
+    ),
+    (SELF, "{{ toYaml $d }}", DEPTH),
+    (SELF, "{{ toJson $d }}", DEPTH),
+    (SELF, "{{ toToml $d }}", ""),
+    (SELF, "{{ $d }}", DEPTH),
+    (SELF, "{{ deepCopy $d }}", DEPTH),
+    (
+        SELF,
+        r#"{{ $e := dict }}{{ $_ := set $e "self" $e }}{{ mergeOverwrite $d $e }}"#,
+        DEPTH,
+    ),
+    (
+        SELF,
+        r#"{{ $e := dict }}{{ $_ := set $e "self" $e }}{{ deepEqual $d $e }}"#,
+        DEPTH,
+    ),
+    (
+        "",
+        r#"{{ $l := list }}{{ range 20000 }}{{ $l = list $l }}{{ end }}{{ toYaml $l }}"#,
+        DEPTH,
+    ),
+    // what is read
+    (
+        "",
+        r#"{{ fromYaml (printf "a: %s1" (repeat 100000 "[")) }}{{ fromJson (repeat 100000 "[") }}{{ range 1000000000 }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 3000000 "[1]," }}{{ range 1000 }}{{ $_ := fromYamlArray (print "[" $x "1]") }}{{ end }}"#,
+        "",
+    ),
+    // expressions
+    (
+        "",
+        r#"{{ range 1000000000 }}{{ $_ := regexMatch (printf "(a{1,100}){1,100}b{%d}" (mod . 900)) "aaa" }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ $_ := regexFindAll "x*y|x" $x -1 }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := regexMatch "(x+x+)+y" $x }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 100000 "x" }}{{ regexReplaceAll "x" $x (repeat 10000 "y") }}"#,
+        "",
+    ),
+    // keys and hashes
+    ("", r#"{{ range 1000000 }}{{ $_ := bcrypt "x" }}{{ end }}"#, STEPS),
+    (
+        "",
+        r#"{{ range 1000000 }}{{ $_ := derivePassword 1 "long" "p" "u" (toString .) }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ range 1000000 }}{{ $_ := genPrivateKey "ecdsa" }}{{ end }}"#,
+        STEPS,
+    ),
+];
