@@ -36,6 +36,12 @@ pub enum ResolveError {
         /// Names that are there and look alike.
         near: Vec<String>,
     },
+    /// The repository has no ref at all: nothing was ever pushed to it.
+    #[error("git repository is empty")]
+    Empty {
+        /// The repository.
+        place: String,
+    },
     /// No tag of the repository is in the range.
     #[error("no tag in {place} matches semver {range:?}{}", highest_of(*tags, highest.as_deref()))]
     NoVersion {
@@ -70,7 +76,7 @@ impl ResolveError {
         match self {
             Self::Url(_) => Kind::UrlInvalid,
             Self::Reference(_) => Kind::ReferenceInvalid,
-            Self::Missing { .. } | Self::NoVersion { .. } => Kind::ReferenceNotFound,
+            Self::Missing { .. } | Self::Empty { .. } | Self::NoVersion { .. } => Kind::ReferenceNotFound,
             Self::Remote(error) => error.kind(),
             Self::Open(_) | Self::Read { .. } => Kind::Storage,
         }
@@ -130,7 +136,15 @@ pub(crate) fn choose(refs: &mut dyn Refs, target: &Target) -> Result<Revision, R
         }
         Target::Name(name) => exact(refs, name, true, "ref"),
         Target::Tag(name) => exact(refs, name, false, "tag"),
-        Target::Branch(name) => exact(refs, name, false, "branch"),
+        Target::Branch(name) => match exact(refs, name, false, "branch") {
+            // without any branch it may have no commit yet
+            Err(ResolveError::Missing { near, place, .. })
+                if near.is_empty() && refs.list("refs/")?.is_empty() =>
+            {
+                Err(ResolveError::Empty { place })
+            }
+            found => found,
+        },
         Target::Semver(range) => newest(refs, range),
     }
 }

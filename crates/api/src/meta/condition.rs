@@ -94,6 +94,8 @@ string_enum! {
 
         /// The Git operation failed.
         GitOperationFailed = "GitOperationFailed",
+        /// The repository has no commit yet.
+        EmptyGitRepository = "EmptyGitRepository",
         /// The credentials are missing or refused.
         AuthenticationFailed = "AuthenticationFailed",
         /// The address cannot be used.

@@ -119,7 +119,15 @@ impl Failure {
     }
 
     pub(crate) fn resolve(error: &ResolveError) -> Self {
-        Self::git(error.kind(), error)
+        match error {
+            ResolveError::Empty { .. } => Self {
+                condition: Some(ConditionType::FetchFailed),
+                reason: Reason::EmptyGitRepository,
+                message: chain(error),
+                retry: true,
+            },
+            error => Self::git(error.kind(), error),
+        }
     }
 
     pub(crate) fn fetch(error: &FetchError) -> Self {

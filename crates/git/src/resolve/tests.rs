@@ -94,3 +94,18 @@ fn choosing() {
         &format!("commit {} does not exist in https://h/x", "f".repeat(40)),
     );
 }
+
+/// Of what was never pushed to, a branch is not there yet; whoever names something else is told that.
+#[test]
+fn an_empty_repository() {
+    let check = |refs: Vec<&'static str>, reference: Reference, want: &str| {
+        let error = choose(&mut Fixed(refs), &reference.target().unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), want, "{reference}");
+    };
+    check(vec![], Reference::branch("main"), "git repository is empty");
+    check(vec![], Reference::default(), "git repository is empty");
+    let missing = "branch \"main\" does not exist in https://h/x";
+    check(vec!["refs/tags/v1"], Reference::branch("main"), missing);
+    let missing = "tag \"v1\" does not exist in https://h/x";
+    check(vec![], Reference::tag("v1"), missing);
+}

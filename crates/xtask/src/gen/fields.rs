@@ -65,6 +65,18 @@ const FORMS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "GitRepository",
+        "spec.secretRef.name",
+        "identity, known_hosts",
+        "ssh",
+    ),
+    (
+        "GitRepository",
+        "spec.secretRef.name",
+        "identity, known_hosts, password",
+        "ssh_password",
+    ),
+    (
+        "GitRepository",
         "spec.proxySecretRef.name",
         "address, username, password",
         "credentials",

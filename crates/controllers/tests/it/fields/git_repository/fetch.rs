@@ -1,6 +1,7 @@
 //! What is fetched, and when.
 
 use equate_api::source::GitRepository;
+use equate_testkit::git::Repository;
 use serde_json::{Value, json};
 
 use crate::session::{Options, Session, URL};
@@ -15,6 +16,31 @@ async fn spec_url() {
     session.change("app", json!({ "url": nothing })).await;
     session.says("app", "GitOperationFailed", nothing).await;
     session.change("app", json!({ "url": URL })).await;
+    session.stored("app", &commit).await;
+    session.end().await;
+}
+
+/// One that nothing was ever pushed to; the first commit is found.
+#[tokio::test]
+async fn spec_url_of_an_empty_repository() {
+    let empty = Repository::init_bare().unwrap();
+    let url = "https://local.invalid/empty";
+    let options = Options {
+        others: vec![(url.to_owned(), empty.path().to_owned())],
+        ..Options::default()
+    };
+    let session = Session::anywhere_with(&[], options).await;
+    session.source("app", json!({ "url": url })).await;
+    let status = session
+        .says("app", "EmptyGitRepository", "git repository is empty")
+        .await;
+    let failed = status["conditions"].as_array().unwrap().iter();
+    let failed: Vec<&Value> = failed
+        .filter(|condition| condition["type"] == "FetchFailed")
+        .map(|condition| &condition["message"])
+        .collect();
+    assert_eq!(failed, ["git repository is empty"]);
+    let commit = empty.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     session.stored("app", &commit).await;
     session.end().await;
 }

@@ -1,10 +1,10 @@
 //! As whom and by which way it is fetched, over real connections on this machine.
 
 use equate_api::source::GitRepository;
-use equate_testkit::git::{GithubApi, Guard, Proxy};
+use equate_testkit::git::{GithubApi, Guard, Proxy, SshKey};
 use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{Api, ListParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::program;
 use crate::session::Session;
@@ -29,7 +29,7 @@ impl Session {
 }
 
 /// A repository that asks for credentials is opened with those of the Secret, and not without.
-async fn opened(guard: Guard, data: serde_json::Value) {
+async fn opened(guard: Guard, data: Value) {
     let session = Session::anywhere(&[]).await;
     let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let Some(server) = session.repository.serve(guard, false).unwrap() else {
@@ -102,6 +102,69 @@ async fn spec_secret_ref_name_client_certificate() {
     session.ask("app", "whole").await;
     session.stored("app", &commit).await;
     session.never_said("app", &["PRIVATE KEY"]).await;
+    session.end().await;
+}
+
+/// A Secret for a host by ssh: wrong in one entry first, and then as it should be.
+async fn opened_by_ssh(wrong: Value, right: Value, expected: &str, session: &Session, url: &str) {
+    let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    session.secret("key", wrong).await;
+    let spec = json!({ "url": url, "secretRef": { "name": "key" } });
+    session.source("app", spec).await;
+    session.says("app", "GitOperationFailed", expected).await;
+    session
+        .merge::<Secret>("@home", "key", json!({ "stringData": right }))
+        .await;
+    session.ask("app", "right").await;
+    session.stored("app", &commit).await;
+    session.never_said("app", &["PRIVATE KEY", "open sesame"]).await;
+}
+
+/// A host is trusted by its key.
+#[tokio::test]
+async fn spec_secret_ref_name_ssh() {
+    let session = Session::anywhere(&[]).await;
+    let Some(server) = session.repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let other = format!("[127.0.0.1]:{} {}\n", server.port(), SshKey::ed25519(9).public());
+    let wrong = json!({ "identity": server.identity(), "known_hosts": other });
+    let right = json!({ "known_hosts": server.known_hosts() });
+    let expected = "line 1 has another ssh-ed25519 key";
+    opened_by_ssh(wrong, right, expected, &session, &server.url()).await;
+    let asked = server.take();
+    assert!(asked.iter().all(|asked| asked.user == "git"), "{asked:?}");
+    session.end().await;
+}
+
+/// A key that opens nothing there, and one that does.
+#[tokio::test]
+async fn spec_secret_ref_name_ssh_identity() {
+    let session = Session::anywhere(&[]).await;
+    let Some(server) = session.repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let stranger = SshKey::ed25519(9);
+    let wrong = json!({ "identity": stranger.private(), "known_hosts": server.known_hosts() });
+    let right = json!({ "identity": server.identity() });
+    opened_by_ssh(wrong, right, "key", &session, &server.url()).await;
+    session.end().await;
+}
+
+/// The passphrase of the key.
+#[tokio::test]
+async fn spec_secret_ref_name_ssh_password() {
+    let session = Session::anywhere(&[]).await;
+    let Some(server) = session.repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let key = SshKey::ed25519(7);
+    server.authorize(&key);
+    let locked = key.locked("open sesame").unwrap();
+    let wrong = json!({ "identity": locked, "known_hosts": server.known_hosts(), "password": "open barley" });
+    let right = json!({ "password": "open sesame" });
+    let expected = "the passphrase does not open it";
+    opened_by_ssh(wrong, right, expected, &session, &server.url()).await;
     session.end().await;
 }
 

@@ -1,6 +1,7 @@
 //! When it is applied, and what becomes of what was.
 
-use equate_api::kustomize::Kustomization;
+use equate_api::kustomize::{Kustomization, KustomizationStatus};
+use equate_api::meta::{ConditionType, condition};
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -170,6 +171,11 @@ async fn spec_retry_interval() {
     session.kustomize("apps", "apps", spec).await;
     let message = session.fails("apps", "ReconciliationFailed").await;
     assert!(message.contains(&session.here("@home-later")), "{message}");
+    let tries = |status: &KustomizationStatus| {
+        condition(&status.conditions, ConditionType::Reconciling)
+            .is_some_and(|found| found.status == "True" && found.reason == "ProgressingWithRetry")
+    };
+    session.until("apps", "tries again", tries).await;
     session.namespace("@home-later").await;
     session.exists_in("@home-later", "ConfigMap", "a", true).await;
     session.end().await;

@@ -229,6 +229,19 @@ async fn spec_decryption_secret_ref_name_is_read_again() {
     session.end().await;
 }
 
+/// Neither a Secret nor a key for all.
+#[tokio::test]
+async fn spec_decryption_provider_sops_without_a_key() {
+    let session = session(&[("apps/secret.yaml", MANIFEST)], &[]).await;
+    let spec = json!({ "targetNamespace": "@home", "decryption": { "provider": "sops" } });
+    session.kustomize("apps", "apps", spec).await;
+    let message = session.fails("apps", "BuildFailed").await;
+    let begins = "decryption failed for 'Secret.v1.[noGrp]/database': ";
+    assert!(message.starts_with(begins), "{message}");
+    session.exists("Secret", "database", false).await;
+    session.end().await;
+}
+
 #[tokio::test]
 async fn spec_decryption_provider_sops_is_missing() {
     let session = session(&[("apps/secret.yaml", MANIFEST)], &[]).await;
