@@ -2,5 +2,6 @@
 
 mod asked;
 mod golden;
+mod hostile;
 mod listings;
 mod repository;
