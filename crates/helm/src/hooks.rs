@@ -68,8 +68,10 @@ open_words! {
 
 open_words! {
     /// How far a run of a hook has come.
+    #[derive(Default)]
     Phase {
         /// It has not run.
+        #[default]
         Never = "",
         /// Nobody knows.
         Unknown = "Unknown",
@@ -143,12 +145,6 @@ pub struct LastRun {
     /// How far it came.
     #[serde(deserialize_with = "or_default")]
     pub phase: Phase,
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Self::Never
-    }
 }
 
 /// What makes a document a hook, or none.

@@ -61,11 +61,11 @@ pub enum WriteMode {
 /// The definitions of kinds that a chart and its subcharts bring, the chart's own first.
 pub fn crds(chart: &Chart) -> Vec<Crd<'_>> {
     let mut found = Vec::new();
-    collect_crds(chart, chart.name().to_owned(), &mut found);
+    collect_crds(chart, chart.name(), &mut found);
     found
 }
 
-fn collect_crds<'c>(chart: &'c Chart, path: String, found: &mut Vec<Crd<'c>>) {
+fn collect_crds<'c>(chart: &'c Chart, path: &str, found: &mut Vec<Crd<'c>>) {
     for file in chart.files.iter().filter(|file| is_crd(&file.name)) {
         found.push(Crd {
             source: format!("{path}/{}", file.name),
@@ -73,7 +73,7 @@ fn collect_crds<'c>(chart: &'c Chart, path: String, found: &mut Vec<Crd<'c>>) {
         });
     }
     for subchart in &chart.dependencies {
-        collect_crds(subchart, format!("{path}/charts/{}", subchart.name()), found);
+        collect_crds(subchart, &format!("{path}/charts/{}", subchart.name()), found);
     }
 }
 
@@ -169,7 +169,7 @@ pub fn files(
 fn shown_hooks<'s>(sorted: &'s Sorted, choices: &Choices) -> impl Iterator<Item = &'s Hook> {
     let (no_hooks, skip_tests) = (choices.no_hooks, choices.skip_tests);
     let hooks = sorted.hooks.iter();
-    hooks.filter(move |hook| !no_hooks && !(skip_tests && hook.runs_on(&Event::Test)))
+    hooks.filter(move |hook| !(no_hooks || skip_tests && hook.runs_on(&Event::Test)))
 }
 
 fn push(text: &mut String, source: &str, content: &str) {
