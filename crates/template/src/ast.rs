@@ -110,10 +110,56 @@ impl Tree {
     }
 }
 
+// What is nested may be so ten thousand levels deep, and is dropped wherever its chart is.
+
+impl Drop for Branch {
+    fn drop(&mut self) {
+        let mut queue = std::mem::take(&mut self.list);
+        queue.extend(self.else_list.take().into_iter().flatten());
+        while let Some(node) = queue.pop() {
+            if let Node::If(mut branch) | Node::With(mut branch) | Node::Range(mut branch) = node {
+                queue.append(&mut branch.list);
+                queue.extend(branch.else_list.take().into_iter().flatten());
+            }
+        }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let is_deep = |arg: &Expr| matches!(arg.what, What::Pipe(_) | What::Chain(..));
+        let mut commands = self.commands.iter();
+        if !commands.any(|command| command.args.iter().any(is_deep)) {
+            return;
+        }
+        let taken = |pipe: &mut Self| {
+            let commands = std::mem::take(&mut pipe.commands);
+            commands.into_iter().flat_map(|command| command.args)
+        };
+        let mut queue: Vec<Expr> = taken(self).collect();
+        while let Some(expr) = queue.pop() {
+            match expr.what {
+                What::Pipe(mut pipe) => queue.extend(taken(&mut pipe)),
+                What::Chain(inner, _) => queue.push(*inner),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// With the stack that a level needs.
+fn grown<T>(run: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(64 << 10, 1 << 20, run)
+}
+
 type Found = Option<(u32, String)>;
 
 fn find_in_list(list: &[Node], id: u32) -> Found {
-    list.iter().find_map(|node| match node {
+    grown(|| list.iter().find_map(|node| find_in_node(node, id)))
+}
+
+fn find_in_node(node: &Node, id: u32) -> Found {
+    match node {
         Node::Text(_) | Node::Break | Node::Continue => None,
         Node::Action(at, pipe) => {
             found(*at, id, || format!("{{{{{}}}}}", pipe.text())).or_else(|| find_in_pipe(pipe, id))
@@ -125,7 +171,7 @@ fn find_in_list(list: &[Node], id: u32) -> Found {
         Node::Template(at, _, pipe) => {
             found(*at, id, || node.text()).or_else(|| pipe.as_ref().and_then(|pipe| find_in_pipe(pipe, id)))
         }
-    })
+    }
 }
 
 fn found(at: At, id: u32, text: impl FnOnce() -> String) -> Found {
@@ -144,7 +190,7 @@ fn find_in_pipe(pipe: &Pipe, id: u32) -> Found {
 
 fn find_in_expr(expr: &Expr, id: u32) -> Found {
     let itself = || found(expr.at, id, || expr.text());
-    stacker::maybe_grow(32 << 10, 1 << 20, || match &expr.what {
+    grown(|| match &expr.what {
         What::Pipe(pipe) => find_in_pipe(pipe, id),
         What::Chain(inner, _) => itself().or_else(|| find_in_expr(inner, id)),
         _ => itself(),
@@ -153,36 +199,51 @@ fn find_in_expr(expr: &Expr, id: u32) -> Found {
 
 impl Node {
     fn text(&self) -> String {
-        let branch = |name: &str, branch: &Branch| {
-            let mut text = format!("{{{{{name} {}}}}}{}", branch.pipe.text(), list_text(&branch.list));
-            if let Some(list) = &branch.else_list {
-                text.push_str("{{else}}");
-                text.push_str(&list_text(list));
-            }
-            text.push_str("{{end}}");
-            text
-        };
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) {
         match self {
-            Self::Text(text) => text.lossy().into_owned(),
-            Self::Action(_, pipe) => format!("{{{{{}}}}}", pipe.text()),
-            Self::If(inner) => branch("if", inner),
-            Self::With(inner) => branch("with", inner),
-            Self::Range(inner) => branch("range", inner),
-            Self::Template(_, name, pipe) => {
-                let name = literal::quote(name);
-                let argument = pipe
-                    .as_ref()
-                    .map_or_else(String::new, |pipe| format!(" {}", pipe.text()));
-                format!("{{{{template {name}{argument}}}}}")
+            Self::Text(text) => out.push_str(&text.lossy()),
+            Self::Action(_, pipe) => {
+                out.push_str("{{");
+                pipe.write(out);
+                out.push_str("}}");
             }
-            Self::Break => "{{break}}".into(),
-            Self::Continue => "{{continue}}".into(),
+            Self::If(branch) => branch.write("if", out),
+            Self::With(branch) => branch.write("with", out),
+            Self::Range(branch) => branch.write("range", out),
+            Self::Template(_, name, pipe) => {
+                out.push_str("{{template ");
+                out.push_str(&literal::quote(name));
+                if let Some(pipe) = pipe {
+                    out.push(' ');
+                    pipe.write(out);
+                }
+                out.push_str("}}");
+            }
+            Self::Break => out.push_str("{{break}}"),
+            Self::Continue => out.push_str("{{continue}}"),
         }
     }
 }
 
-fn list_text(list: &[Node]) -> String {
-    list.iter().map(Node::text).collect()
+impl Branch {
+    fn write(&self, name: &str, out: &mut String) {
+        out.push_str("{{");
+        out.push_str(name);
+        out.push(' ');
+        self.pipe.write(out);
+        out.push_str("}}");
+        grown(|| self.list.iter().for_each(|node| node.write(out)));
+        if let Some(list) = &self.else_list {
+            out.push_str("{{else}}");
+            grown(|| list.iter().for_each(|node| node.write(out)));
+        }
+        out.push_str("{{end}}");
+    }
 }
 
 impl Pipe {
@@ -248,7 +309,7 @@ impl Expr {
                 write_fields(out, fields);
             }
             What::Function(function) => out.push_str(function.name()),
-            What::Pipe(pipe) => stacker::maybe_grow(32 << 10, 1 << 20, || {
+            What::Pipe(pipe) => grown(|| {
                 out.push('(');
                 pipe.write(out);
                 out.push(')');

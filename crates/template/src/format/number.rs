@@ -2,6 +2,15 @@
 
 use equate_manifest::json::go_float;
 
+/// More digits than a float has: behind these are zeros. Rust writes no more than 65,535 in one go.
+const DIGITS_MAX: usize = 1_100;
+
+/// How many digits to ask for, and the zeros behind them.
+fn split(precision: usize) -> (usize, String) {
+    let asked = precision.min(DIGITS_MAX);
+    (asked, "0".repeat(precision - asked))
+}
+
 /// A float by a verb: `e`, `f` or `g`, with a precision or as many digits as it takes. Always with a sign.
 pub(super) fn float(value: f64, verb: char, precision: Option<usize>) -> String {
     if value.is_nan() {
@@ -13,12 +22,18 @@ pub(super) fn float(value: f64, verb: char, precision: Option<usize>) -> String 
     let sign = if value.is_sign_negative() { '-' } else { '+' };
     let size = value.abs();
     let text = match (verb.to_ascii_lowercase(), precision) {
-        ('e', Some(precision)) => exponent(&format!("{size:.precision$e}")),
-        ('e', None) => exponent(&format!("{size:e}")),
-        ('f', Some(precision)) => format!("{size:.precision$}"),
+        ('e', Some(precision)) => {
+            let (asked, zeros) = split(precision);
+            exponent(&format!("{size:.asked$e}"), &zeros)
+        }
+        ('e', None) => exponent(&format!("{size:e}"), ""),
+        ('f', Some(precision)) => {
+            let (asked, zeros) = split(precision);
+            format!("{size:.asked$}{zeros}")
+        }
         ('f', None) => format!("{size}"),
         (_, None) => go_float(size),
-        (_, Some(precision)) => general(size, precision.max(1)),
+        (_, Some(precision)) => general(size, precision.clamp(1, DIGITS_MAX)),
     };
     let text = if verb.is_ascii_uppercase() {
         text.to_ascii_uppercase()
@@ -101,7 +116,10 @@ pub(super) fn hexadecimal(value: f64, precision: Option<usize>, sharp: bool, upp
     }
     let digits = format!("{:013x}", mantissa & ((1 << 52) - 1));
     let digits = match precision {
-        Some(precision) => format!("{digits:0<precision$}")[..precision].to_owned(),
+        Some(precision) => {
+            let zeros = "0".repeat(precision.saturating_sub(digits.len()));
+            format!("{}{zeros}", &digits[..precision.min(digits.len())])
+        }
         None => {
             let least = if sharp { 4 } else { 0 };
             format!("{:0<least$}", digits.trim_end_matches('0'))
@@ -114,12 +132,12 @@ pub(super) fn hexadecimal(value: f64, precision: Option<usize>, sharp: bool, upp
     if upper { text.to_ascii_uppercase() } else { text }
 }
 
-/// Rust's `1.5e-7` as Go's `1.5e-07`.
-fn exponent(text: &str) -> String {
+/// Rust's `1.5e-7` as Go's `1.5e-07`, with zeros behind the mantissa.
+fn exponent(text: &str, zeros: &str) -> String {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
+    format!("{mantissa}{zeros}e{sign}{:02}", exponent.abs())
 }
 
 fn general(size: f64, digits: usize) -> String {
@@ -136,7 +154,7 @@ fn general(size: f64, digits: usize) -> String {
     }
     if size != 0.0 && (power < -4 || power >= limit.max(power.min(digits as i32 - 1) + 1)) {
         let shown = if mantissa.contains('.') { shown } else { mantissa };
-        return exponent(&format!("{shown}e{power}"));
+        return exponent(&format!("{shown}e{power}"), "");
     }
     let decimals = usize::try_from(before as i32 - power).unwrap_or(0);
     let text = format!("{size:.decimals$}");

@@ -77,7 +77,7 @@ impl<'a> Operands<'a> {
     /// `*`
     fn star(&mut self) -> Option<i64> {
         match self.take()? {
-            Value::Int(value, _) if value.abs() <= WIDTH_MAX => Some(*value),
+            Value::Int(value, _) if value.unsigned_abs() <= WIDTH_MAX.unsigned_abs() => Some(*value),
             Value::Uint(value, _) => i64::try_from(*value).ok().filter(|value| *value <= WIDTH_MAX),
             _ => None,
         }

@@ -52,8 +52,14 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         Ok(duration_text(seconds.saturating_mul(SECOND)).into())
     };
     "durationRound" (Any) "clock" => rounded;
-    "toDate" (Str, Str) => |call| Ok(read(call).unwrap_or_else(|_| zero()).into());
-    "mustToDate" (Str, Str) => |call| read(call).map(Into::into).map_err(Fault::Message);
+    "toDate" (Str, Str) => |call| {
+        call.read_slowly(64)?;
+        Ok(read(call).unwrap_or_else(|_| zero()).into())
+    };
+    "mustToDate" (Str, Str) => |call| {
+        call.read_slowly(64)?;
+        read(call).map(Into::into).map_err(Fault::Message)
+    };
 };
 
 const SECOND: i64 = 1_000_000_000;
@@ -157,7 +163,6 @@ fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
 
 /// Reads a time as Go does where nothing in the text says the zone: it is the local one.
 fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
-    call.read_slowly(64).map_err(|limit| limit.to_string())?;
     let read = layout::parse(&call.text(0), &call.text(1))?;
     let at = jiff::civil::DateTime::new(
         read.year,
@@ -203,7 +208,7 @@ fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
     let hours = name
         .strip_prefix("GMT")
         .and_then(|hours| hours.parse::<i32>().ok());
-    let offset = jiff::tz::Offset::from_seconds(hours.unwrap_or(0) * 3_600);
+    let offset = jiff::tz::Offset::from_seconds(hours.unwrap_or(0).saturating_mul(3_600));
     let offset = offset.map_err(|error| error.to_string())?;
     Ok(Time {
         at: in_zone(&TimeZone::UTC)?.with_time_zone(TimeZone::fixed(offset)),

@@ -27,26 +27,26 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
     "fromJson" (Str) => |call| {
         spent(call)?;
-        let read = from_json(call, MAP);
+        let read = deep(|| from_json(call, MAP));
         Ok(map_or_error(read).into())
     };
     "fromJsonArray" (Str) => |call| {
         spent(call)?;
-        let read = from_json(call, LIST);
+        let read = deep(|| from_json(call, LIST));
         Ok(list_or_error(read).into())
     };
     "mustFromJson" (Str) => |call| {
         spent(call)?;
-        from_json(call, ANY).map_err(Fault::Message)
+        deep(|| from_json(call, ANY)).map_err(Fault::Message)
     };
     "fromYaml" (Str) => |call| {
         spent(call)?;
-        let read = from_yaml(call, MAP);
+        let read = deep(|| from_yaml(call, MAP));
         counted(call, map_or_error(read).into())
     };
     "fromYamlArray" (Str) => |call| {
         spent(call)?;
-        let read = from_yaml(call, LIST);
+        let read = deep(|| from_yaml(call, LIST));
         counted(call, list_or_error(read).into())
     };
 };
@@ -74,7 +74,7 @@ fn lenient(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
     }
 }
 
-/// With stack for writing and dropping a document as deep as a value may be.
+/// With stack for reading, writing and dropping a document as deep as a value may be.
 fn deep<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(4 << 20, 8 << 20, run)
 }

@@ -226,7 +226,9 @@ fn numbers(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Result<
         .unsigned_abs()
         .div_ceil(step.unsigned_abs().into());
     call.made_items(usize::try_from(count).unwrap_or(usize::MAX))?;
-    Ok((0..count as i64).map(|index| start + index * step).collect())
+    Ok((0..count as i64)
+        .map(|index| start.wrapping_add(index.wrapping_mul(step)))
+        .collect())
 }
 
 fn steps(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Outcome {

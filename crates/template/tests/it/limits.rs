@@ -82,3 +82,86 @@ fn deep_calls_within_the_limit_have_the_stack_they_need() {
     let limit = Limit::Calls(Limits::default().calls_depth_max);
     assert!(limit.to_string().contains("4000"));
 }
+
+/// Runs a template of Helm's on a thread of little stack, and drops its set there.
+fn on_a_small_stack(template: String) -> Result<String, String> {
+    let run = move || {
+        let mut set = TemplateSet::new(Library::Helm);
+        set.parse("t", &template).map_err(|error| error.message)?;
+        let mut session = Session::new(Options::helm(), Box::new(Seeded::new(b"", 0)));
+        match session.execute(&set, "t", Value::Absent) {
+            Ok(text) => Ok(text.to_string()),
+            Err(error) => Err(error.reason),
+        }
+    };
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    small.spawn(run).unwrap().join().unwrap()
+}
+
+#[test]
+fn what_is_nested_needs_no_stack() {
+    let nested = |open: &str, inside: &str, close: &str| {
+        format!("{}{inside}{}", open.repeat(9_999), close.repeat(9_999))
+    };
+    let read = |text: &str| {
+        format!(
+            r#"{{{{ define "a" }}}}{{{{ if lt (len .) 99 }}}}{{{{ include "a" (printf "%s-" .) }}}}{{{{ else }}}}{text}{{{{ end }}}}{{{{ end }}}}{{{{ include "a" "-" }}}}"#
+        )
+    };
+    for (template, wanted) in [
+        (nested("{{if true}}", r#"{{fail "x"}}"#, "{{end}}"), Err("x")),
+        (nested("{{if true}}", "x", "{{else}}{{end}}"), Ok("x")),
+        (nested("{{if false}}{{else}}", "x", "{{end}}"), Ok("x")),
+        (format!("{{{{ {} }}}}", nested("(", "1", ")")), Ok("1")),
+        (
+            format!("{{{{ {}.a }}}}", nested("(", "dict", ").a")),
+            Ok("<no value>"),
+        ),
+        (read(r#"{{ fromJson (repeat 511 "[") }}"#), Ok("Error")),
+        (
+            read(r#"{{ fromJsonArray (print (repeat 511 "[") (repeat 511 "]")) | len }}"#),
+            Ok("1"),
+        ),
+        (
+            read(r#"{{ fromYamlArray (print (repeat 90 "[") (repeat 90 "]")) | len }}"#),
+            Ok("1"),
+        ),
+    ] {
+        let shown = template.get(..60).unwrap_or(&template).to_owned();
+        let found = on_a_small_stack(template);
+        let is_wanted = match (&found, wanted) {
+            (Ok(found), Ok(wanted)) | (Err(found), Err(wanted)) => found.contains(wanted),
+            _ => false,
+        };
+        assert!(is_wanted, "{shown}: {found:?}");
+    }
+}
+
+/// What would panic where overflow does.
+#[test]
+fn numbers_at_the_edges() {
+    for (template, wanted) in [
+        (r#"{{ printf "%.70000f" 1.5 | len }}"#, "70002"),
+        (r#"{{ printf "%.70000e" 1.5 | len }}"#, "70006"),
+        (r#"{{ printf "%.70000g" 1.5 }}"#, "1.5"),
+        (r#"{{ printf "%#.70000g" 1.5 | len }}"#, "70001"),
+        (r#"{{ printf "%.70000x" 1.5 | len }}"#, "70008"),
+        (r#"{{ printf "%.*f" 70000 1.5 | len }}"#, "70002"),
+        (r#"{{ printf "%70000.65536f" 1.5 | len }}"#, "70000"),
+        (
+            r#"{{ printf "%*d" (int64 -9223372036854775808 | int) 1 }}"#,
+            "%!(BADWIDTH)1",
+        ),
+        (
+            "{{ untilStep -9000000000000000000 9000000000000000000 1000000000000000000 | last }}",
+            "8000000000000000000",
+        ),
+        (r#"{{ toDate "2006 MST" "2020 GMT99999999" | date "2006" }}"#, ""),
+    ] {
+        let mut set = TemplateSet::new(Library::Helm);
+        set.parse("t", template).unwrap();
+        let mut session = Session::new(Options::helm(), Box::new(Seeded::new(b"", 0)));
+        let output = session.execute(&set, "t", Value::Absent).unwrap().to_string();
+        assert!(output == wanted || wanted.is_empty(), "{template}: {output}");
+    }
+}
