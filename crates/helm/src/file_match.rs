@@ -1,115 +1,144 @@
-//! A path against a pattern, as Go's `filepath.Match` compares them.
+//! A path against a pattern, as Go's `filepath.Match` compares them: in `.helmignore` and for `--show-only`.
 //!
 //! `*` and `?` stop at a `/`, `[a-z]` and `[^a-z]` are classes, `\` takes the next character as it is. A
-//! malformed pattern matches nothing.
+//! pattern is tried on bytes; those that are no character stand for themselves.
 
-enum Token {
-    Character(char),
-    One,
-    Any,
-    Class {
-        negated: bool,
-        ranges: Vec<(char, char)>,
-    },
-}
+/// A pattern that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BadPattern;
 
-/// Whether all of a path matches.
-pub(crate) fn matches(pattern: &str, path: &str) -> bool {
-    let Some(tokens) = tokens(pattern) else {
-        return false;
-    };
-    let path: Vec<char> = path.chars().collect();
-    let (mut token, mut at) = (0, 0);
-    // where to go on when the last `*` takes one more character: only the last one ever has to
-    let mut retry: Option<(usize, usize)> = None;
+/// Whether a shell pattern describes the whole text. `*` and `?` match no slash.
+///
+/// When a piece does not fit, the last star takes one character more: the time is bounded by the product
+/// of the lengths. As in Go, a pattern that does not match is read to its end all the same.
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
+    let (mut pattern, mut text) = (pattern, text);
+    let mut star: Option<(&[u8], &[u8])> = None;
     loop {
-        let next = path.get(at);
-        let matched = match (tokens.get(token), next) {
-            (Some(Token::Any), _) => {
-                retry = Some((token + 1, at));
-                token += 1;
+        let step = match pattern.first() {
+            None if text.is_empty() => return Ok(true),
+            None => None,
+            Some(b'*') => {
+                pattern = &pattern[1..];
+                star = Some((pattern, text));
                 continue;
             }
-            (None, None) => return true,
-            (Some(one), Some(character)) => one.matches(*character),
-            _ => false,
+            Some(_) => one(pattern, text)?,
         };
-        if matched {
-            (token, at) = (token + 1, at + 1);
+        if let Some(rest) = step {
+            (pattern, text) = rest;
             continue;
         }
-        match retry {
-            Some((after, from)) if path.get(from).is_some_and(|taken| *taken != '/') => {
-                retry = Some((after, from + 1));
-                (token, at) = (after, from + 1);
-            }
-            _ => return false,
-        }
-    }
-}
-
-impl Token {
-    fn matches(&self, character: char) -> bool {
-        match self {
-            Self::Character(own) => *own == character,
-            Self::One => character != '/',
-            Self::Any => false,
-            Self::Class { negated, ranges } => {
-                let within = |(low, high): &(char, char)| (*low..=*high).contains(&character);
-                ranges.iter().any(within) != *negated
-            }
-        }
-    }
-}
-
-fn tokens(pattern: &str) -> Option<Vec<Token>> {
-    let mut rest = pattern.chars();
-    let mut tokens = Vec::new();
-    while let Some(next) = rest.next() {
-        tokens.push(match next {
-            '*' => Token::Any,
-            '?' => Token::One,
-            '\\' => Token::Character(rest.next()?),
-            '[' => class(&mut rest)?,
-            other => Token::Character(other),
+        let taken = star.and_then(|(after, from)| {
+            let (c, left) = character(from)?;
+            (c != '/').then_some((after, left))
         });
-    }
-    Some(tokens)
-}
-
-/// After a `[`: at least one range, ended by `]`.
-fn class(rest: &mut std::str::Chars<'_>) -> Option<Token> {
-    let negated = rest.as_str().starts_with('^');
-    if negated {
-        rest.next();
-    }
-    let mut ranges = Vec::new();
-    loop {
-        if !ranges.is_empty() && rest.as_str().starts_with(']') {
-            rest.next();
-            return Some(Token::Class { negated, ranges });
-        }
-        let low = bound(rest)?;
-        let mut high = low;
-        if rest.as_str().starts_with('-') {
-            rest.next();
-            high = bound(rest)?;
-        }
-        ranges.push((low, high));
+        let Some(again) = taken else {
+            while !pattern.is_empty() {
+                pattern = after_one(pattern)?;
+            }
+            return Ok(false);
+        };
+        star = Some(again);
+        (pattern, text) = again;
     }
 }
 
-fn bound(rest: &mut std::str::Chars<'_>) -> Option<char> {
-    match rest.next()? {
-        '-' | ']' => None,
-        '\\' => rest.next(),
-        other => Some(other),
+type Step<'p, 't> = Option<(&'p [u8], &'t [u8])>;
+
+/// Matches one piece of a pattern that is no star with one character.
+fn one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Result<Step<'p, 't>, BadPattern> {
+    let rest = after_one(pattern)?;
+    let Some((found, left)) = character(text) else {
+        return Ok(None);
+    };
+    let fits = match pattern.first() {
+        Some(b'?') => found != '/',
+        Some(b'[') => in_class(&pattern[1..], found)?,
+        Some(b'\\') => character(&pattern[1..]).is_some_and(|(c, _)| c == found),
+        _ => character(pattern).is_some_and(|(c, _)| c == found),
+    };
+    Ok(fits.then_some((rest, left)))
+}
+
+/// What follows the first piece of a pattern.
+fn after_one(pattern: &[u8]) -> Result<&[u8], BadPattern> {
+    match pattern.first() {
+        Some(b'[') => {
+            let mut rest = &pattern[1..];
+            rest = rest.strip_prefix(b"^").unwrap_or(rest);
+            let mut ranges = 0;
+            while ranges == 0 || rest.first() != Some(&b']') {
+                (_, rest) = range(rest)?;
+                ranges += 1;
+            }
+            Ok(&rest[1..])
+        }
+        Some(b'\\') => character(&pattern[1..]).map(|(_, rest)| rest).ok_or(BadPattern),
+        _ => Ok(character(pattern).map_or(&[][..], |(_, rest)| rest)),
+    }
+}
+
+fn in_class(class: &[u8], found: char) -> Result<bool, BadPattern> {
+    let (negated, mut rest) = match class.strip_prefix(b"^") {
+        Some(rest) => (true, rest),
+        None => (false, class),
+    };
+    let (mut ranges, mut within) = (0, false);
+    while ranges == 0 || rest.first() != Some(&b']') {
+        let ((low, high), left) = range(rest)?;
+        within |= low <= found && found <= high;
+        rest = left;
+        ranges += 1;
+    }
+    Ok(within != negated)
+}
+
+/// One range of a class, `a` or `a-z`.
+fn range(text: &[u8]) -> Result<((char, char), &[u8]), BadPattern> {
+    let (low, rest) = class_character(text)?;
+    match rest.strip_prefix(b"-") {
+        Some(rest) => {
+            let (high, rest) = class_character(rest)?;
+            Ok(((low, high), rest))
+        }
+        None => Ok(((low, low), rest)),
+    }
+}
+
+fn class_character(text: &[u8]) -> Result<(char, &[u8]), BadPattern> {
+    let text = match text.first() {
+        None | Some(b'-' | b']') => return Err(BadPattern),
+        Some(b'\\') => &text[1..],
+        Some(_) => text,
+    };
+    match character(text) {
+        // the class has to go on: at least its bracket is missing
+        Some((c, rest)) if !rest.is_empty() => Ok((c, rest)),
+        _ => Err(BadPattern),
+    }
+}
+
+/// The first character; a byte that is none stands for itself.
+fn character(text: &[u8]) -> Option<(char, &[u8])> {
+    let length = match text.first()? {
+        0xc0..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf7 => 4,
+        _ => 1,
+    };
+    let whole = text
+        .get(..length)
+        .and_then(|bytes| std::str::from_utf8(bytes).ok());
+    match whole.and_then(|whole| whole.chars().next()) {
+        Some(c) => Some((c, &text[length..])),
+        None => Some((char::REPLACEMENT_CHARACTER, &text[1..])),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{BadPattern, matches};
 
     #[test]
     fn patterns() {
@@ -124,16 +153,19 @@ mod tests {
             ("templates[/]a.yaml", "templates/a.yaml", true),
             ("templates/[^b].yaml", "templates/a.yaml", true),
             ("templates/[b-d].yaml", "templates/a.yaml", false),
-            ("templates/[a", "templates/a", false),
             ("templates/\\a.yaml", "templates/a.yaml", true),
             ("*a*b*c", "xaxbxc", true),
             ("*a*b*c", "xaxbx", false),
             ("", "", true),
         ] {
-            assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+            let told = matches(pattern.as_bytes(), path.as_bytes());
+            assert_eq!(told, Ok(expected), "{pattern} {path}");
+        }
+        for pattern in ["templates/[a", "x[]", "x[a-]", "x\\"] {
+            assert_eq!(matches(pattern.as_bytes(), b"x"), Err(BadPattern), "{pattern}");
         }
         // in time that grows with the lengths, not with their power
         let pattern = format!("{}b", "a*".repeat(60));
-        assert!(!matches(&pattern, &"a".repeat(5_000)));
+        assert_eq!(matches(pattern.as_bytes(), &[b'a'; 5_000]), Ok(false));
     }
 }

@@ -5,7 +5,7 @@
 //! names. Charts come from strangers, so everything has a limit ([`Limits`]) and ends in an error that names it.
 //!
 //! The judge is Helm 4.2: the same texts, the same order, the same refusals. What differs is listed in
-//! `docs/compatibility.d/helm.md`.
+//! `docs/compatibility.d/helm-charts.md` and `helm-releases.md`.
 //!
 //! | module | what it answers |
 //! |---|---|

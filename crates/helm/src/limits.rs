@@ -14,6 +14,8 @@ pub struct Limits {
     pub file_bytes_max: u64,
     /// Bytes of all archives in one another, unpacked.
     pub total_bytes_max: u64,
+    /// Bytes of all templates. Read, a template takes some forty times its length.
+    pub templates_bytes_max: u64,
     /// Files, those in packed subcharts included; in an archive also what is no file.
     pub files_max: usize,
     /// Bytes of a file's path.
@@ -36,7 +38,8 @@ impl Default for Limits {
         Self {
             archive_bytes_max: 100 << 20,
             file_bytes_max: 5 << 20,
-            total_bytes_max: 256 << 20,
+            total_bytes_max: 64 << 20,
+            templates_bytes_max: 16 << 20,
             files_max: 20_000,
             path_bytes_max: 1_024,
             charts_max: 1_000,
@@ -92,6 +95,9 @@ pub enum LimitExceeded {
     /// [`Limits::total_bytes_max`].
     #[error("the chart and the charts packed in it are larger than {0} bytes")]
     TotalBytes(u64),
+    /// [`Limits::templates_bytes_max`].
+    #[error("the templates of the chart and of the charts in it are larger than {0} bytes")]
+    TemplatesBytes(u64),
     /// [`Limits::files_max`].
     #[error("the chart has more than {0} files")]
     Files(usize),

@@ -178,6 +178,11 @@ fn push(text: &mut String, source: &str, content: &str) {
     }
 }
 
+/// A malformed pattern matches nothing.
+fn is_alike(pattern: &str, source: &str) -> bool {
+    file_match::matches(pattern.as_bytes(), source.as_bytes()).unwrap_or(false)
+}
+
 /// The documents of a listing whose source matches, in the order of the patterns.
 fn only(listing: &str, patterns: &[String]) -> Result<String, NoTemplate> {
     let documents: Vec<(&str, &str)> = split(listing)
@@ -186,10 +191,7 @@ fn only(listing: &str, patterns: &[String]) -> Result<String, NoTemplate> {
     let mut text = String::new();
     for pattern in patterns {
         let before = text.len();
-        for (_, document) in documents
-            .iter()
-            .filter(|(source, _)| file_match::matches(pattern, source))
-        {
+        for (_, document) in documents.iter().filter(|(source, _)| is_alike(pattern, source)) {
             for part in ["---\n", document, "\n"] {
                 text.push_str(part);
             }

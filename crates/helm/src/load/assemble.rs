@@ -21,9 +21,12 @@ pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> 
             "v1".clone_into(&mut parts.metadata.metadata.api_version);
         }
     }
+    // each section begins with its number of entries: none can be taken for another's
     let mut digest = Sha256::new();
+    let own = files.iter().filter(|file| below_charts(&file.name).is_none());
+    digest.update((own.count() as u64).to_le_bytes());
     for file in files {
-        if !file.name.starts_with(CHARTS) {
+        if below_charts(&file.name).is_none() {
             add(&mut digest, file.name.as_bytes());
             add(&mut digest, &file.data);
         }
@@ -44,10 +47,12 @@ pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> 
     }
     let metadata = metadata.validated()?;
     let mut dependencies = Vec::new();
+    let subcharts: Vec<_> = subcharts
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with(['_', '.']))
+        .collect();
+    digest.update((subcharts.len() as u64).to_le_bytes());
     for (name, files) in subcharts {
-        if name.starts_with(['_', '.']) {
-            continue;
-        }
         let chart = subchart(&name, files, &metadata.name, budget, depth)?;
         add(&mut digest, name.as_bytes());
         add(&mut digest, &chart.digest);
@@ -65,7 +70,11 @@ pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> 
     })
 }
 
-const CHARTS: &str = "charts/";
+/// The path of a subchart's file below `charts/`. A provenance file there is one of the chart's own.
+fn below_charts(name: &str) -> Option<&str> {
+    let below = name.strip_prefix("charts/")?;
+    (!has_extension(name, "prov")).then_some(below)
+}
 
 fn add(digest: &mut Sha256, bytes: &[u8]) {
     digest.update((bytes.len() as u64).to_le_bytes());
@@ -106,7 +115,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn take(&mut self, file: File, budget: &Budget<'_>) -> Result<(), LoadError> {
+    fn take(&mut self, file: File, budget: &mut Budget<'_>) -> Result<(), LoadError> {
         let limits = budget.limits;
         match &*file.name {
             CHART_YAML => {}
@@ -128,9 +137,12 @@ impl Parts {
                 self.lock = decode::lock(&file.data, limits).map_err(in_file("requirements.lock"))?;
                 self.keep_of_version_1(file);
             }
-            name if name.starts_with("templates/") => self.templates.push(file),
-            name => match name.strip_prefix(CHARTS) {
-                Some(below) if !has_extension(name, "prov") => {
+            name if name.starts_with("templates/") => {
+                budget.template(file.data.len() as u64)?;
+                self.templates.push(file);
+            }
+            name => match below_charts(name) {
+                Some(below) => {
                     let first = below.split('/').next().unwrap_or(below).to_owned();
                     let file = File {
                         name: below.into(),

@@ -181,6 +181,7 @@ fn without_mark(data: &[u8]) -> &[u8] {
 struct Budget<'l> {
     limits: &'l Limits,
     bytes_left: u64,
+    templates_bytes_left: u64,
     files: usize,
     charts: usize,
 }
@@ -190,6 +191,7 @@ impl<'l> Budget<'l> {
         Self {
             limits,
             bytes_left: limits.total_bytes_max,
+            templates_bytes_left: limits.templates_bytes_max,
             files: 0,
             charts: 0,
         }
@@ -210,6 +212,16 @@ impl<'l> Budget<'l> {
                 Ok(())
             }
             None => Err(LimitExceeded::TotalBytes(self.limits.total_bytes_max)),
+        }
+    }
+
+    fn template(&mut self, bytes: u64) -> Result<(), LimitExceeded> {
+        match self.templates_bytes_left.checked_sub(bytes) {
+            Some(left) => {
+                self.templates_bytes_left = left;
+                Ok(())
+            }
+            None => Err(LimitExceeded::TemplatesBytes(self.limits.templates_bytes_max)),
         }
     }
 

@@ -75,9 +75,10 @@ fn email(text: &str) -> Checked {
     let (local, domain) = text.rsplit_once('@').ok_or("missing @")?;
     unless(local.len() <= 64, "local part more than 64 characters long")?;
     if local.len() > 1 && local.starts_with('"') {
-        let inner = &local[1..local.len() - 1];
+        // only the first quote is asked for, so the last byte may lie within a character
+        let inner = &local.as_bytes()[1..local.len() - 1];
         unless(
-            !inner.contains(['\\', '"']),
+            !inner.iter().any(|byte| b"\\\"".contains(byte)),
             "backslash and quote are not allowed within quoted local part",
         )?;
     } else {

@@ -113,6 +113,27 @@ mod tests {
         );
     }
 
+    #[test]
+    fn formats_of_texts_that_end_within_a_character() {
+        let schema = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"a": {"format": "email"}},
+        });
+        for (text, told) in [
+            ("\"é@x.y", ""),
+            (
+                "\"\\é@x.y",
+                "backslash and quote are not allowed within quoted local part",
+            ),
+        ] {
+            let found = check(&schema, &json!({ "a": text }));
+            assert!(
+                found.is_empty() == told.is_empty() && found.contains(told),
+                "{text}: {found}"
+            );
+        }
+    }
+
     /// Each level asks the next one twice.
     #[test]
     fn schemas_that_multiply_end() {

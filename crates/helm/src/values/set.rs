@@ -4,8 +4,8 @@
 //! literals. What `a[0].b=` and other unfinished paths come to is what Helm makes of them, oddities
 //! included, and errors have its words.
 //!
-//! Refused, as by Helm: an index above 65,536, and names nested deeper than 30. Refused here only: more
-//! than a hundred indices in a row, and lists of more elements together than a text's values may have.
+//! Refused, as by Helm: an index above 65,536, and names nested deeper than 30. Refused here only: lists
+//! and maps in one another deeper than values may be, and lists of more elements together than a text's values may have.
 
 use super::floats;
 use crate::chart::Values;
@@ -100,8 +100,8 @@ pub enum SetError {
         #[source]
         source: io::Error,
     },
-    /// Too many indices in a row.
-    #[error("lists are in one another more than {0} deep")]
+    /// Too many lists and maps in one another.
+    #[error("lists and maps are in one another more than {0} deep")]
     Depth(usize),
     /// Too many elements.
     #[error("lists have more than {0} elements together")]
@@ -136,7 +136,7 @@ pub fn set(values: &mut Values, text: &str, how: How<'_>, limits: &Limits) -> Re
         elements_left: limits.values_nodes_max,
     };
     loop {
-        match parser.key(values, 0) {
+        match parser.key(values, 0, 0) {
             Ok(()) => {}
             Err(Stop::End) => return Ok(()),
             Err(Stop::Error(error)) => return Err(error),
@@ -188,7 +188,8 @@ impl Parser<'_, '_> {
         (found, stop)
     }
 
-    fn key(&mut self, data: &mut Values, nested: usize) -> Step {
+    /// `nested` counts names, as Helm does; `depth` all lists and maps around `data`.
+    fn key(&mut self, data: &mut Values, nested: usize, depth: usize) -> Step {
         let stops: &[char] = match self.how {
             How::Literal => &['=', '[', '.'],
             _ => &['=', '[', ',', '.'],
@@ -197,29 +198,30 @@ impl Parser<'_, '_> {
         match stop {
             None if key.is_empty() => Err(Stop::End),
             None => Err(SetError::NoValue(key).into()),
-            Some('[') => self.list(data, key, nested),
+            Some('[') => self.list(data, key, nested, depth + 1),
             Some('=') => self.assignment(data, key),
             Some(',') => Err(SetError::EndsWithComma(key).into()),
-            Some(_) => self.map(data, key, nested + 1),
+            Some(_) => self.map(data, key, nested + 1, depth + 1),
         }
     }
 
-    fn map(&mut self, data: &mut Values, key: String, nested: usize) -> Step {
+    fn map(&mut self, data: &mut Values, key: String, nested: usize, depth: usize) -> Step {
         if nested > NAMES_MAX {
             return Err(SetError::Nested.into());
         }
+        self.within(depth)?;
         if let Some(inner) = data.get_mut(&key) {
             let Value::Object(inner) = inner else {
                 return Err(no_way(inner, MAP));
             };
-            self.key(inner, nested)?;
+            self.key(inner, nested, depth)?;
             return match inner.is_empty() {
                 true => Err(SetError::NothingBelow(key).into()),
                 false => Ok(()),
             };
         }
         let mut inner = Map::new();
-        let step = self.key(&mut inner, nested);
+        let step = self.key(&mut inner, nested, depth);
         if step.is_ok() && inner.is_empty() {
             return Err(SetError::NothingBelow(key).into());
         }
@@ -229,16 +231,16 @@ impl Parser<'_, '_> {
         step
     }
 
-    fn list(&mut self, data: &mut Values, key: String, nested: usize) -> Step {
+    fn list(&mut self, data: &mut Values, key: String, nested: usize, depth: usize) -> Step {
         let index = self.index()?;
         if let Some(list) = data.get_mut(&key) {
             let Value::Array(list) = list else {
                 return Err(no_way(list, LIST));
             };
-            return self.item(list, index, nested, 1);
+            return self.item(list, index, nested, depth);
         }
         let mut list = Vec::new();
-        let step = self.item(&mut list, index, nested, 1);
+        let step = self.item(&mut list, index, nested, depth);
         put(data, key, Value::Array(list));
         step
     }
@@ -261,9 +263,7 @@ impl Parser<'_, '_> {
         let Ok(at) = usize::try_from(index) else {
             return Err(SetError::Negative(index).into());
         };
-        if depth > self.depth_max {
-            return Err(SetError::Depth(self.depth_max).into());
-        }
+        self.within(depth)?;
         let (between, stop) = self.until(&['[', '.', '=']);
         if !between.is_empty() {
             return Err(SetError::AfterIndex(between).into());
@@ -292,14 +292,21 @@ impl Parser<'_, '_> {
                         *inner = Value::Object(Map::new());
                     }
                     return match inner {
-                        Value::Object(inner) => self.key(inner, nested),
+                        Value::Object(inner) => self.key(inner, nested, depth + 1),
                         _ => Ok(()),
                     };
                 }
                 let mut inner = Map::new();
-                self.key(&mut inner, nested)?;
+                self.key(&mut inner, nested, depth + 1)?;
                 self.put_at(list, index, Value::Object(inner))
             }
+        }
+    }
+
+    fn within(&self, depth: usize) -> Step {
+        match depth > self.depth_max {
+            true => Err(SetError::Depth(self.depth_max).into()),
+            false => Ok(()),
         }
     }
 

@@ -153,6 +153,21 @@ fn charts_and_files_are_counted() {
         "charts are in one another more than 2 deep",
     );
     check(
+        Chart::from_files(
+            [
+                file("Chart.yaml", CHART),
+                file("templates/a", vec![b' '; 600]),
+                file("charts/a/Chart.yaml", CHART),
+                file("charts/a/templates/a", vec![b' '; 600]),
+            ],
+            &Limits {
+                templates_bytes_max: 1_000,
+                ..limits
+            },
+        ),
+        "the templates of the chart and of the charts in it are larger than 1000 bytes",
+    );
+    check(
         load(vec![file(&"x".repeat(61), "")]),
         "the chart has a file whose path is longer than 60 bytes",
     );
@@ -217,6 +232,10 @@ fn a_digest_is_of_all_that_is_in_a_chart() {
         load(&[("values.yaml", "a: 1")]),
         load(&[("charts/s/values.yaml", "a: 1")]),
         load(&[("charts/s/charts/t/Chart.yaml", CHART)]),
+        load(&[("charts/s.prov", "")]),
+        load(&[("charts/s.prov", "b")]),
+        load(&[("charts/s/x.prov", "")]),
+        load(&[("charts/t/Chart.yaml", CHART)]),
     ];
     for (index, digest) in all.iter().enumerate() {
         assert!(!all[..index].contains(digest), "{index}");
@@ -268,7 +287,11 @@ fn what_is_set_is_counted() {
     };
     check(
         format!("a{}=1", "[0]".repeat(1_000)),
-        "lists are in one another more than 100 deep",
+        "lists and maps are in one another more than 100 deep",
+    );
+    check(
+        format!("a{}=1", "[0].a".repeat(100_000)),
+        "lists and maps are in one another more than 100 deep",
     );
     let far: Vec<String> = (0..10).map(|n| format!("a{n}[65536]=x")).collect();
     check(far.join(","), "lists have more than 500000 elements together");
