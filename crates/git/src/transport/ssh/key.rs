@@ -2,7 +2,9 @@
 //!
 //! Refused by name: DSA, security keys, certificates, PuTTY's format, and legacy encryption (`DEK-Info`) but
 //! for RSA keys with AES-128-CBC. What a passphrase costs is chosen by whoever wrote the key, so that has
-//! limits. The key and what is copied here on the way to it are wiped; what the library copies is not.
+//! limits. The library finds the format in the lines it is given, and takes the last that begins one: so it
+//! is given a text made here, of the label that was looked at and the bytes the limits were held against.
+//! The key and what is copied here on the way to it are wiped; what the library copies is not.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use pkcs8::{
@@ -19,12 +21,14 @@ use crate::secret::Secret;
 const BYTES_MAX: usize = 32 << 10;
 /// What the types of certificates have in their names.
 const CERTIFICATE: &[u8] = b"-cert-v01@";
-/// `ssh-keygen` writes 16, and its manual speaks of 100.
-const ROUNDS_MAX: u32 = 2_000;
+/// `ssh-keygen` writes 16 or 24, and its manual speaks of 100. These take a second or two of a core.
+const ROUNDS_MAX: u32 = 256;
 /// OpenSSL writes 2048, and some recommend a million.
-const ITERATIONS_MAX: u32 = 5_000_000;
-/// What scrypt may take of memory.
-const SCRYPT_BYTES_MAX: u64 = 256 << 20;
+const ITERATIONS_MAX: u32 = 1_000_000;
+/// What scrypt may take of memory. OpenSSL writes what takes 16 MiB.
+const SCRYPT_BYTES_MAX: u64 = 64 << 20;
+/// The one header that is passed on.
+const CIPHER: &str = "DEK-Info";
 /// Past that a signature takes seconds.
 const RSA_BITS_MAX: u32 = 8192;
 
@@ -51,6 +55,10 @@ pub(super) enum KeyError {
     Cipher(String),
     #[error("its passphrase costs more than is allowed: {0}")]
     Cost(String),
+    #[error(
+        "a line of dashes stands within it: only one key, and nothing else, may stand between BEGIN and END"
+    )]
+    Nested,
     #[error("it is malformed")]
     Malformed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -73,15 +81,15 @@ pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<Pri
     let block = Block::find(text)?;
     let key = match block.label {
         "OPENSSH PRIVATE KEY" => openssh(&block, passphrase)?,
-        "RSA PRIVATE KEY" | "EC PRIVATE KEY" => match block.header("DEK-Info") {
+        "RSA PRIVATE KEY" | "EC PRIVATE KEY" => match block.header(CIPHER) {
             Some(cipher) => legacy(&block, cipher, passphrase)?,
-            None => plain(&block, None)?,
+            None => plain(&block, None, None)?,
         },
-        "PRIVATE KEY" => plain(&block, None)?,
+        "PRIVATE KEY" => plain(&block, None, None)?,
         "ENCRYPTED PRIVATE KEY" => {
             let passphrase = passphrase.ok_or(KeyError::Locked)?;
             affordable(&block)?;
-            plain(&block, Some(passphrase)).map_err(|_| KeyError::Passphrase)?
+            plain(&block, None, Some(passphrase)).map_err(|_| KeyError::Passphrase)?
         }
         "DSA PRIVATE KEY" => return Err(KeyError::Type("dsa".to_owned())),
         other if other.contains("PRIVATE KEY") => return Err(KeyError::Format(other.to_owned())),
@@ -121,8 +129,11 @@ impl<'a> Block<'a> {
                 KeyError::Unknown
             });
         };
-        let lines = lines.take_while(|line| !line.starts_with("-----END ")).collect();
-        Ok(Self { label, lines })
+        let lines: Vec<&str> = lines.take_while(|line| !line.starts_with("-----END ")).collect();
+        match lines.iter().any(|line| line.starts_with("-----")) {
+            true => Err(KeyError::Nested),
+            false => Ok(Self { label, lines }),
+        }
     }
 
     fn header(&self, name: &str) -> Option<&'a str> {
@@ -143,14 +154,15 @@ impl<'a> Block<'a> {
         STANDARD.decode(&*text).map(Zeroizing::new).map_err(malformed)
     }
 
-    /// As the library wants to see it.
-    fn text(&self) -> Zeroizing<String> {
+    /// As the library wants to see it: what was looked at here, and no line it could read otherwise.
+    fn text(&self, cipher: Option<&str>) -> Result<Zeroizing<String>, KeyError> {
         let label = self.label;
-        let lines = Zeroizing::new(self.lines.join("\n"));
-        Zeroizing::new(format!(
-            "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
-            lines.as_str()
-        ))
+        let header = cipher.map_or_else(String::new, |cipher| format!("{CIPHER}: {cipher}\n"));
+        let body = Zeroizing::new(STANDARD.encode(&*self.body()?));
+        Ok(Zeroizing::new(format!(
+            "-----BEGIN {label}-----\n{header}{}\n-----END {label}-----\n",
+            body.as_str()
+        )))
     }
 }
 
@@ -178,19 +190,22 @@ fn openssh(block: &Block<'_>, passphrase: Option<&str>) -> Result<PrivateKey, Ke
     }
 }
 
-fn plain(block: &Block<'_>, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
-    russh::keys::decode_secret_key(&block.text(), passphrase).map_err(malformed)
+fn plain(block: &Block<'_>, cipher: Option<&str>, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
+    russh::keys::decode_secret_key(&block.text(cipher)?, passphrase).map_err(malformed)
 }
 
 /// Encryption as OpenSSL did it in the last century, and `ssh-keygen -m PEM` does.
 fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
-    let cipher = cipher.split(',').next().unwrap_or_default();
-    if cipher != "AES-128-CBC" || block.label != "RSA PRIVATE KEY" {
-        return Err(KeyError::Cipher(format!("{cipher} of a \"{}\"", block.label)));
+    let (name, start) = cipher.split_once(',').unwrap_or((cipher, ""));
+    if name != "AES-128-CBC" || block.label != "RSA PRIVATE KEY" {
+        return Err(KeyError::Cipher(format!("{name} of a \"{}\"", block.label)));
+    }
+    if start.len() != 32 || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(malformed("its DEK-Info has no 32 hexadecimal digits"));
     }
     let passphrase = passphrase.ok_or(KeyError::Locked)?;
     // There is no check but that what comes out is a key.
-    plain(block, Some(passphrase)).map_err(|_| KeyError::Passphrase)
+    plain(block, Some(cipher), Some(passphrase)).map_err(|_| KeyError::Passphrase)
 }
 
 /// Whether the passphrase of a PKCS#8 key may be tried.

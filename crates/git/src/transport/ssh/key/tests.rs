@@ -1,3 +1,4 @@
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use russh::keys::HashAlg;
 
 use super::read;
@@ -46,7 +47,7 @@ fn formats() {
     check(
         "ed25519 locked with 3000 rounds",
         right,
-        "refused: its passphrase costs more than is allowed: 3000 rounds of bcrypt, of 2000 at most",
+        "refused: its passphrase costs more than is allowed: 3000 rounds of bcrypt, of 256 at most",
     );
     check("ed25519 pkcs8", None, ED25519_PKCS8);
     for (bits, want) in [("256", ECDSA_256), ("384", ECDSA_384), ("521", ECDSA_521)] {
@@ -83,7 +84,7 @@ fn formats() {
     check(
         "rsa pkcs8 locked with 6000000 iterations",
         right,
-        "refused: its passphrase costs more than is allowed: 6000000 iterations, of 5000000 at most",
+        "refused: its passphrase costs more than is allowed: 6000000 iterations, of 1000000 at most",
     );
     check(
         "rsa pkcs8 locked as in pkcs5 v1",
@@ -142,8 +143,8 @@ fn texts() {
     );
 }
 
-#[test]
-fn certificates_in_certificates_are_not_followed() {
+/// A key of OpenSSH's format with certificates within certificates, as deep as fits.
+fn nested_certificates() -> Vec<u8> {
     let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
     let head = [
         field(b"ssh-ed25519-cert-v01@openssh.com"),
@@ -158,7 +159,7 @@ fn certificates_in_certificates_are_not_followed() {
         public = [head.as_slice(), &rest, &field(&public), &field(&[])].concat();
     }
     let none = field(b"none");
-    let key = [
+    [
         b"openssh-key-v1\0".as_slice(),
         &none,
         &none,
@@ -167,8 +168,18 @@ fn certificates_in_certificates_are_not_followed() {
         &field(&public),
         &field(&[0; 64]),
     ]
-    .concat();
-    let text = base64::engine::Engine::encode(&base64::engine::general_purpose::STANDARD, key);
+    .concat()
+}
+
+/// The lines between `BEGIN` and `END`.
+fn body(name: &str) -> String {
+    let lines = fixture(name).lines().filter(|line| !line.starts_with("-----"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn certificates_in_certificates_are_not_followed() {
+    let text = STANDARD.encode(nested_certificates());
     assert_eq!(
         told(
             &format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n"),
@@ -176,6 +187,77 @@ fn certificates_in_certificates_are_not_followed() {
         ),
         "refused: it is of type certificate, and ed25519, ecdsa and rsa are supported"
     );
+}
+
+#[test]
+fn what_scrypt_may_take() {
+    let der = STANDARD
+        .decode(body("rsa pkcs8 locked with scrypt").replace('\n', ""))
+        .unwrap();
+    // N of 1024 and r of 8, which become 16384 and 127
+    let costs = [2, 2, 4, 0, 2, 1, 8];
+    let at = der.windows(costs.len()).position(|bytes| bytes == costs).unwrap();
+    let mut more = der.clone();
+    (more[at + 2], more[at + 6]) = (0x40, 127);
+    let text = |der: &[u8]| {
+        let body = STANDARD.encode(der);
+        format!("-----BEGIN ENCRYPTED PRIVATE KEY-----\n{body}\n-----END ENCRYPTED PRIVATE KEY-----\n")
+    };
+    assert_eq!(told(&text(&der), Some("open sesame")), RSA);
+    assert_eq!(
+        told(&text(&more), Some("open sesame")),
+        "refused: its passphrase costs more than is allowed: scrypt with 266338304 bytes, 1 times, of 67108864 \
+         and 4 at most"
+    );
+}
+
+/// The library would take the last `BEGIN`, whatever was looked at.
+#[test]
+fn a_key_within_a_key_is_not_read() {
+    let nested = STANDARD.encode(nested_certificates());
+    let within = [
+        ("OPENSSH PRIVATE KEY", body("ed25519 locked with 3000 rounds")),
+        ("OPENSSH PRIVATE KEY", nested.clone()),
+        ("OPENSSH PRIVATE KEY", body("ed25519")),
+        (
+            "ENCRYPTED PRIVATE KEY",
+            body("rsa pkcs8 locked with 6000000 iterations"),
+        ),
+        ("ENCRYPTED PRIVATE KEY", body("rsa pkcs8 locked with scrypt")),
+        ("PRIVATE KEY", body("rsa pkcs8")),
+    ];
+    let dek = "DEK-Info: AES-128-CBC,00000000000000000000000000000000\n";
+    for outer in [
+        "RSA PRIVATE KEY",
+        "EC PRIVATE KEY",
+        "PRIVATE KEY",
+        "ENCRYPTED PRIVATE KEY",
+    ] {
+        for header in ["", dek] {
+            for (inner, body) in &within {
+                let text = format!(
+                    "-----BEGIN {outer}-----\n{header}-----BEGIN {inner}-----\n{body}\n-----END {outer}-----\n"
+                );
+                assert_eq!(
+                    told(&text, Some("open sesame")),
+                    "refused: a line of dashes stands within it: only one key, and nothing else, may stand \
+                     between BEGIN and END",
+                    "{text}"
+                );
+                // and the label decides what the bytes are
+                let text = format!("-----BEGIN {outer}-----\n{header}{body}\n-----END {outer}-----\n");
+                let got = told(&text, Some("open sesame"));
+                // what is not locked costs nothing, under whichever label it comes
+                let plain = (outer == *inner || *inner == "PRIVATE KEY") && got == RSA;
+                assert!(plain || got.starts_with("refused: "), "{got}: {text}");
+            }
+        }
+    }
+    // and a header is what it has to be, and no more
+    let text = format!(
+        "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0 0\n{nested}\n-----END RSA PRIVATE KEY-----\n"
+    );
+    assert_eq!(told(&text, Some("open sesame")), "refused: it is malformed");
 }
 
 #[test]
