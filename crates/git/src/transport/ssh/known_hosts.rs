@@ -84,9 +84,16 @@ impl Known {
             return Ok(known);
         }
         // As ssh reads it: a host that has no line for the port has those without one.
-        let plain = Self::of(text, &host, &[&host]);
-        Ok(if plain.says_nothing() { known } else { plain })
+        // What is revoked for the port stays revoked.
+        let mut plain = Self::of(text, &host, &[&host]);
+        if plain.says_nothing() {
+            return Ok(known);
+        }
+        plain.revoked.extend(known.revoked);
+        Ok(plain)
     }
+
+    /// Whether no line says which keys are the host's. Those that revoke some do not.
 
     fn says_nothing(&self) -> bool {
         self.keys.is_empty() && self.authorities.is_empty() && self.unread.is_empty()
@@ -206,6 +213,10 @@ impl Known {
         let Some(trusted) = self.authorities.iter().find(trusted) else {
             return refuse("is of an authority that known_hosts has no @cert-authority line for");
         };
+        // The library verifies SHA-1 too.
+        if !preferred(&authority.algorithm()).contains(&certificate.signature().algorithm()) {
+            return refuse("is signed with an algorithm that is not accepted, as ssh-rsa is with SHA-1");
+        }
         if certificate.cert_type() != CertType::Host {
             return refuse("is not a host's");
         }

@@ -157,6 +157,27 @@ fn a_line_for_the_port_stands_before_one_without() {
     // revoked is revoked at every port it is named for
     let lines = format!("[{HOST}]:2222 {ONE}\n@revoked [{HOST}]:* {ONE}\n");
     assert!(told(&lines, HOST, 2222, ONE).starts_with("line 2 revokes"));
+    // also where the port has no other line, and those without one count
+    for names in [format!("[{HOST}]:2222"), format!("[{HOST}]:*"), "*".to_owned()] {
+        let lines = format!("{HOST} {ONE}\n@revoked {names} {ONE}\n");
+        let got = told(&lines, HOST, 2222, ONE);
+        assert!(got.starts_with("line 2 revokes"), "{names}: {got}");
+        assert_eq!(
+            told(&format!("{lines}{HOST} {TWO}\n"), HOST, 2222, TWO),
+            "trusted"
+        );
+    }
+    let authority = certificate("the authority");
+    let lines = format!("@cert-authority {HOST} {authority}\n@revoked [{HOST}]:2222 {authority}\n");
+    let shown = Certificate::from_openssh(certificate("for git.example.org and *.example.net")).unwrap();
+    let check = |port| {
+        Known::read(lines.as_bytes(), HOST, port)
+            .unwrap()
+            .check_certificate(&shown)
+    };
+    assert_eq!(check(22), Ok(()));
+    let refusal = check(2222).unwrap_err().to_string();
+    assert!(refusal.starts_with("line 2 revokes"), "{refusal}");
 }
 
 #[test]
@@ -262,6 +283,15 @@ fn certificates() {
         HOST,
         "of a person",
         "its certificate ecdsa-sha2-nistp521 is not a host's",
+    );
+    let rsa = format!("@cert-authority {HOST} {}\n", certificate("the rsa authority"));
+    check(&rsa, HOST, "of the rsa authority with sha-512", "trusted");
+    check(
+        &rsa,
+        HOST,
+        "of the rsa authority with sha-1",
+        "its certificate ssh-ed25519 is signed with an algorithm that is not accepted, as ssh-rsa is with \
+         SHA-1",
     );
     // by the authority's key, or by the host's
     let authority_key = certificate("the authority");
