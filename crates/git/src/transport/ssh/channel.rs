@@ -66,6 +66,11 @@ pub(super) struct Command {
 
 struct Incoming {
     half: ChannelReadHalf,
+    heard: Heard,
+}
+
+/// What came, and is not read yet.
+struct Heard {
     ahead: VecDeque<Bytes>,
     ahead_bytes: usize,
     words: Vec<u8>,
@@ -89,9 +94,22 @@ enum End {
     Refused,
 }
 
-impl Incoming {
+impl Heard {
+    fn new() -> Self {
+        Self {
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            words: Vec::new(),
+            status: None,
+            began: false,
+            end: End::Open,
+        }
+    }
+
     fn take(&mut self, message: Option<ChannelMsg>) {
         match message {
+            // None of it is an answer: what is empty, and what follows the end, which nobody would count.
+            Some(ChannelMsg::Data { data }) if data.is_empty() || self.end != End::Open => {}
             Some(ChannelMsg::Data { data }) => {
                 self.ahead_bytes += data.len();
                 self.ahead.push_back(data);
@@ -135,12 +153,7 @@ impl Command {
         let (half, outgoing) = channel.split();
         let incoming = Incoming {
             half,
-            ahead: VecDeque::new(),
-            ahead_bytes: 0,
-            words: Vec::new(),
-            status: None,
-            began: false,
-            end: End::Open,
+            heard: Heard::new(),
         };
         let command = Arc::new(Self {
             runtime,
@@ -166,51 +179,52 @@ impl Command {
     /// Why it is over, where that is no end a conversation has.
     fn end(&self, incoming: &mut Incoming) -> io::Result<()> {
         // Its last words and its status follow the answer.
-        while !incoming.is_over() {
+        while !incoming.heard.is_over() {
             let message = self.wait(incoming.half.wait())?;
-            incoming.take(message);
+            incoming.heard.take(message);
         }
         if self.shared.is_over() {
             return Err(self.shared.timed_out());
         }
-        let clean = matches!(incoming.end, End::Answered | End::Closed) && incoming.status.unwrap_or(0) == 0;
-        if incoming.began && clean && incoming.words.is_empty() {
+        let heard = &incoming.heard;
+        let clean = matches!(heard.end, End::Answered | End::Closed) && heard.status.unwrap_or(0) == 0;
+        if heard.began && clean && heard.words.is_empty() {
             return Ok(());
         }
-        let otherwise = match incoming.end {
+        let otherwise = match heard.end {
             End::Broken => self
                 .parting
                 .words()
                 .unwrap_or_else(|| "the connection broke".to_owned()),
             End::Refused => "it does not run commands".to_owned(),
-            End::Open | End::Answered | End::Closed => match incoming.status {
+            End::Open | End::Answered | End::Closed => match heard.status {
                 Some(status) if status != 0 => format!("its git ended with status {status}"),
                 _ => "it closed the connection".to_owned(),
             },
         };
-        Err(self.shared.fail(classify(&incoming.words, otherwise)))
+        Err(self.shared.fail(classify(&heard.words, otherwise)))
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut incoming = self.incoming();
         loop {
-            if let Some(front) = incoming.ahead.front_mut() {
+            if let Some(front) = incoming.heard.ahead.front_mut() {
                 let read = front.len().min(buffer.len());
                 let piece = front.split_to(read);
                 buffer[..read].copy_from_slice(&piece);
                 if front.is_empty() {
-                    incoming.ahead.pop_front();
+                    incoming.heard.ahead.pop_front();
                 }
-                incoming.ahead_bytes -= read;
-                incoming.began = true;
+                incoming.heard.ahead_bytes -= read;
+                incoming.heard.began = true;
                 self.shared.count(read)?;
                 return Ok(read);
             }
-            if incoming.end != End::Open {
+            if incoming.heard.end != End::Open {
                 return self.end(&mut incoming).map(|()| 0);
             }
             let message = self.wait(incoming.half.wait())?;
-            incoming.take(message);
+            incoming.heard.take(message);
         }
     }
 
@@ -221,13 +235,13 @@ impl Command {
             let mut sent = pin!(self.outgoing.data_bytes(Bytes::copy_from_slice(bytes)));
             loop {
                 // Whoever only talks keeps the other side from hearing: it may have to say something first.
-                let listens = incoming.end == End::Open && incoming.ahead_bytes < AHEAD_BYTES_MAX;
+                let listens = incoming.heard.end == End::Open && incoming.heard.ahead_bytes < AHEAD_BYTES_MAX;
                 tokio::select! {
                     biased;
                     sent = &mut sent => return sent.is_ok(),
-                    message = incoming.half.wait(), if listens => incoming.take(message),
+                    message = incoming.half.wait(), if listens => incoming.heard.take(message),
                 }
-                if matches!(incoming.end, End::Closed | End::Broken | End::Refused) {
+                if matches!(incoming.heard.end, End::Closed | End::Broken | End::Refused) {
                     return false;
                 }
             }
@@ -274,5 +288,43 @@ impl Write for Writer {
     /// Every write is sent at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use russh::ChannelMsg;
+
+    use super::{End, Heard};
+
+    #[test]
+    fn what_is_kept() {
+        let data = |bytes: &'static [u8]| ChannelMsg::Data {
+            data: Bytes::from_static(bytes),
+        };
+        #[track_caller]
+        fn check(messages: Vec<ChannelMsg>, kept: usize, pieces: usize, end: End) {
+            let mut heard = Heard::new();
+            for message in messages {
+                heard.take(Some(message));
+            }
+            assert_eq!(
+                (heard.ahead_bytes, heard.ahead.len(), heard.end),
+                (kept, pieces, end)
+            );
+        }
+        check(vec![data(b"one"), data(b"two")], 6, 2, End::Open);
+        // a packet without bytes is not the end
+        check(vec![data(b""), data(b"one"), data(b"")], 3, 1, End::Open);
+        // what follows the end is nobody's
+        check(
+            vec![data(b"one"), ChannelMsg::Eof, data(b"more")],
+            3,
+            1,
+            End::Answered,
+        );
+        check(vec![ChannelMsg::Failure, data(b"more")], 0, 0, End::Refused);
+        check(vec![ChannelMsg::Close, data(b"more")], 0, 0, End::Closed);
     }
 }
