@@ -10,6 +10,7 @@
 //! | [`key`] | the key we show, out of the formats people have |
 //! | [`algorithms`] | what both may agree on |
 //! | [`host`] | reaching it, comparing its key, being let in |
+//! | [`proof`] | its key is proved with what was agreed on |
 //! | [`channel`] | the command as a reader and a writer |
 //! | [`words`] | what it says when it has no answer |
 
@@ -31,6 +32,7 @@ mod channel;
 mod host;
 mod key;
 mod known_hosts;
+mod proof;
 mod words;
 
 pub use algorithms::{SshAlgorithmError, SshAlgorithms};
@@ -69,6 +71,10 @@ pub(super) fn connect(
         .map_err(|error| Failure::new(Kind::Limit, "known_hosts is not read").because(error))?;
     let key = key::read(identity, passphrase.as_ref())
         .map_err(|error| unusable("the private key cannot be used", error))?;
+    // What a passphrase costs has its own limits, and counts.
+    if shared.is_over() {
+        return Err(over(shared));
+    }
     let preferred = clients.ssh().preferred(&known);
     let runtime = clients.runtime()?;
     let conversation = async {
@@ -84,10 +90,7 @@ pub(super) fn connect(
     };
     let open = match runtime.wait(shared, conversation) {
         Ok(open) => open?,
-        Err(_) => {
-            let noted = shared.noted();
-            return Err(noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "no connection in time")));
-        }
+        Err(_) => return Err(shared.noted().unwrap_or_else(|| over(shared))),
     };
     let cut = Cut(Arc::downgrade(&open.line));
     let (reader, writer) = Command::pipes(runtime, shared.clone(), open);
@@ -102,6 +105,13 @@ pub(super) fn connect(
     )
     .custom_url(Some(endpoint.to_string().into()));
     Ok((Box::new(connection), cut))
+}
+
+/// The deadline has passed.
+fn over(shared: &Shared) -> Failure {
+    shared.timed_out();
+    let noted = shared.noted();
+    noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "no connection in time"))
 }
 
 /// `/~user/x` means the home directory, as git reads it.

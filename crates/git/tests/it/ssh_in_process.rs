@@ -65,7 +65,9 @@ fn what_is_asked() {
     let check = |user: &str, path: &str, want: &str| {
         let remote = Remote::new(server.url_of(user, path)).with_credentials(right(&server));
         assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1), "{path}");
-        for asked in server.take() {
+        let all = server.take();
+        assert_eq!(all.len(), 2, "to resolve, and to fetch: {all:?}");
+        for asked in all {
             assert_eq!(format!("{} {}", asked.user, asked.command), want);
             assert_eq!(asked.protocol.as_deref(), Some("version=2"));
             assert_eq!(asked.algorithm, "ssh-ed25519");
@@ -89,10 +91,7 @@ fn keys_and_signatures() {
         let remote = Remote::new(server.url()).with_credentials(credentials);
         assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1), "{name}");
         let algorithms: Vec<String> = server.take().into_iter().map(|asked| asked.algorithm).collect();
-        assert!(
-            algorithms.iter().all(|algorithm| algorithm == want),
-            "{algorithms:?}"
-        );
+        assert_eq!(algorithms, [want, want], "to resolve, and to fetch");
     };
     let open = Some("open sesame");
     for name in ["ed25519", "ecdsa 256", "ecdsa 384", "ecdsa 521", "rsa"] {
@@ -244,10 +243,38 @@ fn answers_that_are_not_as_usual() {
     // the first protocol
     server.set(SshFault::Old);
     assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
-    assert!(server.take().iter().all(|asked| asked.protocol.is_none()));
+    let protocols: Vec<_> = server.take().into_iter().map(|asked| asked.protocol).collect();
+    assert_eq!(protocols, [None, None], "to resolve, and to fetch");
     // more on the side than a window and every queue hold
     server.set(SshFault::Flood(8 << 20));
     assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
+}
+
+/// Nothing is forwarded: whatever a host opens is refused, and the conversation goes on.
+#[test]
+fn channels_that_the_host_opens() {
+    let repository = repository();
+    let Some(server) = repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let remote = Remote::new(server.url()).with_credentials(right(&server));
+    server.set(SshFault::Opens);
+    assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
+    let kinds = [
+        "session",
+        "direct-tcpip",
+        "direct-streamlocal",
+        "forwarded-tcpip",
+        "forwarded-streamlocal",
+        "x11",
+        "agent",
+    ];
+    let refused = kinds.map(|kind| (kind, false));
+    assert_eq!(
+        server.opened(),
+        [refused, refused].concat(),
+        "to resolve, and to fetch"
+    );
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub enum SshFault {
     Exit(u32),
     /// This is said on the side, and the command ends with status 1.
     Refuse(&'static str),
+    /// The server opens a channel of each kind there is before git is run: see [`SshServer::opened`].
+    Opens,
 }
 
 /// A command that came in.
@@ -148,6 +150,7 @@ struct Shared {
     authorized: Mutex<Vec<PublicKey>>,
     fault: watch::Sender<SshFault>,
     asked: Mutex<Vec<SshAsked>>,
+    opened: Mutex<Vec<(&'static str, bool)>>,
     connections: AtomicUsize,
 }
 
@@ -171,6 +174,7 @@ impl SshServer {
             authorized: Mutex::new(vec![identity.0.public_key().clone()]),
             fault: watch::channel(SshFault::None).0,
             asked: Mutex::default(),
+            opened: Mutex::default(),
             connections: AtomicUsize::new(0),
         });
         let config = Arc::new(russh::server::Config {
@@ -248,6 +252,11 @@ impl SshServer {
     /// The commands that came since this was last asked.
     pub fn take(&self) -> Vec<SshAsked> {
         std::mem::take(&mut *lock(&self.shared.asked))
+    }
+
+    /// The channels that the server wanted to open since this was last asked, and whether the client let it.
+    pub fn opened(&self) -> Vec<(&'static str, bool)> {
+        std::mem::take(&mut *lock(&self.shared.opened))
     }
 
     /// Connections that are open now.
@@ -378,6 +387,7 @@ impl Handler for Person {
         let run = Run {
             shared: Arc::clone(&self.shared),
             wire: Arc::clone(&self.wire),
+            session: session.handle(),
             protocol: self.protocol.clone(),
             fault,
         };
@@ -393,6 +403,7 @@ impl Handler for Person {
 struct Run {
     shared: Arc<Shared>,
     wire: Arc<std::net::TcpStream>,
+    session: russh::server::Handle,
     protocol: Option<String>,
     fault: SshFault,
 }
@@ -420,6 +431,9 @@ impl Run {
                     let words = tokio::io::repeat(b'.').take(bytes as u64);
                     outgoing.extended_data(1, words).await.map_err(broken)?;
                 }
+                if fault == SshFault::Opens {
+                    self.open_all().await;
+                }
                 let mut child = self.upload_pack()?;
                 let (mut input, output, errors) =
                     (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -438,9 +452,8 @@ impl Run {
                     let (output, errors) = (some(output)?, some(errors)?);
                     match fault {
                         SshFault::Cut(bytes) => {
+                            // How much of it gets out is left to chance: it is never the whole.
                             outgoing.data(output.take(bytes as u64)).await.map_err(broken)?;
-                            // What was sent has to get out first.
-                            tokio::time::sleep(Duration::from_millis(50)).await;
                             self.wire.shutdown(Shutdown::Both)?;
                         }
                         _ => outgoing.data(output).await.map_err(broken)?,
@@ -469,6 +482,34 @@ impl Run {
         outgoing.exit_status(status).await.map_err(broken)?;
         outgoing.eof().await.map_err(broken)?;
         outgoing.close().await.map_err(broken)
+    }
+
+    /// Opens what a client that forwards nothing lets nobody open.
+    async fn open_all(&self) {
+        let session = &self.session;
+        let opened = [
+            ("session", session.channel_open_session().await),
+            (
+                "direct-tcpip",
+                session.channel_open_direct_tcpip("h", 1, "from", 2).await,
+            ),
+            (
+                "direct-streamlocal",
+                session.channel_open_direct_streamlocal("/s").await,
+            ),
+            (
+                "forwarded-tcpip",
+                session.channel_open_forwarded_tcpip("h", 1, "from", 2).await,
+            ),
+            (
+                "forwarded-streamlocal",
+                session.channel_open_forwarded_streamlocal("/s").await,
+            ),
+            ("x11", session.channel_open_x11("from", 2).await),
+            ("agent", session.channel_open_agent().await),
+        ];
+        let told = opened.map(|(kind, opened)| (kind, opened.is_ok()));
+        lock(&self.shared.opened).extend(told);
     }
 
     fn upload_pack(&self) -> io::Result<tokio::process::Child> {

@@ -3,18 +3,26 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
 use russh::{
-    AlgorithmKind, Channel, SshId,
-    client::{AuthResult, Config, DisconnectReason, Handle, Handler, Msg, connect_stream},
+    AlgorithmKind, Channel, Names, SshId,
+    client::{
+        AuthResult, ChannelOpenHandle, Config, DisconnectReason, GexParams, Handle, Handler, Msg, Session,
+        connect_stream,
+    },
     keys::{Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate},
 };
 use tokio::{net::TcpStream, task::JoinSet};
 
-use super::{channel::Line, known_hosts::Known, words::Words};
+use super::{
+    channel::Line,
+    known_hosts::Known,
+    proof::{self, Unagreed},
+    words::Words,
+};
 use crate::{kind::Kind, remote::Endpoint, transport::Failure};
 
 /// A host that does not even accept a connection is given up before the whole timeout is over.
@@ -25,6 +33,9 @@ const NEXT_ADDRESS: Duration = Duration::from_millis(300);
 const ADDRESSES_MAX: usize = 16;
 /// Packets of up to 32 KiB that wait to be read, before the socket is not read any further.
 const PACKETS_AHEAD: usize = 32;
+/// The least, the preferred and the most bits of a group that a host may choose: with more of them one
+/// exchange takes a good part of a second, on the thread that all conversations share.
+const GROUP_BITS: [usize; 3] = [2048, 3072, 4096];
 /// Whom git hosts expect.
 const USER: &str = "git";
 
@@ -32,6 +43,15 @@ const USER: &str = "git";
 pub(super) struct Host {
     known: Known,
     parting: Parting,
+    /// The type of the key it showed.
+    shown: Option<Algorithm>,
+    /// What was agreed on, in the first exchange.
+    agreed: Arc<OnceLock<Algorithm>>,
+}
+
+fn not_as_agreed(error: Unagreed) -> Failure {
+    let problem = "the host does not prove its key with what was agreed on";
+    Failure::new(Kind::Authentication, problem).because(error)
 }
 
 /// Why the connection ended, if that was said.
@@ -66,14 +86,110 @@ impl Handler for Host {
     type Error = HostError;
 
     async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
-        let checked = match shown {
-            PublicKeyOrCertificate::PublicKey { key, .. } => self.known.check(key),
-            PublicKeyOrCertificate::Certificate(certificate) => self.known.check_certificate(certificate),
+        let (algorithm, checked) = match shown {
+            PublicKeyOrCertificate::PublicKey { key, .. } => (key.algorithm(), self.known.check(key)),
+            PublicKeyOrCertificate::Certificate(certificate) => (
+                certificate.public_key().algorithm(),
+                self.known.check_certificate(certificate),
+            ),
         };
+        self.shown = Some(algorithm);
         checked.map(|()| true).map_err(|refusal| {
             let problem = "the host's key is not in known_hosts, or another one is";
             HostError::Ours(Failure::new(Kind::Authentication, problem).because(refusal))
         })
+    }
+
+    async fn kex_done(
+        &mut self,
+        _secret: Option<&[u8]>,
+        names: &Names,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        // Of the first exchange: no other has a key to show.
+        let Some(shown) = self.shown.take() else {
+            return Ok(());
+        };
+        let agreed = self.agreed.get_or_init(|| names.key.clone());
+        proof::key(agreed, &shown).map_err(|error| HostError::Ours(not_as_agreed(error)))
+    }
+
+    // Nothing is forwarded, so a host has no channel to open; and the library takes each, and keeps it, if
+    // it is not told otherwise. Whoever drops the reply refuses.
+
+    async fn server_channel_open_session(
+        &mut self,
+        _channel: Channel<Msg>,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_tcpip(
+        &mut self,
+        _channel: Channel<Msg>,
+        _host: &str,
+        _port: u32,
+        _from: &str,
+        _from_port: u32,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_streamlocal(
+        &mut self,
+        _channel: Channel<Msg>,
+        _path: &str,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        _channel: Channel<Msg>,
+        _address: &str,
+        _port: u32,
+        _from: &str,
+        _from_port: u32,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_streamlocal(
+        &mut self,
+        _channel: Channel<Msg>,
+        _path: &str,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_agent_forward(
+        &mut self,
+        _channel: Channel<Msg>,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_x11(
+        &mut self,
+        _channel: Channel<Msg>,
+        _from: &str,
+        _from_port: u32,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
     }
 
     async fn disconnected(&mut self, reason: DisconnectReason<Self::Error>) -> Result<(), Self::Error> {
@@ -114,19 +230,28 @@ pub(super) async fn open(
     let stream = TcpStream::from_std(stream).map_err(unusable)?;
     stream.set_nodelay(true).map_err(unusable)?;
     let parting = Parting::default();
+    let [least, preferred_bits, most] = GROUP_BITS;
+    let groups = GexParams::new(least, preferred_bits, most)
+        .map_err(|error| Failure::new(Kind::RemoteFailure, "no groups to agree in").because(error))?;
     let config = Config {
         client_id: SshId::Standard(concat!("SSH-2.0-equate_", env!("CARGO_PKG_VERSION")).into()),
         preferred,
         channel_buffer_size: PACKETS_AHEAD,
+        gex: groups,
         ..Config::default()
     };
+    let agreed = Arc::new(OnceLock::new());
     let host = Host {
         known,
         parting: parting.clone(),
+        shown: None,
+        agreed: Arc::clone(&agreed),
     };
     let mut handle = connect_stream(Arc::new(config), stream, host)
         .await
         .map_err(not_shaken)?;
+    let signature = handle.agent_session_binding().map(|binding| binding.signature());
+    proof::signature(agreed.get(), signature).map_err(not_as_agreed)?;
     let user = endpoint.user.as_deref().unwrap_or(USER);
     authenticate(&mut handle, user, key, &parting).await?;
     let channel = handle
@@ -205,16 +330,19 @@ fn not_shaken(error: HostError) -> Failure {
                 AlgorithmKind::Compression => "compression",
                 AlgorithmKind::Mac => "message authentication",
             };
-            let theirs = theirs.join(", ");
+            let theirs = Words::of(&format!("it offers {}", theirs.join(", ")));
             let problem = format!("it has no {what} algorithm that is accepted here");
-            Failure::new(Kind::RemoteFailure, problem).because(format!("it offers {theirs}"))
+            Failure::new(Kind::RemoteFailure, problem).because(theirs)
         }
         russh::Error::Version => Failure::new(Kind::Protocol, "what answers is no ssh server"),
         russh::Error::WrongServerSig | russh::Error::Signature(_) => {
             let problem = "the host does not prove that its key is its own";
-            Failure::new(Kind::Authentication, problem).because(error)
+            Failure::new(Kind::Authentication, problem).because(Words::of(&error.to_string()))
         }
-        error => Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(error),
+        error => {
+            let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
+            failure.because(Words::of(&error.to_string()))
+        }
     }
 }
 
@@ -223,7 +351,7 @@ fn ended(error: russh::Error, parting: &Parting) -> Failure {
     let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
     match parting.words() {
         Some(words) => failure.because(words),
-        None => failure.because(error),
+        None => failure.because(Words::of(&error.to_string())),
     }
 }
 

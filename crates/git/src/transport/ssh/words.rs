@@ -6,7 +6,7 @@ use crate::{kind::Kind, transport::Failure};
 /// Of one line, which is all that is told.
 const WORDS_CHARS_MAX: usize = 200;
 
-/// The last line the other side wrote.
+/// The last line the other side wrote, or what is told with its words in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Words(String);
@@ -15,8 +15,13 @@ impl Words {
     /// The last line with something on it, without what a terminal would obey.
     pub(super) fn last_of(words: &str) -> Option<Self> {
         let last = words.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-        let plain = last.chars().filter(|c| !c.is_control());
-        Some(Self(plain.take(WORDS_CHARS_MAX).collect()))
+        Some(Self::of(last))
+    }
+
+    /// All of it, as one line without what a terminal would obey, and not longer than any.
+    pub(super) fn of(words: &str) -> Self {
+        let plain = words.chars().filter(|c| !c.is_control());
+        Self(plain.take(WORDS_CHARS_MAX).collect())
     }
 }
 
