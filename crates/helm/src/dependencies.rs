@@ -10,6 +10,7 @@
 use crate::chart::{Chart, Values};
 use crate::metadata::{Dependency, Metadata};
 use crate::values::coalesce::{CoalesceError, Nulls, Warning, coalesced, tables};
+use crate::values::room::{Room, weight_of_map, weight_of_metadata, weight_of_nest};
 use equate_template::{Constraint, Version};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -25,8 +26,9 @@ const PARENT_DEPTH_MAX: usize = 100;
 pub fn process(chart: &Chart, user: &Values) -> Result<(Chart, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
     let mut chart = chart.clone();
-    enable(&mut chart, user, "", &mut warnings)?;
-    import(&mut chart, &mut warnings)?;
+    let mut room = Room::new();
+    enable(&mut chart, user, "", &mut warnings, &mut room)?;
+    import(&mut chart, &mut warnings, &mut room)?;
     Ok((chart, warnings))
 }
 
@@ -119,18 +121,22 @@ fn enable(
     values: &Values,
     path: &str,
     warnings: &mut Vec<Warning>,
+    room: &mut Room,
 ) -> Result<(), CoalesceError> {
     if chart.metadata.dependencies.is_empty() {
         return Ok(());
     }
+    room.take(weight_of_metadata(&chart.metadata))?;
     let mut metadata = Metadata::clone(&chart.metadata);
-    chart.dependencies = named(&chart.dependencies, &metadata.dependencies);
+    chart.dependencies = named(&chart.dependencies, &metadata.dependencies, room)?;
     for listed in &mut metadata.dependencies {
         if !listed.alias.is_empty() {
             listed.name.clone_from(&listed.alias);
         }
     }
-    let values = coalesced(chart, values.clone(), Nulls::Drop, warnings)?;
+    let before = room.left();
+    let values = coalesced(chart, values, Nulls::Drop, warnings, room)?;
+    let taken = before - room.left();
     for listed in &mut metadata.dependencies {
         listed.enabled = true;
         by_tags(listed, &values, warnings);
@@ -148,15 +154,20 @@ fn enable(
         .retain(|subchart| !disabled.contains(subchart.name()));
     for subchart in &mut chart.dependencies {
         let path = format!("{path}{}.", subchart.name());
-        enable(Arc::make_mut(subchart), &values, &path, warnings)?;
+        enable(Arc::make_mut(subchart), &values, &path, warnings, room)?;
     }
+    room.free(taken);
     metadata.dependencies = enabled;
     chart.metadata = Arc::new(metadata);
     Ok(())
 }
 
 /// The subcharts that are not listed, then those that are, each under the name it is to have.
-fn named(present: &[Arc<Chart>], listed: &[Dependency]) -> Vec<Arc<Chart>> {
+fn named(
+    present: &[Arc<Chart>],
+    listed: &[Dependency],
+    room: &mut Room,
+) -> Result<Vec<Arc<Chart>>, CoalesceError> {
     let is_listed = |chart: &Chart| listed.iter().any(|listed| is_listed_as(chart, listed));
     let mut charts: Vec<Arc<Chart>> = present
         .iter()
@@ -169,12 +180,13 @@ fn named(present: &[Arc<Chart>], listed: &[Dependency]) -> Vec<Arc<Chart>> {
         };
         let mut chart = Arc::clone(found);
         if !listed.alias.is_empty() {
+            room.take(weight_of_metadata(&found.metadata) + size_of_val(found.dependencies.as_slice()))?;
             let renamed = Arc::make_mut(&mut Arc::make_mut(&mut chart).metadata);
             renamed.name.clone_from(&listed.alias);
         }
         charts.push(chart);
     }
-    charts
+    Ok(charts)
 }
 
 /// Any tag that is on enables; else any that is off disables.
@@ -233,20 +245,21 @@ fn table<'v>(values: &'v Values, path: &str) -> Result<&'v Values, String> {
 }
 
 /// Subcharts first, so that what one imports can be imported from it.
-fn import(chart: &mut Chart, warnings: &mut Vec<Warning>) -> Result<(), CoalesceError> {
+fn import(chart: &mut Chart, warnings: &mut Vec<Warning>, room: &mut Room) -> Result<(), CoalesceError> {
     for subchart in &mut chart.dependencies {
         if has_imports(subchart) {
-            import(Arc::make_mut(subchart), warnings)?;
+            import(Arc::make_mut(subchart), warnings, room)?;
         }
     }
     if chart.metadata.dependencies.is_empty() {
         return Ok(());
     }
-    let mut values = coalesced(chart, Values::new(), Nulls::Keep, warnings)?;
+    let mut values = coalesced(chart, &Values::new(), Nulls::Keep, warnings, room)?;
+    room.take(weight_of_metadata(&chart.metadata))?;
     let mut metadata = Metadata::clone(&chart.metadata);
     let mut imported = Values::new();
     for listed in &mut metadata.dependencies {
-        import_from(listed, &values, &mut imported, warnings)?;
+        import_from(listed, &values, &mut imported, warnings, room)?;
     }
     tables(&mut values, imported, "", Nulls::Keep, warnings);
     chart.values = Arc::new(values);
@@ -265,6 +278,7 @@ fn import_from(
     values: &Values,
     imported: &mut Values,
     warnings: &mut Vec<Warning>,
+    room: &mut Room,
 ) -> Result<(), CoalesceError> {
     let mut asked = Vec::new();
     for one in &listed.import_values {
@@ -277,13 +291,12 @@ fn import_from(
             return Err(CoalesceError::Depth(PARENT_DEPTH_MAX));
         }
         match table(values, &format!("{}.{child}", listed.name)) {
-            Ok(found) => tables(
-                imported,
-                nested(&parent, found.clone()),
-                "",
-                Nulls::Keep,
-                warnings,
-            ),
+            Ok(found) => {
+                let around: usize = parent.split('.').map(weight_of_nest).sum();
+                room.take(around + weight_of_map(found))?;
+                let found = nested(&parent, found.clone());
+                tables(imported, found, "", Nulls::Keep, warnings);
+            }
             Err(key) if short => warnings.push(Warning::NoExport { key }),
             Err(key) => warnings.push(Warning::NoImport {
                 chart: listed.name.clone(),

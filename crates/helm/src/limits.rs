@@ -28,7 +28,8 @@ pub struct Limits {
     pub directories_depth_max: usize,
     /// Values within one another, in a `values.yaml` and when values are put together.
     pub values_depth_max: usize,
-    /// Values in one text, those that aliases repeat included.
+    /// Values in all texts, those that aliases repeat included: those of `values.yaml`, `Chart.yaml` and
+    /// locks of all charts together; of a user's values, in each text. Each may be a map that takes 700 bytes.
     pub values_nodes_max: usize,
 }
 
@@ -46,7 +47,7 @@ impl Default for Limits {
             depth_max: 16,
             directories_depth_max: 64,
             values_depth_max: 100,
-            values_nodes_max: 500_000,
+            values_nodes_max: 200_000,
         }
     }
 }
@@ -98,6 +99,9 @@ pub enum LimitExceeded {
     /// [`Limits::templates_bytes_max`].
     #[error("the templates of the chart and of the charts in it are larger than {0} bytes")]
     TemplatesBytes(u64),
+    /// [`Limits::values_nodes_max`].
+    #[error("the chart and the charts in it have more than {0} values")]
+    Values(usize),
     /// [`Limits::files_max`].
     #[error("the chart has more than {0} files")]
     Files(usize),

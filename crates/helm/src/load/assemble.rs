@@ -16,7 +16,9 @@ pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> 
     let mut parts = Parts::default();
     if let Some(file) = files.iter().find(|file| &*file.name == CHART_YAML) {
         parts.described = true;
-        decode::metadata(&file.data, limits, &mut parts.metadata).map_err(in_file(CHART_YAML))?;
+        let values =
+            decode::metadata(&file.data, limits, &mut parts.metadata).map_err(in_file(CHART_YAML))?;
+        budget.values(values)?;
         if parts.metadata.metadata.api_version.is_empty() {
             "v1".clone_into(&mut parts.metadata.metadata.api_version);
         }
@@ -120,21 +122,23 @@ impl Parts {
         match &*file.name {
             CHART_YAML => {}
             "Chart.lock" => {
-                self.lock = decode::lock(&file.data, limits).map_err(in_file("Chart.lock"))?;
+                self.take_lock("Chart.lock", &file.data, budget)?;
             }
             "values.yaml" => {
                 self.values = values::read_bytes(&file.data, limits).map_err(LoadError::Values)?;
+                budget.values(values::nodes(&self.values))?;
             }
             "values.schema.json" => self.schema = Some(file.data),
             "requirements.yaml" => {
                 self.described = true;
-                decode::metadata(&file.data, limits, &mut self.metadata)
+                let values = decode::metadata(&file.data, limits, &mut self.metadata)
                     .map_err(in_file("requirements.yaml"))?;
+                budget.values(values)?;
                 self.keep_of_version_1(file);
             }
             "requirements.lock" => {
                 self.described = true;
-                self.lock = decode::lock(&file.data, limits).map_err(in_file("requirements.lock"))?;
+                self.take_lock("requirements.lock", &file.data, budget)?;
                 self.keep_of_version_1(file);
             }
             name if name.starts_with("templates/") => {
@@ -154,6 +158,17 @@ impl Parts {
             },
         }
         Ok(())
+    }
+
+    fn take_lock(
+        &mut self,
+        name: &'static str,
+        data: &[u8],
+        budget: &mut Budget<'_>,
+    ) -> Result<(), LoadError> {
+        let (lock, values) = decode::lock(data, budget.limits).map_err(in_file(name))?;
+        self.lock = lock;
+        Ok(budget.values(values)?)
     }
 
     /// What charts of version 1 see among their files.

@@ -7,6 +7,7 @@
 use super::{FileError, LoadError};
 use crate::limits::Limits;
 use crate::metadata::{Dependency, Lock, Maintainer, Metadata, ValidationError};
+use crate::values;
 use equate_manifest::json::{go_float, type_name};
 use equate_manifest::{schema, yaml};
 use serde_json::{Map, Value};
@@ -49,14 +50,15 @@ impl Parsed {
     }
 }
 
-/// Reads one file about a chart over what was read of another.
-pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Result<(), FileError> {
+/// Reads one file about a chart over what was read of another. Tells how many values there are in it.
+pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Result<usize, FileError> {
     let value = document(data, limits)?;
     let mut decoder = Decoder::default();
     decoder.object(&value, Place::Root("v2.Metadata"), |decoder, key, value| {
         decoder.metadata_field(key, value, into);
     });
-    decoder.done()
+    decoder.done()?;
+    Ok(value.as_object().map_or(0, values::nodes))
 }
 
 /// Reads what the index of a repository says of a chart. That two dependencies have one name is not
@@ -74,18 +76,22 @@ pub(crate) fn index_entry(entry: &Value) -> Result<Result<Metadata, ValidationEr
     }
     let valid = metadata.sanitize_and_validate(parsed.null_maintainer, parsed.null_dependency);
     Ok(match valid {
-        Err(error) if !error.to_string().contains("more than one dependency with name or alias") => {
+        Err(error)
+            if !error
+                .to_string()
+                .contains("more than one dependency with name or alias") =>
+        {
             Err(error)
         }
         _ => Ok(metadata),
     })
 }
 
-/// Reads a lock; an empty one is none.
-pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<Option<Lock>, FileError> {
+/// Reads a lock; an empty one is none. Tells how many values there are in it.
+pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<(Option<Lock>, usize), FileError> {
     let value = document(data, limits)?;
     if value.is_null() {
-        return Ok(None);
+        return Ok((None, 0));
     }
     let mut lock = Lock {
         generated: "0001-01-01T00:00:00Z".into(),
@@ -101,7 +107,7 @@ pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<Option<Lock>, FileErr
         _ => {}
     });
     decoder.done()?;
-    Ok(Some(lock))
+    Ok((Some(lock), value.as_object().map_or(0, values::nodes)))
 }
 
 /// The first document of a text, null if there is none.
@@ -364,7 +370,7 @@ impl Decoder {
             "import-values" => {
                 let place = Place::Field("Dependency.dependencies.import-values");
                 if let Some(items) = self.items(value, place, "[]interface {}") {
-                    into.import_values = items.iter().cloned().map(crate::values::floats).collect();
+                    into.import_values = items.iter().cloned().map(values::floats).collect();
                 }
             }
             _ => {}

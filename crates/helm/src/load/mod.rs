@@ -182,6 +182,7 @@ struct Budget<'l> {
     limits: &'l Limits,
     bytes_left: u64,
     templates_bytes_left: u64,
+    values_left: usize,
     files: usize,
     charts: usize,
 }
@@ -192,6 +193,7 @@ impl<'l> Budget<'l> {
             limits,
             bytes_left: limits.total_bytes_max,
             templates_bytes_left: limits.templates_bytes_max,
+            values_left: limits.values_nodes_max,
             files: 0,
             charts: 0,
         }
@@ -222,6 +224,16 @@ impl<'l> Budget<'l> {
                 Ok(())
             }
             None => Err(LimitExceeded::TemplatesBytes(self.limits.templates_bytes_max)),
+        }
+    }
+
+    fn values(&mut self, values: usize) -> Result<(), LimitExceeded> {
+        match self.values_left.checked_sub(values) {
+            Some(left) => {
+                self.values_left = left;
+                Ok(())
+            }
+            None => Err(LimitExceeded::Values(self.limits.values_nodes_max)),
         }
     }
 

@@ -6,6 +6,7 @@
 //! in Helm such a map is one and the same.
 
 use super::print;
+use super::room::{Room, weight, weight_of_key, weight_of_map, weight_of_nest};
 use crate::chart::{Chart, Values};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -132,6 +133,12 @@ pub enum CoalesceError {
     /// Values are imported to a path that is too long.
     #[error("import-values lead more than {0} maps deep")]
     Depth(usize),
+    /// Values take too much memory.
+    #[error("values put together with those of the charts in one another take more than {0} bytes")]
+    Bytes(usize),
+    /// Values are copied again and again.
+    #[error("putting values together takes copies of more than {0} bytes")]
+    Copied(usize),
 }
 
 /// The values that a chart's templates see, and what was passed over.
@@ -140,7 +147,7 @@ pub enum CoalesceError {
 /// Something that is no map under a subchart's name.
 pub fn coalesce(chart: &Chart, user: &Values) -> Result<(Values, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
-    let values = coalesced(chart, user.clone(), Nulls::Drop, &mut warnings)?;
+    let values = coalesced(chart, user, Nulls::Drop, &mut warnings, &mut Room::new())?;
     Ok((values, warnings))
 }
 
@@ -155,14 +162,20 @@ pub(crate) enum Nulls {
 
 pub(crate) fn coalesced(
     chart: &Chart,
-    user: Values,
+    user: &Values,
     nulls: Nulls,
     warnings: &mut Vec<Warning>,
+    room: &mut Room,
 ) -> Result<Values, CoalesceError> {
-    let mut values = user;
-    let mut coalescing = Coalescing { nulls, warnings };
+    room.take(weight_of_map(user))?;
+    let mut values = user.clone();
+    let mut coalescing = Coalescing {
+        nulls,
+        warnings,
+        room,
+    };
     coalescing.chart(chart, &mut values, "")?;
-    hand_down(chart, &mut values);
+    hand_down(chart, &mut values, room)?;
     Ok(values)
 }
 
@@ -171,6 +184,7 @@ const GLOBAL: &str = "global";
 struct Coalescing<'w> {
     nulls: Nulls,
     warnings: &'w mut Vec<Warning>,
+    room: &'w mut Room,
 }
 
 fn below(prefix: &str, key: &str) -> String {
@@ -182,12 +196,15 @@ fn below(prefix: &str, key: &str) -> String {
 
 impl Coalescing<'_> {
     fn chart(&mut self, chart: &Chart, values: &mut Values, prefix: &str) -> Result<(), CoalesceError> {
-        self.own(chart, values, prefix);
+        self.own(chart, values, prefix)?;
         let prefix = below(prefix, chart.name());
         for subchart in &chart.dependencies {
             let name = subchart.name();
             let mut own = match values.get_mut(name) {
-                None => Values::new(),
+                None => {
+                    self.room.take(weight_of_nest(name) + weight_of_nest(GLOBAL))?;
+                    Values::new()
+                }
                 Some(Value::Object(own)) => std::mem::take(own),
                 Some(value) => {
                     return Err(CoalesceError::Subchart {
@@ -196,10 +213,10 @@ impl Coalescing<'_> {
                     });
                 }
             };
-            let shared = self.globals(&mut own, values, &prefix);
+            let shared = self.globals(&mut own, values, &prefix)?;
             self.chart(subchart, &mut own, &prefix)?;
             if shared {
-                give_back(values, &own);
+                give_back(values, &own, self.room)?;
             }
             values.insert(name.to_owned(), Value::Object(own));
         }
@@ -207,7 +224,7 @@ impl Coalescing<'_> {
     }
 
     /// The chart's own values under those that are there.
-    fn own(&mut self, chart: &Chart, values: &mut Values, prefix: &str) {
+    fn own(&mut self, chart: &Chart, values: &mut Values, prefix: &str) -> Result<(), CoalesceError> {
         let prefix = below(prefix, chart.name());
         for (key, default) in chart.values.iter() {
             match values.get_mut(key) {
@@ -217,6 +234,7 @@ impl Coalescing<'_> {
                 Some(Value::Object(table)) => match default {
                     Value::Object(default) => {
                         let is_subchart = chart.dependencies.iter().any(|sub| sub.name() == key);
+                        self.room.take(weight_of_map(default))?;
                         let nulls = if is_subchart { Nulls::Keep } else { self.nulls };
                         let default = match nulls {
                             Nulls::Drop => without_nulls(default),
@@ -231,6 +249,7 @@ impl Coalescing<'_> {
                 },
                 Some(_) => {}
                 None => {
+                    self.room.take(weight_of_key(key) + weight(default))?;
                     let default = match (self.nulls, default) {
                         (Nulls::Drop, Value::Null) => continue,
                         (Nulls::Drop, Value::Object(table)) => Value::Object(without_nulls(table)),
@@ -240,17 +259,23 @@ impl Coalescing<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// The parent's globals over a subchart's. Tells whether it was done.
-    fn globals(&mut self, subchart: &mut Values, parent: &Values, prefix: &str) -> bool {
+    fn globals(
+        &mut self,
+        subchart: &mut Values,
+        parent: &Values,
+        prefix: &str,
+    ) -> Result<bool, CoalesceError> {
         let empty = Map::new();
         let mut into = match subchart.get(GLOBAL) {
             None => Map::new(),
             Some(Value::Object(into)) => into.clone(),
             Some(_) => {
                 self.warnings.push(Warning::GlobalDestination);
-                return false;
+                return Ok(false);
             }
         };
         let from = match parent.get(GLOBAL) {
@@ -258,12 +283,13 @@ impl Coalescing<'_> {
             Some(Value::Object(from)) => from,
             Some(_) => {
                 self.warnings.push(Warning::GlobalSource);
-                return false;
+                return Ok(false);
             }
         };
         for (key, value) in from {
             match (value, into.get_mut(key)) {
                 (Value::Object(table), Some(Value::Object(over))) => {
+                    self.room.take(weight_of_map(table))?;
                     let under = std::mem::replace(over, table.clone());
                     tables(over, under, &below(prefix, key), Nulls::Keep, self.warnings);
                 }
@@ -274,27 +300,29 @@ impl Coalescing<'_> {
                     self.warnings.push(Warning::GlobalTable { key: key.clone() });
                 }
                 (value, _) => {
+                    self.room.take(weight_of_key(key) + weight(value))?;
                     into.insert(key.clone(), value.clone());
                 }
             }
         }
         subchart.insert(GLOBAL.into(), Value::Object(into));
-        true
+        Ok(true)
     }
 }
 
 /// Maps below the first level of the globals are the parent's own: what a subchart put into them is there
 /// too, and the next subchart sees it.
-fn give_back(parent: &mut Values, subchart: &Values) {
+fn give_back(parent: &mut Values, subchart: &Values, room: &mut Room) -> Result<(), CoalesceError> {
     if let (Some(Value::Object(own)), Some(Value::Object(seen))) =
         (parent.get_mut(GLOBAL), subchart.get(GLOBAL))
     {
-        share(own, seen);
+        share(own, seen, room)?;
     }
+    Ok(())
 }
 
 /// And once all is done the subcharts before it see it as well.
-fn hand_down(chart: &Chart, values: &mut Values) {
+fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), CoalesceError> {
     for subchart in &chart.dependencies {
         let Some(Value::Object(own)) = values.get_mut(subchart.name()) else {
             continue;
@@ -303,15 +331,16 @@ fn hand_down(chart: &Chart, values: &mut Values) {
         if let (Some(Value::Object(into)), Some(Value::Object(from))) =
             (own.get_mut(GLOBAL), values.get(GLOBAL))
         {
-            share(into, from);
+            share(into, from, room)?;
         }
-        hand_down(subchart, &mut own);
+        hand_down(subchart, &mut own, room)?;
         values.insert(subchart.name().to_owned(), Value::Object(own));
     }
+    Ok(())
 }
 
 /// Takes over maps that both have, from the second level on.
-fn share(into: &mut Values, from: &Values) {
+fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), CoalesceError> {
     for (key, table) in into {
         let (Value::Object(table), Some(Value::Object(from))) = (table, from.get(key)) else {
             continue;
@@ -320,10 +349,12 @@ fn share(into: &mut Values, from: &Values) {
             if let (true, Some(from @ Value::Object(_))) = (inner.is_object(), from.get(key))
                 && inner != from
             {
+                room.take(weight(from))?;
                 inner.clone_from(from);
             }
         }
     }
+    Ok(())
 }
 
 /// A map under another.

@@ -92,7 +92,8 @@ fn parts(text: &str) -> impl Iterator<Item = Result<(usize, &str), ReadError>> {
     })
 }
 
-fn nodes(map: &Map<String, Value>) -> usize {
+/// How many values there are in a map.
+pub(crate) fn nodes(map: &Values) -> usize {
     map.values().map(|value| 1 + below(value)).sum()
 }
 

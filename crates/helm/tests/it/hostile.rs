@@ -1,8 +1,9 @@
 //! Charts and values that are made to do harm: each ends in an error that names a limit.
 
+use equate_helm::dependencies::process;
 use equate_helm::load::LoadError;
-use equate_helm::values::{UserValues, read};
-use equate_helm::{Chart, File, Limits};
+use equate_helm::values::{UserValues, coalesce, read};
+use equate_helm::{Chart, File, Limits, Values};
 use std::error::Error;
 use std::io::Write as _;
 
@@ -167,6 +168,22 @@ fn charts_and_files_are_counted() {
         ),
         "the templates of the chart and of the charts in it are larger than 1000 bytes",
     );
+    let values = "a: [x, x, x, x, x, x, x, x, x, x]\n";
+    check(
+        Chart::from_files(
+            [
+                file("Chart.yaml", CHART),
+                file("values.yaml", values),
+                file("charts/a/Chart.yaml", CHART),
+                file("charts/a/values.yaml", values),
+            ],
+            &Limits {
+                values_nodes_max: 20,
+                ..limits
+            },
+        ),
+        "the chart and the charts in it have more than 20 values",
+    );
     check(
         load(vec![file(&"x".repeat(61), "")]),
         "the chart has a file whose path is longer than 60 bytes",
@@ -273,6 +290,54 @@ fn values_that_multiply_are_refused() {
     assert!(read(&deep, &limits).is_err());
 }
 
+/// A chart in a chart, each of which imports all that the one in it has, to many places.
+fn importing(levels: usize, places: usize) -> Vec<File> {
+    let mut files = Vec::new();
+    let mut path = String::new();
+    for _ in 0..levels {
+        let mut text = String::from(
+            "apiVersion: v2\nname: s\nversion: 1.2.3\ndependencies:\n- name: s\n  version: 1.2.3\n  import-values:\n",
+        );
+        for place in 0..places {
+            text.push_str(&format!("  - {{child: x, parent: x.p{place}}}\n"));
+        }
+        files.push(file(&format!("{path}Chart.yaml"), text));
+        path.push_str("charts/s/");
+    }
+    files.push(file(
+        &format!("{path}Chart.yaml"),
+        "apiVersion: v2\nname: s\nversion: 1.2.3\n",
+    ));
+    files.push(file(&format!("{path}values.yaml"), "x: {y: z}\n"));
+    files
+}
+
+#[test]
+fn values_that_multiply_in_charts_are_refused() {
+    let load = |files: Vec<File>| Chart::from_files(files, &Limits::default()).unwrap();
+    let none = Values::new();
+    let told = |chart: &Chart| root(&process(chart, &none).unwrap_err());
+    assert!(process(&load(importing(3, 10)), &none).is_ok());
+    assert_eq!(
+        told(&load(importing(12, 10))),
+        "values put together with those of the charts in one another take more than 134217728 bytes"
+    );
+    // one map for all charts
+    let globals: String = (0..5_000).map(|n| format!("  k{n}: x\n")).collect();
+    let mut files = vec![
+        file("Chart.yaml", CHART),
+        file("values.yaml", format!("global:\n{globals}")),
+    ];
+    for n in 0..600 {
+        let text = format!("apiVersion: v2\nname: s{n}\nversion: 1.2.3\n");
+        files.push(file(&format!("charts/s{n}/Chart.yaml"), text));
+    }
+    assert_eq!(
+        root(&coalesce(&load(files), &none).unwrap_err()),
+        "values put together with those of the charts in one another take more than 134217728 bytes"
+    );
+}
+
 #[test]
 fn what_is_set_is_counted() {
     let check = |set: String, wanted: &str| {
@@ -294,5 +359,5 @@ fn what_is_set_is_counted() {
         "lists and maps are in one another more than 100 deep",
     );
     let far: Vec<String> = (0..10).map(|n| format!("a{n}[65536]=x")).collect();
-    check(far.join(","), "lists have more than 500000 elements together");
+    check(far.join(","), "lists have more than 200000 elements together");
 }

@@ -1,0 +1,108 @@
+//! How much values may take while they are put together.
+//!
+//! Globals are copied into each subchart, imports into each parent, and every chart with dependencies
+//! looks at all values once more: what is small in files may multiply level by level. So each copy is
+//! weighed before it is made, as what it takes in memory.
+
+use super::coalesce::CoalesceError;
+use crate::chart::Values;
+use crate::metadata::Metadata;
+use serde_json::Value;
+use std::io;
+
+/// The most bytes at one time: hundreds of times what the values of large charts take.
+const BYTES_MAX: usize = 128 << 20;
+/// The most bytes that are copied altogether, which bounds the time.
+const COPIED_MAX: usize = 2 << 30;
+
+/// What is left.
+pub(crate) struct Room {
+    left: usize,
+    copies_left: usize,
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self {
+            left: BYTES_MAX,
+            copies_left: COPIED_MAX,
+        }
+    }
+
+    /// Takes room for bytes that are about to be copied.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), CoalesceError> {
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .ok_or(CoalesceError::Bytes(BYTES_MAX))?;
+        self.copies_left = self
+            .copies_left
+            .checked_sub(bytes)
+            .ok_or(CoalesceError::Copied(COPIED_MAX))?;
+        Ok(())
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Gives back what dropped copies took.
+    pub(crate) fn free(&mut self, bytes: usize) {
+        self.left += bytes;
+    }
+}
+
+/// What a value takes beside its own place.
+pub(crate) fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| size_of::<Value>() + weight(item)).sum(),
+        Value::Object(map) => weight_of_map(map),
+    }
+}
+
+/// What an entry with a key takes beside its value.
+pub(crate) fn weight_of_key(key: &str) -> usize {
+    const ENTRY: usize = 100;
+    ENTRY + key.len()
+}
+
+/// A map has room for eleven entries however few there are.
+const FIRST: usize = 560;
+
+/// What a map takes that has one entry.
+pub(crate) fn weight_of_nest(key: &str) -> usize {
+    FIRST + weight_of_key(key)
+}
+
+pub(crate) fn weight_of_map(map: &Values) -> usize {
+    let entries = map
+        .iter()
+        .map(|(key, value)| weight_of_key(key) + weight(value))
+        .sum::<usize>();
+    match map.is_empty() {
+        true => 0,
+        false => FIRST + entries,
+    }
+}
+
+/// What is known of a chart, which is copied with each name it gets: some ten times its text.
+pub(crate) fn weight_of_metadata(metadata: &Metadata) -> usize {
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(size_of::<Metadata>());
+    match serde_json::to_writer(&mut counted, metadata) {
+        Ok(()) => counted.0.saturating_mul(10),
+        // what cannot be weighed has no room
+        Err(_) => usize::MAX,
+    }
+}
