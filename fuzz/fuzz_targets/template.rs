@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
         }
         let limits = Limits {
             output_bytes_max: 1 << 16,
+            output_total_bytes_max: 1 << 20,
             made_bytes_max: 8 << 20,
             steps_max: 100_000,
             calls_depth_max: 200,

@@ -12,6 +12,8 @@
 pub struct Limits {
     /// The longest output of one template, in bytes.
     pub output_bytes_max: usize,
+    /// What all templates write together, those that are included too, in bytes.
+    pub output_total_bytes_max: usize,
     /// What all texts, slices and maps that are made may take together, in bytes.
     pub made_bytes_max: usize,
     /// Actions, calls and iterations; long texts count as several.
@@ -28,6 +30,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             output_bytes_max: 32 << 20,
+            output_total_bytes_max: 128 << 20,
             made_bytes_max: 160 << 20,
             steps_max: 20_000_000,
             calls_depth_max: 4_000,
@@ -43,6 +46,9 @@ pub enum Limit {
     /// [`Limits::output_bytes_max`].
     #[error("limit: more than {0} bytes of output")]
     Output(usize),
+    /// [`Limits::output_total_bytes_max`].
+    #[error("limit: more than {0} bytes of output of all templates")]
+    OutputTotal(usize),
     /// [`Limits::made_bytes_max`].
     #[error("limit: more than {0} bytes of values made")]
     Made(usize),
@@ -62,6 +68,7 @@ pub enum Limit {
 pub(crate) struct Meter {
     limits: Limits,
     made: usize,
+    written: usize,
     steps: u64,
 }
 
@@ -73,6 +80,7 @@ impl Meter {
         Self {
             limits,
             made: 0,
+            written: 0,
             steps: 0,
         }
     }
@@ -95,6 +103,19 @@ impl Meter {
     pub(crate) fn work(&mut self, bytes: usize) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u64);
         self.step()
+    }
+
+    /// Counts what a template is about to write, as work too.
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: usize) -> Result<(), Limit> {
+        self.written = self.written.saturating_add(bytes);
+        if self.written > self.limits.output_total_bytes_max {
+            return Err(Limit::OutputTotal(self.limits.output_total_bytes_max));
+        }
+        if bytes < BYTES_PER_STEP {
+            return Ok(());
+        }
+        self.work(bytes)
     }
 
     /// Counts work that takes as long as so many steps.

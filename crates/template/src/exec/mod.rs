@@ -353,6 +353,9 @@ impl<'e> Exec<'e> {
         if self.out.len() - self.out_from + bytes.len() > limit {
             return Err(self.limit(tree, Limit::Output(limit)));
         }
+        if let Err(limit) = self.session.meter.write(bytes.len()) {
+            return Err(self.limit(tree, limit));
+        }
         self.out.extend_from_slice(bytes);
         Ok(())
     }

@@ -9,16 +9,16 @@ use equate_manifest::{json, yaml};
 use serde_json::Value as Json;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "toJson" (Any) => |call| lenient(call, json::to_go_string);
-    "mustToJson" (Any) => |call| strict(call, json::to_go_string);
-    "toPrettyJson" (Any) => |call| lenient(call, |json| indented(json, 0));
-    "mustToPrettyJson" (Any) => |call| strict(call, |json| indented(json, 0));
-    "toRawJson" (Any) => |call| strict(call, |json| raw(&json::to_go_string(json)));
-    "mustToRawJson" (Any) => |call| strict(call, |json| raw(&json::to_go_string(json)));
-    "toYaml" (Any) => |call| lenient(call, to_yaml);
-    "mustToYaml" (Any) => |call| strict(call, to_yaml);
+    "toJson" (Any) => |call| lenient(call, 0, json::to_go_string);
+    "mustToJson" (Any) => |call| strict(call, 0, json::to_go_string);
+    "toPrettyJson" (Any) => |call| lenient(call, INDENT, pretty_json);
+    "mustToPrettyJson" (Any) => |call| strict(call, INDENT, pretty_json);
+    "toRawJson" (Any) => |call| strict(call, 0, |json| raw(&json::to_go_string(json)));
+    "mustToRawJson" (Any) => |call| strict(call, 0, |json| raw(&json::to_go_string(json)));
+    "toYaml" (Any) => |call| lenient(call, INDENT, to_yaml);
+    "mustToYaml" (Any) => |call| strict(call, INDENT, to_yaml);
     "toYamlPretty" (Any) => |call| {
-        written(call)?;
+        written(call, INDENT)?;
         match deep(|| call.arg(0).to_json_with_floats(call.depth_max()).map(|json| super::pretty::to_yaml(&json))) {
             Ok(text) => call.done(text),
             Err(Fault::Message(_)) => Ok("".into()),
@@ -51,22 +51,26 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-fn to_json(call: &mut Call<'_, '_>) -> Result<Json, Fault> {
-    written(call)?;
+/// What a level is indented by.
+const INDENT: usize = 2;
+
+fn to_json(call: &mut Call<'_, '_>, indent: usize) -> Result<Json, Fault> {
+    written(call, indent)?;
     call.arg(0).to_json(call.depth_max())
 }
 
 /// Counts what the value takes when it is written, before it is.
-fn written(call: &mut Call<'_, '_>) -> Result<(), Limit> {
-    let bytes = call.arg(0).written_bytes(call.exec.limits())?;
+fn written(call: &mut Call<'_, '_>, indent: usize) -> Result<(), Limit> {
+    let written = call.arg(0).written(indent, call.exec.limits())?;
     // written a hundred times slower than copied
-    call.exec.meter().work(bytes.saturating_mul(16))?;
-    call.exec.meter().make(bytes)
+    call.exec.meter().work(written.text.saturating_mul(16))?;
+    call.exec.meter().work(written.maps.saturating_mul(4))?;
+    call.exec.meter().make(written.text.saturating_add(written.maps))
 }
 
 /// What is written; nothing for what cannot be.
-fn lenient(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
-    let text = deep(|| to_json(call).map(|json| write(&json)));
+fn lenient(call: &mut Call<'_, '_>, indent: usize, write: fn(&Json) -> String) -> Outcome {
+    let text = deep(|| to_json(call, indent).map(|json| write(&json)));
     match text {
         Ok(text) => call.done(text),
         Err(Fault::Message(_)) => Ok("".into()),
@@ -79,8 +83,8 @@ fn deep<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(4 << 20, 8 << 20, run)
 }
 
-fn strict(call: &mut Call<'_, '_>, write: fn(&Json) -> String) -> Outcome {
-    let text = deep(|| to_json(call).map(|json| write(&json)))?;
+fn strict(call: &mut Call<'_, '_>, indent: usize, write: fn(&Json) -> String) -> Outcome {
+    let text = deep(|| to_json(call, indent).map(|json| write(&json)))?;
     call.done(text)
 }
 
@@ -93,25 +97,39 @@ fn to_yaml(json: &Json) -> String {
 }
 
 /// JSON as Go indents it, by two spaces.
-fn indented(json: &Json, depth: usize) -> String {
-    let inner = "  ".repeat(depth + 1);
-    let outer = "  ".repeat(depth);
+fn pretty_json(json: &Json) -> String {
+    let mut out = String::new();
+    indented(&mut out, json, 0);
+    out
+}
+
+fn indented(out: &mut String, json: &Json, depth: usize) {
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(' ', INDENT * depth));
+    };
     match json {
         Json::Array(items) if !items.is_empty() => {
-            let items: Vec<String> = items
-                .iter()
-                .map(|item| format!("{inner}{}", indented(item, depth + 1)))
-                .collect();
-            format!("[\n{}\n{outer}]", items.join(",\n"))
+            for (index, item) in items.iter().enumerate() {
+                out.push(if index == 0 { '[' } else { ',' });
+                line(out, depth + 1);
+                indented(out, item, depth + 1);
+            }
+            line(out, depth);
+            out.push(']');
         }
         Json::Object(map) if !map.is_empty() => {
-            let entries = map.iter().map(|(key, value)| {
-                let key = json::to_go_string(&Json::String(key.clone()));
-                format!("{inner}{key}: {}", indented(value, depth + 1))
-            });
-            format!("{{\n{}\n{outer}}}", entries.collect::<Vec<_>>().join(",\n"))
+            for (index, (key, value)) in map.iter().enumerate() {
+                out.push(if index == 0 { '{' } else { ',' });
+                line(out, depth + 1);
+                out.push_str(&json::to_go_string(&Json::String(key.clone())));
+                out.push_str(": ");
+                indented(out, value, depth + 1);
+            }
+            line(out, depth);
+            out.push('}');
         }
-        other => json::to_go_string(other),
+        other => out.push_str(&json::to_go_string(other)),
     }
 }
 
@@ -209,8 +227,12 @@ fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
 
 /// What was read may be much more than its text: an alias repeats what it names.
 fn counted(call: &mut Call<'_, '_>, value: Value) -> Outcome {
-    let bytes = value.written_bytes(call.exec.limits())?;
-    call.exec.meter().make(bytes.saturating_mul(4))?;
+    let written = value.written(0, call.exec.limits())?;
+    let bytes = written
+        .text
+        .saturating_mul(4)
+        .saturating_add(written.maps.saturating_mul(2));
+    call.exec.meter().make(bytes)?;
     Ok(value)
 }
 
@@ -227,5 +249,41 @@ fn list_or_error(read: Result<Value, String>) -> List {
         Ok(Value::List(list)) => list,
         Ok(_) => List::nil(crate::value::Elements::Any),
         Err(message) => List::new(vec![message.into()]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{INDENT, pretty_json, to_yaml};
+    use crate::limits::Limits;
+    use crate::value::{List, Map, Value};
+
+    /// What is counted before a value is written is no less than what is written.
+    #[test]
+    fn what_is_written_is_counted() {
+        let nested = |value: Value| {
+            (0..200).fold(value, |inner, _| {
+                let side = List::new(vec![Value::int(1), inner]);
+                Map::from_iter([("k".into(), side.into()), ("l".into(), Value::from("a\nb"))]).into()
+            })
+        };
+        for value in [
+            Value::from("\u{1}\u{2}<>&"),
+            Value::from("a: \n\n\nb"),
+            nested(Value::int(1)),
+            nested(Value::from(&*"line\n".repeat(500))),
+            nested(List::new(vec![Value::int(7); 500]).into()),
+        ] {
+            let counted = value.written(INDENT, &Limits::default()).unwrap().text;
+            let json = value.to_json(1_000).unwrap();
+            for (how, text) in [
+                ("json", pretty_json(&json)),
+                ("yaml", to_yaml(&json)),
+                ("pretty", super::super::pretty::to_yaml(&json)),
+            ] {
+                let length = text.len();
+                assert!(length <= counted, "{how}: {length} of {counted}");
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::value::Value;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::Digest as _;
+use smallvec::SmallVec;
 use std::fmt::Write as _;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
@@ -15,9 +16,9 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.done(text)
     };
     "b64dec" (Str) => |call| {
-        call.read()?;
+        call.made(call.bytes(0).len())?;
         match from_base64(call.bytes(0)) {
-            Ok(bytes) => call.done(bytes),
+            Ok(bytes) => Ok(Value::string(bytes)),
             Err(at) => call.done(format!("illegal base64 data at input byte {at}")),
         }
     };
@@ -27,9 +28,9 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.done(text)
     };
     "b32dec" (Str) => |call| {
-        call.read()?;
+        call.made(call.bytes(0).len())?;
         match from_base32(call.bytes(0)) {
-            Ok(bytes) => call.done(bytes),
+            Ok(bytes) => Ok(Value::string(bytes)),
             Err(at) => call.done(format!("illegal base32 data at input byte {at}")),
         }
     };
@@ -80,17 +81,20 @@ fn groups(
     value: fn(u8) -> Option<u8>,
     allowed: &[usize],
 ) -> Result<Vec<u8>, usize> {
-    let kept = text
+    let mut kept = text
         .iter()
+        .copied()
         .enumerate()
         .filter(|(_, byte)| !matches!(byte, b'\n' | b'\r'));
-    let kept: Vec<(usize, u8)> = kept.map(|(at, byte)| (at, *byte)).collect();
-    let mut out = Vec::with_capacity(kept.len() * 3 / 4);
-    for (index, group) in kept.chunks(size).enumerate() {
-        let start = group.first().map_or(text.len(), |(at, _)| *at);
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    loop {
+        let group: SmallVec<[(usize, u8); 8]> = kept.by_ref().take(size).collect();
+        let Some((start, _)) = group.first().copied() else {
+            return Ok(out);
+        };
         let mut number = 0u64;
         let mut digits = 0;
-        for (at, byte) in group {
+        for (at, byte) in &group {
             if *byte == b'=' {
                 break;
             }
@@ -108,8 +112,8 @@ fn groups(
             if let Some((at, _)) = group.iter().skip(digits).find(|(_, byte)| *byte != b'=') {
                 return Err(at.saturating_sub(1));
             }
-            if let Some((at, _)) = kept.get((index + 1) * size) {
-                return Err(*at);
+            if let Some((at, _)) = kept.next() {
+                return Err(at);
             }
         }
         let spare = bits as usize * (size - digits);
@@ -119,7 +123,6 @@ fn groups(
         let whole = digits * bits as usize / 8;
         out.extend_from_slice(&bytes[8 - group_bytes..8 - group_bytes + whole]);
     }
-    Ok(out)
 }
 
 pub(super) fn from_base64(text: &[u8]) -> Result<Vec<u8>, usize> {

@@ -6,8 +6,10 @@
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
+use crate::limits::Limit;
 use crate::value::{Elements, List, Str, Value};
 use regex::{Regex, RegexBuilder};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The most memory a compiled expression may take, in bytes: those that are remembered, and others.
@@ -346,25 +348,102 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
     let (text, with) = (call.str(1), call.str(2));
     let (text, with) = (text.lossy(), with.lossy());
     // what is put in may be there many times
-    let limit = call.exec.limits().output_bytes_max;
-    let mut out = String::with_capacity(text.len());
+    let mut out = Bounded {
+        text: String::with_capacity(text.len()),
+        limit: call.exec.limits().output_bytes_max,
+    };
+    let pieces = if literal {
+        vec![Piece::Text(&with)]
+    } else {
+        let groups = memchr::memchr_iter(b'$', with.as_bytes()).count();
+        call.exec
+            .meter()
+            .make(groups.saturating_mul(2 * size_of::<Piece<'_>>()))?;
+        pieces(&regex, &with)
+    };
     let mut from = 0;
     for found in regex.captures_iter(&text) {
         let Some(whole) = found.get(0) else { continue };
         searched(call, text.len() - whole.start())?;
-        out.push_str(&text[from..whole.start()]);
-        if literal {
-            out.push_str(&with);
-        } else {
-            found.expand(&with, &mut out);
+        out.push(&text[from..whole.start()])?;
+        call.exec.meter().work(pieces.len().saturating_mul(8))?;
+        for piece in &pieces {
+            match piece {
+                Piece::Text(text) => out.push(text)?,
+                Piece::Group(group) => out.push(found.get(*group).map_or("", |group| group.as_str()))?,
+            }
         }
         from = whole.end();
-        if out.len() > limit {
-            return Err(crate::limits::Limit::Output(limit).into());
-        }
     }
-    out.push_str(&text[from..]);
-    call.done(out)
+    out.push(&text[from..])?;
+    call.done(out.text)
+}
+
+/// A text that grows no longer than the limit.
+struct Bounded {
+    text: String,
+    limit: usize,
+}
+
+impl Bounded {
+    fn push(&mut self, text: &str) -> Result<(), Limit> {
+        if self.text.len() + text.len() > self.limit {
+            return Err(Limit::Output(self.limit));
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// A part of what is put in: as it stands, or what a group found.
+enum Piece<'w> {
+    Text(&'w str),
+    Group(usize),
+}
+
+/// Takes `$1`, `${1}` and `${name}` apart: `$$` is a dollar, and a group that is not there is empty.
+fn pieces<'w>(regex: &Regex, with: &'w str) -> Vec<Piece<'w>> {
+    let names: HashMap<&str, usize> = regex
+        .capture_names()
+        .enumerate()
+        .filter_map(|(index, name)| Some((name?, index)))
+        .collect();
+    let mut pieces = Vec::new();
+    let mut rest = with;
+    while let Some(at) = rest.find('$') {
+        pieces.push(Piece::Text(&rest[..at]));
+        let after = &rest[at + 1..];
+        let (inner, is_braced) = match after.strip_prefix('{') {
+            Some(inner) => (inner, true),
+            None => (after, false),
+        };
+        let end = inner.find(|c: char| !c.is_alphanumeric() && c != '_');
+        let (name, behind) = inner.split_at(end.unwrap_or(inner.len()));
+        let behind = if is_braced {
+            behind.strip_prefix('}')
+        } else {
+            Some(behind)
+        };
+        let named = behind.filter(|_| !name.is_empty());
+        rest = match named {
+            _ if after.starts_with('$') => {
+                pieces.push(Piece::Text("$"));
+                &after[1..]
+            }
+            Some(behind) => {
+                if let Some(group) = name.parse().ok().or_else(|| names.get(name).copied()) {
+                    pieces.push(Piece::Group(group));
+                }
+                behind
+            }
+            None => {
+                pieces.push(Piece::Text("$"));
+                after
+            }
+        };
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
 }
 
 fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {

@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::format;
 use crate::limits::Limit;
 use crate::value::{Entries, List, Map, Str, Value};
+use std::collections::HashSet;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
     "hello" () => |_| Ok("Hello!".into());
@@ -183,7 +184,9 @@ fn untitle(text: &str) -> String {
 
 fn trim_all(call: &mut Call<'_, '_>) -> Outcome {
     let (cut, text) = (call.text(0).into_owned(), call.text(1).into_owned());
-    call.done(text.trim_matches(|c| cut.contains(c)))
+    // each character of the text is looked for in all of them
+    let cut: HashSet<char> = cut.chars().collect();
+    call.done(text.trim_matches(|c| cut.contains(&c)))
 }
 
 fn repeat(call: &mut Call<'_, '_>) -> Outcome {
@@ -306,10 +309,7 @@ pub(super) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     if part.is_empty() {
         return Some(0);
     }
-    match (std::str::from_utf8(text), std::str::from_utf8(part)) {
-        (Ok(text), Ok(part)) => text.find(part),
-        _ => text.windows(part.len()).position(|window| window == part),
-    }
+    memchr::memmem::find(text, part)
 }
 
 /// A value as text: itself when it is one, otherwise as `%v` prints it.
@@ -428,16 +428,13 @@ fn replace_bytes(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
         return text.to_vec();
     }
     let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, after)) = rest.split_first() {
-        if let Some(after) = rest.strip_prefix(old) {
-            out.extend_from_slice(new);
-            rest = after;
-        } else {
-            out.push(*first);
-            rest = after;
-        }
+    let mut from = 0;
+    for at in memchr::memmem::find_iter(text, old) {
+        out.extend_from_slice(&text[from..at]);
+        out.extend_from_slice(new);
+        from = at + old.len();
     }
+    out.extend_from_slice(&text[from..]);
     out
 }
 

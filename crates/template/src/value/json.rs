@@ -34,16 +34,17 @@ impl Value {
         self.json_below(depth, depth, false)
     }
 
-    /// About how many bytes it takes when it is written out, what is shared as often as it is there. Ends
-    /// with the limit that is reached on the way.
-    pub(crate) fn written_bytes(&self, limits: &Limits) -> Result<usize, Limit> {
+    /// About how many bytes it takes when it is written out, each level indented by so many, what is shared
+    /// as often as it is there. Ends with the limit that is reached on the way.
+    pub(crate) fn written(&self, indent: usize, limits: &Limits) -> Result<Written, Limit> {
         let mut measure = Measure {
-            bytes: 0,
+            written: Written { text: 0, maps: 0 },
+            indent,
             bytes_max: limits.made_bytes_max,
             depth_max: limits.value_depth_max,
         };
         measure.value(self, 0)?;
-        Ok(measure.bytes)
+        Ok(measure.written)
     }
 
     fn json_below(&self, left: usize, depth: usize, whole: bool) -> Result<Json, Fault> {
@@ -88,8 +89,18 @@ impl Value {
     }
 }
 
+/// What a value takes when it is written out, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    /// The text and what is not in maps.
+    pub(crate) text: usize,
+    /// The maps of the JSON on the way.
+    pub(crate) maps: usize,
+}
+
 struct Measure {
-    bytes: usize,
+    written: Written,
+    indent: usize,
     bytes_max: usize,
     depth_max: usize,
 }
@@ -98,12 +109,27 @@ impl Measure {
     /// What the smallest value takes.
     const LEAST: usize = 16;
 
-    fn count(&mut self, bytes: usize) -> Result<(), Limit> {
-        self.bytes += Self::LEAST + bytes;
-        if self.bytes > self.bytes_max {
+    /// What the smallest map takes, which has room for eleven entries, and each one more.
+    const MAP: usize = 640;
+    const ENTRY: usize = 64;
+
+    fn count(&mut self, bytes: usize, maps: usize) -> Result<(), Limit> {
+        self.written.text = self.written.text.saturating_add(Self::LEAST + bytes);
+        self.written.maps += maps;
+        if self.written.text.saturating_add(self.written.maps) > self.bytes_max {
             return Err(Limit::Made(self.bytes_max));
         }
         Ok(())
+    }
+
+    /// A text at a depth: what is escaped takes six bytes, and where it stands on lines of its own each is
+    /// indented.
+    fn text(&mut self, text: &[u8], depth: usize) -> Result<(), Limit> {
+        let special = text
+            .iter()
+            .filter(|byte| matches!(byte, 0..=31 | 127 | b'<' | b'>' | b'&'));
+        let more = special.count().saturating_mul(5.max(self.indent * depth));
+        self.count(text.len().saturating_add(more), 0)
     }
 
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), Limit> {
@@ -111,9 +137,9 @@ impl Measure {
             return Err(Limit::Depth(self.depth_max));
         }
         match value {
-            Value::String(text) | Value::Bytes(text) => self.count(text.len()),
+            Value::String(text) | Value::Bytes(text) => self.text(text.as_bytes(), depth),
             Value::List(list) => {
-                self.count(0)?;
+                self.count((list.len() + 1).saturating_mul(self.indent * (depth + 1)), 0)?;
                 stacker::maybe_grow(64 << 10, 1 << 20, || {
                     list.items()
                         .iter()
@@ -121,16 +147,19 @@ impl Measure {
                 })
             }
             Value::Map(map) => {
-                self.count(0)?;
-                let Some(entries) = map.read() else { return Ok(()) };
+                let Some(entries) = map.read().filter(|entries| !entries.is_empty()) else {
+                    return self.count(0, 0);
+                };
+                let maps = Self::MAP + entries.len().saturating_sub(11) * Self::ENTRY;
+                self.count((entries.len() + 1) * self.indent * (depth + 1), maps)?;
                 stacker::maybe_grow(64 << 10, 1 << 20, || {
                     entries.iter().try_for_each(|(key, value)| {
-                        self.count(key.len())?;
+                        self.text(key.as_bytes(), 0)?;
                         self.value(value, depth + 1)
                     })
                 })
             }
-            _ => self.count(0),
+            _ => self.count(0, 0),
         }
     }
 }

@@ -165,3 +165,82 @@ fn numbers_at_the_edges() {
         assert!(output == wanted || wanted.is_empty(), "{template}: {output}");
     }
 }
+
+/// What is counted before it is made, or while it is written.
+#[test]
+fn counted_in_time() {
+    const PIECES: &str = "bytes of output of all templates";
+    let wide = Limits::default();
+    let made = |made_bytes_max| Limits {
+        made_bytes_max,
+        ..wide
+    };
+    let total = Limits {
+        output_total_bytes_max: 50_000,
+        ..wide
+    };
+    let steps = Limits {
+        steps_max: 10_000,
+        ..wide
+    };
+    for (template, limits, wanted) in [
+        (
+            r#"{{ regexReplaceAll "(a*)" (repeat 1000000 "a") (repeat 100000 "$1") }}"#,
+            wide,
+            hostile::OUTPUT,
+        ),
+        (
+            r#"{{ regexReplaceAllLiteral "a" (repeat 1000 "a") (repeat 1000000 "b") }}"#,
+            wide,
+            hostile::OUTPUT,
+        ),
+        (
+            r#"{{ b64dec (repeat 9000000 "A") | len }}"#,
+            made(16 << 20),
+            hostile::MADE,
+        ),
+        (
+            r#"{{ b32dec (repeat 10000000 "A") | len }}"#,
+            made(17 << 20),
+            hostile::MADE,
+        ),
+        (
+            r#"{{ $l := list (dict "a" 1) }}{{ range 12 }}{{ $l = list $l $l }}{{ end }}{{ toJson $l }}"#,
+            made(2 << 20),
+            hostile::MADE,
+        ),
+        (
+            r#"{{ define "a" }}{{ range 100 }}0123456789{{ end }}{{ end }}{{ range 100 }}{{ $_ := include "a" . }}{{ end }}"#,
+            total,
+            PIECES,
+        ),
+        (
+            r#"{{ $x := repeat 100000 "x" }}{{ range 100 }}{{ $x }}{{ end }}"#,
+            steps,
+            hostile::STEPS,
+        ),
+        (
+            r#"{{ toDate "2006" (repeat 1000000 "2") | len }}"#,
+            Limits {
+                steps_max: 200_000,
+                ..wide
+            },
+            hostile::STEPS,
+        ),
+        (
+            r#"{{ $x := repeat 1000000 "é" }}{{ $y := repeat 1000000 "ü" }}{{ trimAll $x $y | len }}{{ trimAll (print $x "ü") $y | len }}{{ range 1000000 }}{{ end }}"#,
+            steps,
+            hostile::STEPS,
+        ),
+        (
+            r#"{{ $x := print (repeat 1000000 "ab") (b64dec "/w==") }}{{ $y := print (repeat 400000 "ab") (b64dec "/g==") }}{{ contains $y $x }}{{ replace $y "" $x | len }}{{ range 1000000 }}{{ end }}"#,
+            Limits {
+                steps_max: 500_000,
+                ..wide
+            },
+            hostile::STEPS,
+        ),
+    ] {
+        check(template, Library::Helm, limits, wanted);
+    }
+}
