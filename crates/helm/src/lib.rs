@@ -34,6 +34,7 @@ pub mod engine;
 mod file_match;
 mod head;
 pub mod hooks;
+mod json_weight;
 pub mod limits;
 pub mod listing;
 pub mod load;

@@ -5,6 +5,7 @@
 //! after decompression, and errors do not show what was read.
 
 use super::record::{Release, Status};
+use crate::json_weight;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use equate_manifest::json::to_go_string;
@@ -19,7 +20,9 @@ use std::io::{Read as _, Write as _};
 pub const ENCODED_BYTES_MAX: usize = 1 << 20;
 /// The most bytes of a record that is not compressed. Charts are at most a few megabytes, and their files
 /// stand here in base64, but zeros compress a thousandfold.
-pub const JSON_BYTES_MAX: usize = 64 << 20;
+pub const JSON_BYTES_MAX: usize = 32 << 20;
+/// The most memory that a record may take once it is read: a small text may be a million maps.
+pub const MEMORY_BYTES_MAX: usize = 64 << 20;
 
 const TYPE: &str = "helm.sh/release.v1";
 const PREFIX: &str = "sh.helm.release.v1";
@@ -88,6 +91,9 @@ pub enum DecodeError {
     /// It is larger than anything Helm writes.
     #[error("it has more than {0} bytes")]
     TooLarge(usize),
+    /// It takes more memory than anything Helm writes.
+    #[error("it takes more than {0} bytes of memory")]
+    Memory(usize),
     /// It is not what a record looks like. What is there instead is not said: it may be secret.
     #[error("it is not a release: {what} at byte {column} of line {line}")]
     Json {
@@ -160,6 +166,9 @@ pub fn decode(text: &[u8]) -> Result<Release, DecodeError> {
     }
     if bytes.len() > JSON_BYTES_MAX {
         return Err(DecodeError::TooLarge(JSON_BYTES_MAX));
+    }
+    if !json_weight::is_within(&bytes, MEMORY_BYTES_MAX) {
+        return Err(DecodeError::Memory(MEMORY_BYTES_MAX));
     }
     serde_json::from_slice(&bytes).map_err(|error| DecodeError::Json {
         what: match error.classify() {

@@ -12,8 +12,8 @@ mod state;
 mod tests;
 
 pub use codec::{
-    DecodeError, Driver, ENCODED_BYTES_MAX, EncodeError, JSON_BYTES_MAX, Stamp, Summary, decode, encode,
-    from_object, key, to_object,
+    DecodeError, Driver, ENCODED_BYTES_MAX, EncodeError, JSON_BYTES_MAX, MEMORY_BYTES_MAX, Stamp, Summary,
+    decode, encode, from_object, key, to_object,
 };
 pub use name::{NameError, check_name};
 pub use record::{ApplyMethod, Info, RecordedChart, RecordedFile, Release, Status};

@@ -255,8 +255,15 @@ fn odd_records() {
     );
     check(
         &gzipped(&vec![b' '; JSON_BYTES_MAX + 1]),
-        "it has more than 67108864 bytes",
+        "it has more than 33554432 bytes",
     );
+    for (item, key) in [(r#"{"a":0}"#, "config"), ("{}", "hooks"), ("0", "chart")] {
+        let items = vec![item; 3_000_000].join(",");
+        check(
+            &gzipped(format!(r#"{{"{key}":{{"a":[{items}]}}}}"#).as_bytes()),
+            "it takes more than 67108864 bytes of memory",
+        );
+    }
     let none = from_object(&json!({"data": {}})).unwrap_err();
     assert_eq!(none.to_string(), "there is no release in the object's data");
     assert_eq!(Summary::of(&json!({"metadata": {"labels": {"name": "a"}}})), None);
