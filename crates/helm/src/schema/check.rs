@@ -4,7 +4,7 @@
 //! end the schema they are in, everything else is looked at to its end.
 
 use super::compile::{Compiled, Dependency, Id, Schema};
-use super::failure::{Failure, What, all_quoted, quote, shown};
+use super::failure::{Failure, Room, What, all_quoted, quote, shown};
 use super::format;
 use super::number::{Decimal, count};
 use crate::chart::Values;
@@ -15,18 +15,29 @@ use std::collections::BTreeSet;
 /// The most schemas that are held against values: combinations multiply.
 const STEPS_MAX: usize = 500_000;
 
-/// Holds values against a schema.
-pub(super) fn check(compiled: &Compiled<'_>, values: &Values) -> Result<(), Failure> {
+/// The most bytes that may be said of what is wrong with the values of a chart.
+pub(super) const FAULTS_BYTES_MAX: usize = 1 << 20;
+
+/// Holds values against a schema. What is wrong takes as many bytes as there is room for.
+pub(super) fn check(compiled: &Compiled<'_>, values: &Values, bytes_max: usize) -> Result<(), Failure> {
     let values = Value::Object(values.clone());
+    let room = Room::new(bytes_max);
     let mut checker = Checker {
         compiled,
+        room: &room,
         steps: 0,
         exhausted: false,
     };
     let result = checker.schema(0, &values, &Path::Root, None);
     if checker.exhausted {
-        let said = format!("the schema was held against values more than {STEPS_MAX} times");
-        return Err(Path::Root.said(said));
+        return Err(Failure::of_all(format!(
+            "the schema was held against values more than {STEPS_MAX} times"
+        )));
+    }
+    if room.is_full() {
+        return Err(Failure::of_all(format!(
+            "what is wrong takes more than {FAULTS_BYTES_MAX} bytes to say"
+        )));
     }
     result.map(|_| ())
 }
@@ -51,18 +62,6 @@ impl Path<'_> {
                 )
             }
             Self::At(parent, index) => format!("{}/{index}", parent.pointer()),
-        }
-    }
-
-    fn said(&self, what: impl Into<String>) -> Failure {
-        self.failed(What::Said(what.into()), Vec::new())
-    }
-
-    fn failed(&self, what: What, causes: Vec<Failure>) -> Failure {
-        Failure {
-            at: self.pointer(),
-            what,
-            causes,
         }
     }
 }
@@ -94,6 +93,7 @@ type Checked<'v> = Result<Seen<'v>, Failure>;
 
 struct Checker<'c> {
     compiled: &'c Compiled<'c>,
+    room: &'c Room,
     steps: usize,
     exhausted: bool,
 }
@@ -104,18 +104,24 @@ struct Here<'h, 'v> {
     value: &'v Value,
     path: &'h Path<'h>,
     scope: &'h Scope<'h>,
+    room: &'h Room,
     seen: Seen<'v>,
     faults: Vec<Failure>,
 }
 
 impl Here<'_, '_> {
-    fn says(&mut self, what: impl Into<String>) {
-        self.faults.push(self.path.said(what));
+    fn says(&mut self, what: impl FnOnce() -> String) {
+        self.because(what, Vec::new());
     }
 
-    fn because(&mut self, what: &str, causes: Vec<Failure>) {
+    fn because(&mut self, what: impl FnOnce() -> String, causes: Vec<Failure>) {
+        self.add(|| What::Said(what()), causes);
+    }
+
+    fn add(&mut self, what: impl FnOnce() -> What, causes: Vec<Failure>) {
+        let path = self.path;
         self.faults
-            .push(self.path.failed(What::Said(what.to_owned()), causes));
+            .push(self.room.failure(|| path.pointer(), what, causes));
     }
 }
 
@@ -130,7 +136,10 @@ impl<'c> Checker<'c> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
             self.exhausted = true;
-            return Err(path.said(""));
+            return Err(Failure::default());
+        }
+        if self.room.is_full() {
+            return Err(Failure::default());
         }
         stacker::maybe_grow(128 << 10, 1 << 20, || self.schema_here(id, value, path, parent))
     }
@@ -146,7 +155,7 @@ impl<'c> Checker<'c> {
         let schema = &compiled.schemas[id];
         match schema.always {
             Some(true) => return Ok(Seen::default()),
-            Some(false) => return Err(path.said("false schema")),
+            Some(false) => return Err(self.said(path, || "false schema".into())),
             None => {}
         }
         let scope = Scope {
@@ -155,16 +164,17 @@ impl<'c> Checker<'c> {
             parent,
         };
         if is_cycle(&scope) {
-            return Err(path.said("references lead in a circle"));
+            return Err(self.said(path, || "references lead in a circle".into()));
         }
-        if let Some(wrong) = whole(schema, value) {
-            return Err(path.said(wrong));
+        if let Err(wrong) = whole(schema, value, self.room) {
+            return Err(self.said(path, || wrong));
         }
         let mut here = Here {
             schema,
             value,
             path,
             scope: &scope,
+            room: self.room,
             seen: Seen::default(),
             faults: Vec::new(),
         };
@@ -185,6 +195,31 @@ impl<'c> Checker<'c> {
         self.combined(&mut here);
         self.leftovers(&mut here);
         finished(here)
+    }
+
+    fn said(&self, path: &Path<'_>, what: impl FnOnce() -> String) -> Failure {
+        self.room
+            .failure(|| path.pointer(), || What::Said(what()), Vec::new())
+    }
+
+    /// Looks whether something holds, whatever is wrong if not: most of what fails in a combination is
+    /// never shown.
+    fn quietly<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let was_quiet = self.room.be_quiet(true);
+        let found = look(self);
+        self.room.be_quiet(was_quiet);
+        found
+    }
+
+    /// What is wrong with the same value by each of the schemas.
+    fn wrong_by(&mut self, here: &Here<'_, '_>, schemas: &[Id]) -> Vec<Failure> {
+        match self.room.is_quiet() {
+            true => Vec::new(),
+            false => schemas
+                .iter()
+                .filter_map(|id| self.same(here, *id).err())
+                .collect(),
+        }
     }
 
     /// The same value against another schema.
@@ -213,7 +248,7 @@ impl<'c> Checker<'c> {
                     What::Group => fault.causes,
                     _ => vec![fault],
                 };
-                here.faults.push(here.path.failed(What::Reference, causes));
+                here.add(|| What::Reference, causes);
             }
         }
     }
@@ -264,11 +299,8 @@ impl<'c> Checker<'c> {
         let missing = missing(map, &schema.required);
         match missing.as_slice() {
             [] => {}
-            [one] => here.says(format!("missing property {}", quote(one))),
-            several => here.says(format!(
-                "missing properties {}",
-                all_quoted(several.iter().copied())
-            )),
+            [one] => here.says(|| format!("missing property {}", quote(one))),
+            several => here.says(|| format!("missing properties {}", all_quoted(several.iter().copied()))),
         }
         for (key, dependency) in &schema.dependencies {
             match dependency {
@@ -286,8 +318,8 @@ impl<'c> Checker<'c> {
                         What::Group => fault.causes,
                         _ => vec![fault],
                     };
-                    let what = What::Said(format!("invalid propertyName {}", quote(key)));
-                    here.faults.push(Path::Root.failed(what, causes));
+                    let what = || What::Said(format!("invalid propertyName {}", quote(key)));
+                    here.faults.push(self.room.failure(String::new, what, causes));
                 }
             }
         }
@@ -332,10 +364,7 @@ impl<'c> Checker<'c> {
             }
         }
         if !additional.is_empty() {
-            here.says(format!(
-                "additional properties {} not allowed",
-                all_quoted(additional)
-            ));
+            here.says(|| format!("additional properties {} not allowed", all_quoted(additional)));
         }
     }
 
@@ -345,11 +374,7 @@ impl<'c> Checker<'c> {
         if schema.unique_items
             && let Some((first, second)) = equal_items(items)
         {
-            here.says(format!(
-                "items at {} and {} are equal",
-                count(first),
-                count(second)
-            ));
+            here.says(|| format!("items at {} and {} are equal", count(first), count(second)));
         }
         let prefix = schema.prefix_items.len().min(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -371,10 +396,9 @@ impl<'c> Checker<'c> {
         if let Some(id) = schema.additional_items {
             let rest = items.get(prefix..).unwrap_or_default();
             match self.compiled.schemas[id].always {
-                Some(false) if !rest.is_empty() => here.says(format!(
-                    "last {} additionalItem(s) not allowed",
-                    count(rest.len())
-                )),
+                Some(false) if !rest.is_empty() => {
+                    here.says(|| format!("last {} additionalItem(s) not allowed", count(rest.len())));
+                }
                 Some(_) => {}
                 None => {
                     for (index, item) in rest.iter().enumerate() {
@@ -392,46 +416,57 @@ impl<'c> Checker<'c> {
 
     fn contains(&mut self, here: &mut Here<'_, '_>, items: &[Value], id: Id) {
         let schema = here.schema;
-        let (mut faults, mut matched) = (Vec::new(), Vec::new());
-        for (index, item) in items.iter().enumerate() {
-            match self.schema(id, item, &Path::At(here.path, index), Some(here.scope)) {
-                Ok(_) => matched.push(index),
-                Err(fault) => faults.push(fault),
-            }
-        }
+        let holds = |checker: &mut Self, index: usize, item| {
+            checker.schema(id, item, &Path::At(here.path, index), Some(here.scope))
+        };
+        let each = || items.iter().enumerate();
+        let matched: Vec<usize> = self.quietly(|checker| {
+            each()
+                .filter(|(index, item)| holds(checker, *index, item).is_ok())
+                .map(|(index, _)| index)
+                .collect()
+        });
+        let too_few = matched.len() < schema.min_contains.unwrap_or(1);
+        let faults = match too_few && !self.room.is_quiet() {
+            true => each()
+                .filter_map(|(index, item)| holds(self, index, item).err())
+                .collect(),
+            false => Vec::new(),
+        };
         if schema.marks_contained {
             here.seen.items.extend(matched.iter().copied());
         }
-        let at: Vec<String> = matched.iter().map(ToString::to_string).collect();
-        let found = || format!("but matched {} items at {}", count(matched.len()), at.join(" "));
+        let found = || {
+            let at: Vec<String> = matched.iter().map(ToString::to_string).collect();
+            format!("but matched {} items at {}", count(matched.len()), at.join(" "))
+        };
         match schema.min_contains {
-            Some(least) if matched.len() < least => {
-                let found = if matched.is_empty() {
-                    "but none matched".to_owned()
-                } else {
-                    found()
+            Some(least) if too_few => {
+                let what = || {
+                    let found = match matched.is_empty() {
+                        true => "but none matched".to_owned(),
+                        false => found(),
+                    };
+                    let least = count(least);
+                    format!("min {least} items required to match contains schema, {found}")
                 };
-                let least = count(least);
-                let what = format!("min {least} items required to match contains schema, {found}");
-                here.because(&what, faults);
+                here.because(what, faults);
             }
-            None if matched.is_empty() => here.because("no items match contains schema", faults),
+            None if too_few => here.because(|| "no items match contains schema".into(), faults),
             _ => {}
         }
         if let Some(most) = schema.max_contains.filter(|most| matched.len() > *most) {
-            let (most, found) = (count(most), found());
-            here.says(format!(
-                "max {most} items required to match contains schema, {found}"
-            ));
+            let (most, found) = (count(most), found);
+            here.says(|| format!("max {most} items required to match contains schema, {}", found()));
         }
     }
 
     fn combined(&mut self, here: &mut Here<'_, '_>) {
         let schema = here.schema;
         if let Some(id) = schema.not
-            && self.same(here, id).is_ok()
+            && self.quietly(|checker| checker.same(here, id).is_ok())
         {
-            here.says("'not' failed");
+            here.says(|| "'not' failed".into());
         }
         let mut faults = Vec::new();
         for id in &schema.all_of {
@@ -441,12 +476,12 @@ impl<'c> Checker<'c> {
             }
         }
         if !faults.is_empty() {
-            here.because("'allOf' failed", faults);
+            here.because(|| "'allOf' failed".into(), faults);
         }
         self.any_of(here);
         self.one_of(here);
         if let Some(condition) = schema.condition {
-            let branch = match self.same(here, condition) {
+            let branch = match self.quietly(|checker| checker.same(here, condition)) {
                 Ok(seen) => {
                     here.seen.add(seen);
                     schema.then
@@ -460,43 +495,43 @@ impl<'c> Checker<'c> {
     }
 
     fn any_of(&mut self, here: &mut Here<'_, '_>) {
-        let (mut faults, mut matched) = (Vec::new(), here.schema.any_of.is_empty());
-        for id in &here.schema.any_of {
-            match self.same(here, *id) {
-                Ok(seen) => {
-                    here.seen.add(seen);
-                    matched = true;
-                    if !self.compiled.tracks {
-                        break;
-                    }
+        let schema = here.schema;
+        let mut matched = schema.any_of.is_empty();
+        for id in &schema.any_of {
+            if let Ok(seen) = self.quietly(|checker| checker.same(here, *id)) {
+                here.seen.add(seen);
+                matched = true;
+                if !self.compiled.tracks {
+                    break;
                 }
-                Err(fault) => faults.push(fault),
             }
         }
         if !matched {
-            here.because("'anyOf' failed", faults);
+            let faults = self.wrong_by(here, &schema.any_of);
+            here.because(|| "'anyOf' failed".into(), faults);
         }
     }
 
     fn one_of(&mut self, here: &mut Here<'_, '_>) {
-        let (mut faults, mut matched) = (Vec::new(), None);
-        for (index, id) in here.schema.one_of.iter().enumerate() {
-            match (self.same(here, *id), matched) {
+        let schema = here.schema;
+        let mut matched = None;
+        for (index, id) in schema.one_of.iter().enumerate() {
+            match (self.quietly(|checker| checker.same(here, *id)), matched) {
                 (Ok(seen), None) => {
                     here.seen.add(seen);
                     matched = Some(index);
                 }
                 (Ok(_), Some(first)) => {
                     let (first, second) = (count(first), count(index));
-                    here.says(format!("'oneOf' failed, subschemas {first}, {second} matched"));
+                    here.says(|| format!("'oneOf' failed, subschemas {first}, {second} matched"));
                     return;
                 }
-                (Err(fault), None) => faults.push(fault),
-                (Err(_), Some(_)) => {}
+                (Err(_), _) => {}
             }
         }
-        if matched.is_none() && !here.schema.one_of.is_empty() {
-            here.because("'oneOf' failed, none matched", faults);
+        if matched.is_none() && !schema.one_of.is_empty() {
+            let faults = self.wrong_by(here, &schema.one_of);
+            here.because(|| "'oneOf' failed, none matched".into(), faults);
         }
     }
 
@@ -522,6 +557,7 @@ impl<'c> Checker<'c> {
 fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
     let Here {
         path,
+        room,
         seen,
         mut faults,
         ..
@@ -531,7 +567,7 @@ fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
         (Some(one), true) => Err(one),
         (Some(last), false) => {
             faults.push(last);
-            Err(path.failed(What::Group, faults))
+            Err(room.failure(|| path.pointer(), || What::Group, faults))
         }
     }
 }
@@ -548,8 +584,12 @@ fn is_cycle(scope: &Scope<'_>) -> bool {
     false
 }
 
-/// What is wrong with a value as a whole.
-fn whole(schema: &Schema<'_>, value: &Value) -> Option<String> {
+/// What is wrong with a value as a whole; nothing is said where it is not wanted.
+fn whole(schema: &Schema<'_>, value: &Value, room: &Room) -> Result<(), String> {
+    let wrong = |what: &dyn Fn() -> String| match room.is_quiet() {
+        true => Err(String::new()),
+        false => Err(what()),
+    };
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -561,11 +601,11 @@ fn whole(schema: &Schema<'_>, value: &Value) -> Option<String> {
     let is_whole = || matches!(value, Value::Number(number) if Decimal::new(number).is_whole());
     let fits = |wanted: &&str| *wanted == found || *wanted == "integer" && is_whole();
     if !schema.types.is_empty() && !schema.types.iter().any(fits) {
-        return Some(format!("got {found}, want {}", schema.types.join(" or ")));
+        return wrong(&|| format!("got {found}, want {}", schema.types.join(" or ")));
     }
     let is_simple = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
     if let Some(wanted) = schema.constant.filter(|wanted| !equal(value, wanted)) {
-        return Some(match is_simple(wanted) {
+        return wrong(&|| match is_simple(wanted) {
             true => format!("value must be {}", shown(wanted)),
             false => "'const' failed".into(),
         });
@@ -573,18 +613,22 @@ fn whole(schema: &Schema<'_>, value: &Value) -> Option<String> {
     if let Some(wanted) = schema.one_of_values
         && !wanted.iter().any(|wanted| equal(value, wanted))
     {
-        let all: Vec<String> = wanted.iter().map(shown).collect();
-        return Some(match (wanted.iter().all(is_simple), all.as_slice()) {
+        return wrong(&|| match (wanted.iter().all(is_simple), wanted) {
             (false, _) => "'enum' failed".into(),
-            (_, [one]) => format!("value must be {one}"),
-            (_, all) => format!("value must be one of {}", all.join(", ")),
+            (_, [one]) => format!("value must be {}", shown(one)),
+            (_, all) => {
+                let all: Vec<String> = all.iter().map(shown).collect();
+                format!("value must be one of {}", all.join(", "))
+            }
         });
     }
     let (Some(name), Value::String(text)) = (schema.format, value) else {
-        return None;
+        return Ok(());
     };
-    let why = format::wrong(name, text)?;
-    Some(format!("{} is not valid {name}: {why}", quote(text)))
+    match format::wrong(name, text) {
+        Some(why) => wrong(&|| format!("{} is not valid {name}: {why}", quote(text))),
+        None => Ok(()),
+    }
 }
 
 fn equal(left: &Value, right: &Value) -> bool {
@@ -626,10 +670,10 @@ fn equal_items(items: &[Value]) -> Option<(usize, usize)> {
 
 fn bounds(here: &mut Here<'_, '_>, what: &str, found: usize, least: Option<usize>, most: Option<usize>) {
     if let Some(least) = least.filter(|least| found < *least) {
-        here.says(format!("min{what}: got {}, want {}", count(found), count(least)));
+        here.says(|| format!("min{what}: got {}, want {}", count(found), count(least)));
     }
     if let Some(most) = most.filter(|most| found > *most) {
-        here.says(format!("max{what}: got {}, want {}", count(found), count(most)));
+        here.says(|| format!("max{what}: got {}, want {}", count(found), count(most)));
     }
 }
 
@@ -644,7 +688,7 @@ fn depends(here: &mut Here<'_, '_>, map: &Values, key: &str, keys: &[&str]) {
     let missing = missing(map, keys);
     if !missing.is_empty() {
         let (missing, key) = (all_quoted(missing), quote(key));
-        here.says(format!("properties {missing} required, if {key} exists"));
+        here.says(|| format!("properties {missing} required, if {key} exists"));
     }
 }
 
@@ -657,11 +701,7 @@ fn string(here: &mut Here<'_, '_>, text: &str) {
     if let Some((regex, source)) = &schema.pattern
         && !regex.is_match(text)
     {
-        here.says(format!(
-            "{} does not match pattern {}",
-            quote(text),
-            quote(source)
-        ));
+        here.says(|| format!("{} does not match pattern {}", quote(text), quote(source)));
     }
 }
 
@@ -683,21 +723,13 @@ fn numeric(here: &mut Here<'_, '_>, number: Decimal) {
     ];
     for (keyword, bound, wrong) in checks {
         if let Some(bound) = bound.filter(|bound| wrong.contains(&number.order(*bound))) {
-            here.says(format!(
-                "{keyword}: got {}, want {}",
-                number.shown(),
-                bound.shown()
-            ));
+            here.says(|| format!("{keyword}: got {}, want {}", number.shown(), bound.shown()));
         }
     }
     if let Some(factor) = schema
         .multiple_of
         .filter(|factor| !number.is_multiple_of(*factor))
     {
-        here.says(format!(
-            "multipleOf: got {}, want {}",
-            number.shown(),
-            factor.shown()
-        ));
+        here.says(|| format!("multipleOf: got {}, want {}", number.shown(), factor.shown()));
     }
 }

@@ -6,12 +6,16 @@ use equate_template::{go_pattern, quote};
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// The most schemas in one document, and the most that references bring.
 const SCHEMAS_MAX: usize = 100_000;
-/// The most expressions, and the bytes that one may take.
-const PATTERNS_MAX: usize = 2_000;
-const PATTERN_BYTES_MAX: usize = 128 << 10;
+/// The most different expressions: each keeps up to 256 KiB of what it was searched with.
+const PATTERNS_MAX: usize = 300;
+/// The bytes that an expression may take. It counts as the first of these that is enough.
+const PATTERN_BYTES: [usize; 3] = [8 << 10, 32 << 10, 128 << 10];
+/// The most bytes that all of them may take.
+const PATTERNS_BYTES_MAX: usize = 16 << 20;
 
 /// Why a schema is none, or none that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +60,11 @@ pub enum SchemaFault {
     #[error("the schema has more than {SCHEMAS_MAX} schemas in it")]
     Schemas,
     /// Too many expressions.
-    #[error("the schema has more than {PATTERNS_MAX} regular expressions in it")]
+    #[error("the schema has more than {PATTERNS_MAX} different regular expressions in it")]
     Patterns,
+    /// Expressions that take too much memory together.
+    #[error("the regular expressions of the schema take more than {PATTERNS_BYTES_MAX} bytes")]
+    PatternsBytes,
 }
 
 const ROOT_SHOWN: &str = "file:///values.schema.json#";
@@ -110,7 +117,7 @@ pub(super) struct Schema<'d> {
     pub(super) required: Vec<&'d str>,
     pub(super) dependencies: Vec<(&'d str, Dependency<'d>)>,
     pub(super) properties: BTreeMap<&'d str, Id>,
-    pub(super) patterns: Vec<(Regex, Id)>,
+    pub(super) patterns: Vec<(Arc<Regex>, Id)>,
     pub(super) additional_properties: Option<Id>,
     pub(super) property_names: Option<Id>,
     pub(super) dependent_schemas: Vec<(&'d str, Id)>,
@@ -127,7 +134,7 @@ pub(super) struct Schema<'d> {
     pub(super) max_contains: Option<usize>,
     pub(super) min_length: Option<usize>,
     pub(super) max_length: Option<usize>,
-    pub(super) pattern: Option<(Regex, &'d str)>,
+    pub(super) pattern: Option<(Arc<Regex>, &'d str)>,
     pub(super) minimum: Option<Decimal>,
     pub(super) maximum: Option<Decimal>,
     pub(super) above: Option<Decimal>,
@@ -152,7 +159,8 @@ impl<'d> Compiled<'d> {
             bases: HashMap::new(),
             known: HashMap::new(),
             waiting: Vec::new(),
-            patterns: 0,
+            patterns: HashMap::new(),
+            patterns_bytes_left: PATTERNS_BYTES_MAX,
             draft: draft(document)?,
             out: Self {
                 schemas: Vec::new(),
@@ -209,7 +217,9 @@ struct Compiler<'d> {
     bases: HashMap<usize, String>,
     known: HashMap<usize, Id>,
     waiting: Vec<(Id, &'d Value, String)>,
-    patterns: usize,
+    /// Expressions that were read, by their texts.
+    patterns: HashMap<&'d str, Arc<Regex>>,
+    patterns_bytes_left: usize,
     out: Compiled<'d>,
 }
 
@@ -474,20 +484,31 @@ impl<'d> Keywords<'_, 'd> {
             .map(|(key, value)| (key.as_str(), value)))
     }
 
-    fn pattern(&mut self, source: &str) -> Read<Regex> {
-        self.compiler.patterns += 1;
-        if self.compiler.patterns > PATTERNS_MAX {
+    fn pattern(&mut self, source: &'d str) -> Read<Arc<Regex>> {
+        if let Some(known) = self.compiler.patterns.get(source) {
+            return Ok(Arc::clone(known));
+        }
+        if self.compiler.patterns.len() == PATTERNS_MAX {
             return Err(SchemaFault::Patterns);
         }
         let failed = |why| SchemaFault::Pattern {
             pattern: source.to_owned(),
             why,
         };
-        match go_pattern(source, PATTERN_BYTES_MAX) {
-            Ok(Some(regex)) => Ok(regex),
-            Ok(None) => Err(failed("it takes too much memory".into())),
-            Err(why) => Err(failed(why)),
+        for bytes in PATTERN_BYTES {
+            let Some(regex) = go_pattern(source, bytes).map_err(failed)? else {
+                continue;
+            };
+            self.compiler.patterns_bytes_left = self
+                .compiler
+                .patterns_bytes_left
+                .checked_sub(bytes)
+                .ok_or(SchemaFault::PatternsBytes)?;
+            let regex = Arc::new(regex);
+            self.compiler.patterns.insert(source, Arc::clone(&regex));
+            return Ok(regex);
         }
+        Err(failed("it takes too much memory".into()))
     }
 
     fn any(&mut self, schema: &mut Schema<'d>) -> Read<()> {

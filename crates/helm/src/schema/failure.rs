@@ -3,9 +3,10 @@
 use equate_manifest::json::go_float;
 use equate_template::quote as go_quote;
 use serde_json::Value;
+use std::cell::Cell;
 
 /// Something that is wrong, and because of what.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Failure {
     /// The JSON pointer of the value.
     pub(super) at: String,
@@ -14,9 +15,10 @@ pub(super) struct Failure {
 }
 
 /// What is wrong.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum What {
     /// Several things.
+    #[default]
     Group,
     /// What a reference leads to; not worth a line if there is one cause.
     Reference,
@@ -24,7 +26,67 @@ pub(super) enum What {
     Said(String),
 }
 
+/// How much may still be said. A key of a megabyte stands in the address of all that is below it, so what
+/// is wrong with values may take more than they do.
+pub(super) struct Room {
+    left: Cell<Option<usize>>,
+    quiet: Cell<bool>,
+}
+
+impl Room {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            left: Cell::new(Some(bytes_max)),
+            quiet: Cell::new(false),
+        }
+    }
+
+    /// Whether there was more to say than there is room for. Nothing is worth a look from then on.
+    pub(super) fn is_full(&self) -> bool {
+        self.left.get().is_none()
+    }
+
+    /// Whether nobody will read what is wrong.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet.get()
+    }
+
+    /// Tells how it was before.
+    pub(super) fn be_quiet(&self, quiet: bool) -> bool {
+        self.quiet.replace(quiet)
+    }
+
+    /// A failure, which is empty if nobody reads it or there is no room.
+    pub(super) fn failure(
+        &self,
+        at: impl FnOnce() -> String,
+        what: impl FnOnce() -> What,
+        causes: Vec<Failure>,
+    ) -> Failure {
+        if self.is_quiet() || self.is_full() {
+            return Failure::default();
+        }
+        let (at, what) = (at(), what());
+        let said = match &what {
+            What::Said(said) => said.len(),
+            What::Group | What::Reference => 0,
+        };
+        let bytes = size_of::<Failure>() + at.len() + said;
+        self.left
+            .set(self.left.get().and_then(|left| left.checked_sub(bytes)));
+        Failure { at, what, causes }
+    }
+}
+
 impl Failure {
+    /// Something that is wrong with all of it.
+    pub(super) fn of_all(said: String) -> Self {
+        Self {
+            what: What::Said(said),
+            ..Self::default()
+        }
+    }
+
     /// All of it, in lines, without a line break at the end.
     pub(super) fn listed(self) -> String {
         let causes = match self.what {

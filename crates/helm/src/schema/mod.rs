@@ -25,10 +25,15 @@ mod format;
 mod number;
 
 use crate::chart::{Chart, Values};
+use crate::json_weight;
+use check::FAULTS_BYTES_MAX;
 use compile::Compiled;
 use serde_json::Value;
 
 pub use compile::SchemaFault;
+
+/// The most memory that a schema may take once it is read; large ones take a few megabytes.
+const SCHEMA_BYTES_MAX: usize = 64 << 20;
 
 /// Values that are not what a chart or its subcharts want. Prints as Helm says it, over several lines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +58,7 @@ pub fn validate(chart: &Chart, values: &Values) -> Result<(), SchemaError> {
 
 fn of_chart(chart: &Chart, values: &Values, details: &mut String) {
     if let Some(schema) = &chart.schema
-        && let Err(wrong) = of_schema(schema, values)
+        && let Err(wrong) = of_schema(schema, values, FAULTS_BYTES_MAX.saturating_sub(details.len()))
     {
         details.push_str(chart.name());
         details.push_str(":\n");
@@ -81,20 +86,25 @@ fn of_chart(chart: &Chart, values: &Values, details: &mut String) {
 }
 
 /// Holds values against one schema; what is wrong is a text of lines.
-fn of_schema(schema: &[u8], values: &Values) -> Result<(), String> {
+fn of_schema(schema: &[u8], values: &Values, bytes_max: usize) -> Result<(), String> {
+    if !json_weight::is_within(schema, SCHEMA_BYTES_MAX) {
+        return Err(format!(
+            "the schema takes more than {SCHEMA_BYTES_MAX} bytes of memory\n"
+        ));
+    }
     let document: Value = serde_json::from_slice(schema).map_err(|error| error.to_string())?;
     let compiled = Compiled::new(&document).map_err(|fault| fault.to_string())?;
-    check::check(&compiled, values).map_err(|failure| format!("{}\n", failure.listed()))
+    check::check(&compiled, values, bytes_max).map_err(|failure| format!("{}\n", failure.listed()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of_schema;
+    use super::{FAULTS_BYTES_MAX, of_schema};
     use serde_json::json;
 
     fn check(schema: &serde_json::Value, values: &serde_json::Value) -> String {
         let values = values.as_object().unwrap();
-        of_schema(schema.to_string().as_bytes(), values)
+        of_schema(schema.to_string().as_bytes(), values, FAULTS_BYTES_MAX)
             .err()
             .unwrap_or_default()
     }
@@ -148,6 +158,54 @@ mod tests {
             told,
             "- at '': the schema was held against values more than 500000 times\n"
         );
+    }
+
+    #[test]
+    fn what_is_said_and_kept_is_limited() {
+        let key = "k".repeat(100_000);
+        let branches = vec![json!({"items": false}); 1_000];
+        let deep = |last: serde_json::Value| {
+            let mut branches = branches.clone();
+            branches.push(last);
+            json!({"properties": {key.as_str(): {"anyOf": branches}}})
+        };
+        let values = json!({key.as_str(): [1, 2, 3]});
+        assert_eq!(check(&deep(json!(true)), &values), "");
+        let texts = "v".repeat(4_000_000);
+        for (schema, values, told) in [
+            (
+                deep(json!(false)),
+                values,
+                "- at '': what is wrong takes more than 1048576 bytes to say\n",
+            ),
+            (
+                json!({"properties": {"a": {"items": {"enum": [texts]}}}}),
+                json!({"a": vec![0; 1_000]}),
+                "- at '': what is wrong takes more than 1048576 bytes to say\n",
+            ),
+            (
+                json!({"examples": vec![json!({}); 200_000]}),
+                json!({}),
+                "the schema takes more than 67108864 bytes of memory\n",
+            ),
+            (
+                json!({"allOf": (0..301).map(|n| json!({"pattern": n.to_string()})).collect::<Vec<_>>()}),
+                json!({}),
+                "the schema has more than 300 different regular expressions in it",
+            ),
+            (
+                json!({"allOf": (0..200).map(|n| json!({"pattern": format!("(ab){{900}}{n}")})).collect::<Vec<_>>()}),
+                json!({}),
+                "the regular expressions of the schema take more than 16777216 bytes",
+            ),
+            (
+                json!({"allOf": vec![json!({"pattern": "a{900}"}); 3_000]}),
+                json!({}),
+                "",
+            ),
+        ] {
+            assert_eq!(check(&schema, &values), told);
+        }
     }
 
     #[test]
