@@ -24,6 +24,8 @@ pub(crate) struct Tree {
     pub(crate) source: Arc<str>,
     pub(crate) text: Arc<str>,
     pub(crate) root: Vec<Node>,
+    /// Whether it holds nothing but space.
+    pub(crate) is_empty: bool,
 }
 
 #[derive(Debug)]
@@ -100,14 +102,14 @@ impl Tree {
             .map_or(before.len(), |at| before.len() - at - 1);
         (line, column, text)
     }
+}
 
-    /// Whether it holds nothing but space.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.root.iter().all(|node| match node {
-            Node::Text(text) => text.lossy().trim().is_empty(),
-            _ => false,
-        })
-    }
+/// Whether there is nothing but space.
+pub(crate) fn is_empty(list: &[Node]) -> bool {
+    list.iter().all(|node| match node {
+        Node::Text(text) => text.lossy().trim().is_empty(),
+        _ => false,
+    })
 }
 
 // What is nested may be so ten thousand levels deep, and is dropped wherever its chart is.

@@ -7,6 +7,9 @@
 //! processor time and 200 MB (`cargo bench -p equate-template --bench hostile` shows each case; keys are
 //! the exception, of which thirty may be made).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// The limits of a render. Each counts over the whole life of a [`crate::Session`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -61,12 +64,18 @@ pub enum Limit {
     /// [`Limits::value_depth_max`].
     #[error("limit: a value nested deeper than {0} levels")]
     Depth(usize),
+    /// [`crate::Options::stop`] was set.
+    #[error("limit: the render was stopped")]
+    Stopped,
 }
 
 /// What is left of the limits.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Limits,
+    stop: Option<Arc<AtomicBool>>,
+    /// As many steps may be taken before the next look at what may end the render.
+    look_at: u64,
     made: usize,
     written: usize,
     steps: u64,
@@ -74,11 +83,15 @@ pub(crate) struct Meter {
 
 /// So many bytes looked at count as one step.
 const BYTES_PER_STEP: usize = 256;
+/// After so many steps it is looked whether to stop: some fifty microseconds.
+const STEPS_PER_LOOK: u64 = 1_024;
 
 impl Meter {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             limits,
+            stop,
+            look_at: 0,
             made: 0,
             written: 0,
             steps: 0,
@@ -92,10 +105,27 @@ impl Meter {
     /// Counts one step.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Limit> {
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1);
+        if self.steps > self.look_at {
+            return self.look();
+        }
+        Ok(())
+    }
+
+    /// Whether to go on.
+    #[cold]
+    fn look(&mut self) -> Result<(), Limit> {
         if self.steps > self.limits.steps_max {
             return Err(Limit::Steps(self.limits.steps_max));
         }
+        let stop = self.stop.as_ref();
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Limit::Stopped);
+        }
+        self.look_at = self
+            .limits
+            .steps_max
+            .min(self.steps.saturating_add(STEPS_PER_LOOK));
         Ok(())
     }
 

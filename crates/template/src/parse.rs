@@ -32,14 +32,15 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library) -> Parse
         ids: 0,
         depth: 0,
         trees: Vec::new(),
+        places: HashMap::new(),
     };
     if text.len() > BYTES_MAX {
         return Err(parser.error_at(0, &format!("limit: a text of more than {BYTES_MAX} bytes")));
     }
     let root = parser.file()?;
-    let mut trees = std::mem::take(&mut parser.trees);
     let own = parser.tree(Arc::clone(name), root);
-    parser.add(&mut trees, own)?;
+    parser.add(own)?;
+    let mut trees = parser.trees;
     if let Some(at) = trees.iter().position(|tree| tree.name == *name) {
         trees[..=at].rotate_right(1);
     }
@@ -53,8 +54,30 @@ struct Own<'a> {
     buffer: [Option<Token<'a>>; 3],
     peeked: usize,
     vars: Vec<&'a str>,
+    /// How often each name is among them.
+    known: HashMap<&'a str, u32>,
     range_depth: usize,
     action_pos: Option<usize>,
+}
+
+impl<'a> Own<'a> {
+    fn declare(&mut self, name: &'a str) {
+        self.vars.push(name);
+        *self.known.entry(name).or_insert(0) += 1;
+    }
+
+    /// Leaves so many variables.
+    fn forget(&mut self, left: usize) {
+        for name in self.vars.drain(left..) {
+            if let Some(count) = self.known.get_mut(name) {
+                *count -= 1;
+            }
+        }
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.known.get(name).is_some_and(|count| *count > 0)
+    }
 }
 
 struct Parser<'a> {
@@ -67,6 +90,8 @@ struct Parser<'a> {
     ids: u32,
     depth: usize,
     trees: Vec<Arc<Tree>>,
+    /// Where each stands among them.
+    places: HashMap<Arc<str>, usize>,
 }
 
 /// How a list ended.
@@ -92,7 +117,7 @@ enum Item {
 
 impl<'a> Parser<'a> {
     fn file(&mut self) -> Parsed<Vec<Node>> {
-        self.own.vars.push("$");
+        self.own.declare("$");
         let mut root = Vec::new();
         loop {
             match self.peek().kind {
@@ -119,15 +144,19 @@ impl<'a> Parser<'a> {
             name,
             source: Arc::clone(self.name),
             text: Arc::clone(self.text),
+            is_empty: crate::ast::is_empty(&root),
             root,
         }
     }
 
-    fn add(&self, trees: &mut Vec<Arc<Tree>>, tree: Tree) -> Parsed<()> {
-        match trees.iter().position(|other| other.name == tree.name) {
-            None => trees.push(Arc::new(tree)),
-            Some(at) if trees[at].is_empty() => trees[at] = Arc::new(tree),
-            Some(_) if tree.is_empty() => {}
+    fn add(&mut self, tree: Tree) -> Parsed<()> {
+        match self.places.get(&tree.name).copied() {
+            None => {
+                self.places.insert(Arc::clone(&tree.name), self.trees.len());
+                self.trees.push(Arc::new(tree));
+            }
+            Some(at) if self.trees[at].is_empty => self.trees[at] = Arc::new(tree),
+            Some(_) if tree.is_empty => {}
             Some(_) => {
                 let name = literal::quote(&tree.name);
                 return Err(self.error(&format!("template: multiple definition of template {name}")));
@@ -143,16 +172,14 @@ impl<'a> Parser<'a> {
         name: impl FnOnce(&mut Self) -> Parsed<Arc<str>>,
     ) -> Parsed<Arc<str>> {
         let outer = std::mem::take(&mut self.own);
-        self.own.vars.push("$");
+        self.own.declare("$");
         let name = name(self)?;
         let (root, end) = self.list()?;
         if let (End::Else, Some(context)) = (&end, context) {
             return Err(self.error(&format!("unexpected {} in {context}", end.shown())));
         }
         let tree = self.tree(Arc::clone(&name), root);
-        let mut trees = std::mem::take(&mut self.trees);
-        self.add(&mut trees, tree)?;
-        self.trees = trees;
+        self.add(tree)?;
         self.own = outer;
         Ok(name)
     }
@@ -260,7 +287,7 @@ impl<'a> Parser<'a> {
             End::End => None,
             End::Else => Some(self.else_list(context)?),
         };
-        self.own.vars.truncate(vars);
+        self.own.forget(vars);
         self.depth -= 1;
         let at = self.at(pipe.at.pos as usize);
         Ok(Box::new(Branch {
@@ -399,7 +426,7 @@ impl<'a> Parser<'a> {
     fn declare(&mut self, pipe: &mut Pipe, name: &'a str) {
         let var = self.var(name);
         pipe.decl.push(var);
-        self.own.vars.push(name);
+        self.own.declare(name);
     }
 
     fn var(&mut self, name: &'a str) -> Var {
@@ -488,7 +515,7 @@ impl<'a> Parser<'a> {
             Kind::Dot => What::Dot,
             Kind::Nil => What::Nil,
             Kind::Variable => {
-                if !self.own.vars.contains(&token.text) {
+                if !self.own.knows(token.text) {
                     let name = literal::quote(token.text);
                     return Err(self.error(&format!("undefined variable {name}")));
                 }

@@ -4,13 +4,36 @@
 //! the old are forgotten. So the bound holds whatever a hostile chart asks, and nothing is sorted.
 
 use crate::ast::Tree;
+use crate::functions::Pattern;
 use crate::value::Str;
-use regex::Regex;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The templates of a text given to `tpl`, the text's own first.
-pub(crate) type Layer = Arc<[Arc<Tree>]>;
+/// The templates of a text given to `tpl`.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer {
+    /// The text's own.
+    pub(crate) own: Option<Arc<Tree>>,
+    /// All of them, by name.
+    trees: Arc<[Arc<Tree>]>,
+}
+
+impl Layer {
+    /// Of templates that have different names, the text's own first.
+    pub(crate) fn new(mut trees: Vec<Arc<Tree>>) -> Self {
+        let own = trees.first().map(Arc::clone);
+        trees.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+        Self {
+            own,
+            trees: trees.into(),
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Tree>> {
+        let at = self.trees.binary_search_by(|tree| (*tree.name).cmp(name)).ok()?;
+        self.trees.get(at)
+    }
+}
 
 /// Texts given to `tpl` that a generation may hold, in bytes. A parsed text may take forty times its length.
 const LAYERS_BYTES_MAX: usize = 256 << 10;
@@ -21,7 +44,7 @@ const PATTERNS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Memory {
     layers: Mutex<Generations<Layer>>,
-    patterns: Mutex<Generations<Regex>>,
+    patterns: Mutex<Generations<Pattern>>,
 }
 
 impl Default for Memory {
@@ -43,11 +66,11 @@ impl Memory {
         put(&self.layers, text, layer, weight);
     }
 
-    pub(crate) fn pattern(&self, text: &Str) -> Option<Regex> {
+    pub(crate) fn pattern(&self, text: &Str) -> Option<Pattern> {
         get(&self.patterns, text)
     }
 
-    pub(crate) fn keep_pattern(&self, text: Str, pattern: Regex) {
+    pub(crate) fn keep_pattern(&self, text: Str, pattern: Pattern) {
         put(&self.patterns, text, pattern, 1);
     }
 }

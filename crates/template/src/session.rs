@@ -11,6 +11,7 @@ use crate::value::{Map, Str, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The name of every set, under which `tpl` reads its text too; messages show it.
 pub(crate) const SET_NAME: &str = "gotpl";
@@ -40,7 +41,7 @@ impl TemplateSet {
     /// changes nothing.
     pub fn parse(&mut self, name: &str, text: &str) -> Result<(), Box<Error>> {
         for tree in parse::parse(&name.into(), &text.into(), self.library)? {
-            let keeps = tree.is_empty() && self.trees.contains_key(&tree.name);
+            let keeps = tree.is_empty && self.trees.contains_key(&tree.name);
             if !keeps {
                 self.trees.insert(Arc::clone(&tree.name), tree);
             }
@@ -79,12 +80,15 @@ pub enum MissingKey {
 }
 
 /// How templates are run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// What a key that is not there comes to.
     pub missing_key: MissingKey,
     /// How much a render may take.
     pub limits: Limits,
+    /// Ends the render with [`crate::Limit::Stopped`] once it is set: here is no clock, the caller has one.
+    /// Looked at every 1,024 steps, so within milliseconds, or when the key or hash that is being made is done.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Options {
@@ -93,6 +97,7 @@ impl Options {
         Self {
             missing_key: MissingKey::Zero,
             limits: Limits::default(),
+            stop: None,
         }
     }
 }
@@ -181,7 +186,7 @@ impl Session {
     /// A session with a whole budget.
     pub fn new(options: Options, world: Box<dyn World>) -> Self {
         Self {
-            meter: Meter::new(options.limits),
+            meter: Meter::new(options.limits, options.stop.clone()),
             options,
             world,
             used: BTreeSet::new(),

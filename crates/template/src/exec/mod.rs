@@ -124,8 +124,8 @@ impl<'e> Exec<'e> {
     fn lookup(&self, name: &str) -> Option<Arc<Tree>> {
         let mut empty = None;
         for layer in self.layers.iter().rev() {
-            match layer.iter().find(|tree| &*tree.name == name) {
-                Some(tree) if !tree.is_empty() => return Some(Arc::clone(tree)),
+            match layer.get(name) {
+                Some(tree) if !tree.is_empty => return Some(Arc::clone(tree)),
                 Some(tree) => empty = empty.or(Some(tree)),
                 None => {}
             }
@@ -179,12 +179,12 @@ impl<'e> Exec<'e> {
                 self.session.meter.make(text.len().saturating_mul(40))?;
                 let trees = parse::parse(&SET_NAME.into(), &text.lossy().into(), self.set.library())
                     .map_err(|error| failed("cannot parse template", error))?;
-                let layer: Layer = trees.into();
-                self.set.memory().keep_layer(text.clone(), Arc::clone(&layer));
+                let layer = Layer::new(trees);
+                self.set.memory().keep_layer(text.clone(), layer.clone());
                 layer
             }
         };
-        let Some(tree) = layer.first().map(Arc::clone) else {
+        let Some(tree) = layer.own.clone() else {
             return Ok("".into());
         };
         self.layers.push(layer);
@@ -536,14 +536,23 @@ impl<'e> Exec<'e> {
     }
 
     fn set_var(&mut self, tree: &Tree, var: &Var, seen: Seen) -> Run<()> {
-        let vars = &mut self.vars[self.vars_from..];
-        match vars.iter_mut().rev().find(|slot| slot.number == var.slot) {
-            Some(slot) => {
-                slot.seen = seen;
-                Ok(())
-            }
-            None => self.fail(tree, format!("undefined variable: {}", var.name)),
+        self.var(tree, var)?.seen = seen;
+        Ok(())
+    }
+
+    /// A variable: the last of its name. To go past very many of them counts.
+    fn var(&mut self, tree: &Tree, var: &Var) -> Run<&mut Slot> {
+        const SLOTS_PER_STEP: usize = 32;
+        let mut vars = self.vars[self.vars_from..].iter().rev();
+        let Some(back) = vars.position(|slot| slot.number == var.slot) else {
+            return self.fail(tree, format!("undefined variable: {}", var.name));
+        };
+        if back > SLOTS_PER_STEP {
+            let steps = (back / SLOTS_PER_STEP) as u64;
+            self.limited(tree, |exec| exec.session.meter.steps(steps))?;
         }
+        let at = self.vars.len() - 1 - back;
+        Ok(&mut self.vars[at])
     }
 
     /// The value of a pipeline, without the difference between nil and no value.

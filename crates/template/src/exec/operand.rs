@@ -86,13 +86,7 @@ impl Exec<'_> {
         match &expr.what {
             What::Field(fields) => self.fields(tree, expr, fields, given.dot.clone(), given),
             What::Variable(var, fields) => {
-                let found = self.vars[self.vars_from..]
-                    .iter()
-                    .rev()
-                    .find(|slot| slot.number == var.slot);
-                let Some(seen) = found.map(|slot| slot.seen.clone()) else {
-                    return self.fail(tree, format!("undefined variable: {}", var.name));
-                };
+                let seen = self.var(tree, var)?.seen.clone();
                 if fields.is_empty() {
                     self.no_arguments(tree, expr, &given)?;
                     return Ok(seen);

@@ -12,21 +12,28 @@ use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// The most memory a compiled expression may take, in bytes: those that are remembered, and others.
+/// The most memory a compiled expression may take that is remembered, in bytes.
 const SMALL_BYTES_MAX: usize = 64 << 10;
-const BIG_BYTES_MAX: usize = 4 << 20;
-/// To compile a big one takes as long as to go through so many bytes.
-const BIG_AS_BYTES: usize = 48 << 20;
+/// What a compiled expression may take, in bytes, and as how many bytes one counts that is searched. Where
+/// the states found while matching are too many, each byte goes through the whole of it.
+const SIZES: [(usize, usize); 4] = [
+    (16 << 10, 4),
+    (SMALL_BYTES_MAX, 64),
+    (512 << 10, 4 << 10),
+    (4 << 20, 64 << 10),
+];
+/// To compile one takes as long as to go through so many times the bytes it may take.
+const COMPILED_AS_BYTES: usize = 12;
 /// What the states found while matching may take, in bytes.
 const STATES_BYTES_MAX: usize = 256 << 10;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "regexMatch" (Str, Str) => |call| match pattern(call, 0) {
-        Ok(regex) => Ok(Value::Bool(regex.is_match(&call.text(1)))),
+    "regexMatch" (Str, Str) => |call| match pattern(call) {
+        Ok(pattern) => Ok(Value::Bool(pattern.regex.is_match(&call.text(1)))),
         Err(Fault::Message(_)) => Ok(Value::Bool(false)),
         Err(fault) => Err(fault),
     };
-    "mustRegexMatch" (Str, Str) => |call| Ok(Value::Bool(pattern(call, 0)?.is_match(&call.text(1))));
+    "mustRegexMatch" (Str, Str) => |call| Ok(Value::Bool(pattern(call)?.regex.is_match(&call.text(1))));
     "regexFind" (Str, Str) => |call| find(call, true);
     "mustRegexFind" (Str, Str) => |call| find(call, false);
     "regexFindAll" (Str, Str, Int) => |call| find_all(call, true);
@@ -49,13 +56,27 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// The expression of an argument, compiled once in a set.
-fn pattern(call: &mut Call<'_, '_>, index: usize) -> Result<Regex, Fault> {
+/// An expression, and as how many bytes one counts that is searched.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    regex: Regex,
+    cost: usize,
+}
+
+/// The expression of the first argument, compiled once in a set; a search of the second is counted.
+fn pattern(call: &mut Call<'_, '_>) -> Result<Pattern, Fault> {
     call.read_slowly(8)?;
-    let text = call.str(index);
-    if let Some(regex) = call.exec.memory().pattern(&text) {
-        return Ok(regex);
-    }
+    let text = call.str(0);
+    let pattern = match call.exec.memory().pattern(&text) {
+        Some(pattern) => pattern,
+        None => new_pattern(call, &text)?,
+    };
+    let searched = call.bytes(1).len();
+    call.exec.meter().work(searched.saturating_mul(pattern.cost))?;
+    Ok(pattern)
+}
+
+fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
     call.exec
         .meter()
         .work(text.len().saturating_mul(256).saturating_add(SMALL_BYTES_MAX))?;
@@ -64,24 +85,34 @@ fn pattern(call: &mut Call<'_, '_>, index: usize) -> Result<Regex, Fault> {
         return call.fail(format!("error parsing regexp: {reason}"));
     }
     let rewritten = rewritten(&source);
-    let build = |size_max| {
-        RegexBuilder::new(&rewritten)
+    let mut failed = None;
+    for (size_max, cost) in SIZES {
+        if size_max > SMALL_BYTES_MAX {
+            call.exec.meter().work(size_max * COMPILED_AS_BYTES)?;
+        }
+        let built = RegexBuilder::new(&rewritten)
             .size_limit(size_max)
             .dfa_size_limit(STATES_BYTES_MAX)
-            .build()
-    };
-    let built = match build(SMALL_BYTES_MAX) {
-        Err(regex::Error::CompiledTooBig(_)) => {
-            call.exec.meter().work(BIG_AS_BYTES)?;
-            build(BIG_BYTES_MAX)
+            .build();
+        match built {
+            Ok(regex) => {
+                let pattern = Pattern { regex, cost };
+                if size_max <= SMALL_BYTES_MAX {
+                    call.exec.memory().keep_pattern(text.clone(), pattern.clone());
+                }
+                return Ok(pattern);
+            }
+            Err(error) => {
+                let is_too_big = matches!(error, regex::Error::CompiledTooBig(_));
+                failed = Some(error);
+                if !is_too_big {
+                    break;
+                }
+            }
         }
-        Ok(regex) => {
-            call.exec.memory().keep_pattern(text.clone(), regex.clone());
-            Ok(regex)
-        }
-        failed => failed,
-    };
-    built.map_err(|error| Fault::message(format!("error parsing regexp: {}", reason(&source, &error))))
+    }
+    let reason = failed.map_or_else(String::new, |error| reason(&source, &error));
+    call.fail(format!("error parsing regexp: {reason}"))
 }
 
 /// A regular expression with Go's meaning; nothing if it takes more bytes than that. The error is Go's text.
@@ -102,8 +133,8 @@ pub fn go_pattern(source: &str, bytes_max: usize) -> Result<Option<Regex>, Strin
 }
 
 /// The same, with the words of a panic where the function has no error to return.
-fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Regex, Fault> {
-    pattern(call, 0).map_err(|fault| match fault {
+fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Pattern, Fault> {
+    pattern(call).map_err(|fault| match fault {
         Fault::Message(message) if panics => {
             let text = call.text(0);
             let shown = if text.contains('`') {
@@ -310,16 +341,16 @@ fn out_closes(out: &str) -> bool {
 }
 
 fn find(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
-    let regex = compiled(call, panics)?;
+    let Pattern { regex, .. } = compiled(call, panics)?;
     let found = regex
         .find(&call.text(1))
         .map_or_else(String::new, |found| found.as_str().to_owned());
     call.done(found)
 }
 
-/// Counts a search: it may have gone to the end of the text to find no longer match.
-fn searched(call: &mut Call<'_, '_>, bytes: usize) -> Result<(), Fault> {
-    Ok(call.exec.meter().work(bytes.saturating_mul(4))?)
+/// Counts one more search: it may have gone to the end of the text to find no longer match.
+fn searched(call: &mut Call<'_, '_>, bytes: usize, cost: usize) -> Result<(), Fault> {
+    Ok(call.exec.meter().work(bytes.saturating_mul(cost))?)
 }
 
 fn most(count: i64) -> usize {
@@ -327,13 +358,13 @@ fn most(count: i64) -> usize {
 }
 
 fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
-    let regex = compiled(call, panics)?;
+    let Pattern { regex, cost } = compiled(call, panics)?;
     let text = call.str(1);
     call.made_items(text.len().min(most(call.int(2))))?;
     let lossy = text.lossy();
     let mut found: Vec<Str> = Vec::new();
     for one in regex.find_iter(&lossy).take(most(call.int(2))) {
-        searched(call, lossy.len() - one.start())?;
+        searched(call, lossy.len() - one.start(), cost)?;
         found.push(one.as_str().into());
     }
     Ok(if found.is_empty() {
@@ -344,7 +375,7 @@ fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
 }
 
 fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
-    let regex = compiled(call, panics)?;
+    let Pattern { regex, cost } = compiled(call, panics)?;
     let (text, with) = (call.str(1), call.str(2));
     let (text, with) = (text.lossy(), with.lossy());
     // what is put in may be there many times
@@ -364,7 +395,7 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
     let mut from = 0;
     for found in regex.captures_iter(&text) {
         let Some(whole) = found.get(0) else { continue };
-        searched(call, text.len() - whole.start())?;
+        searched(call, text.len() - whole.start(), cost)?;
         out.push(&text[from..whole.start()])?;
         call.exec.meter().work(pieces.len().saturating_mul(8))?;
         for piece in &pieces {
@@ -447,7 +478,7 @@ fn pieces<'w>(regex: &Regex, with: &'w str) -> Vec<Piece<'w>> {
 }
 
 fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
-    let regex = compiled(call, panics)?;
+    let Pattern { regex, cost } = compiled(call, panics)?;
     let (text, count) = (call.str(1), call.int(2));
     if count == 0 {
         return Ok(List::nil(Elements::String).into());
@@ -459,7 +490,7 @@ fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     }
     let (mut parts, mut begin, mut end): (Vec<&str>, usize, usize) = (Vec::new(), 0, 0);
     for found in regex.find_iter(&text).take(most(count)) {
-        searched(call, text.len() - found.start())?;
+        searched(call, text.len() - found.start(), cost)?;
         if count > 0 && parts.len() as i64 == count - 1 {
             break;
         }

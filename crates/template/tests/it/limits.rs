@@ -1,7 +1,11 @@
 //! Hostile templates end in an error that names the limit.
 
 use crate::hostile;
-use equate_template::{ErrorKind, Library, Limit, Limits, Options, Seeded, Session, TemplateSet, Value};
+use equate_template::{
+    ErrorKind, Fault, Library, Limit, Limits, Options, Seeded, Session, TemplateSet, Value, World,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn check(template: &str, library: Library, limits: Limits, wanted: &str) {
     let mut set = TemplateSet::new(library);
@@ -170,6 +174,10 @@ fn numbers_at_the_edges() {
 #[test]
 fn counted_in_time() {
     const PIECES: &str = "bytes of output of all templates";
+    let variables: String = (0..2_000)
+        .map(|number| format!("{{{{$a{number} := 1}}}}"))
+        .collect();
+    let variables = variables + "{{ range 1000 }}{{ $a0 }}{{ end }}";
     let wide = Limits::default();
     let made = |made_bytes_max| Limits {
         made_bytes_max,
@@ -240,7 +248,89 @@ fn counted_in_time() {
             },
             hostile::STEPS,
         ),
+        (
+            r#"{{ regexMatch "(a|b)*a(a|b){900}c" (repeat 10000 "ab") }}"#,
+            Limits {
+                steps_max: 250_000,
+                ..wide
+            },
+            hostile::STEPS,
+        ),
+        (&variables, steps, hostile::STEPS),
     ] {
         check(template, Library::Helm, limits, wanted);
+    }
+}
+
+/// A world whose clock stops the render when it is asked for the time.
+struct Stopping(Arc<AtomicBool>);
+
+impl World for Stopping {
+    fn random(&mut self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+
+    fn now(&mut self) -> i128 {
+        self.0.store(true, Ordering::Relaxed);
+        0
+    }
+
+    fn lookup(&mut self, _: &str, _: &str, _: &str, _: &str) -> Result<Value, Fault> {
+        Ok(Value::Nil)
+    }
+}
+
+#[test]
+fn a_render_that_is_stopped_ends() {
+    const STOPPED: &str = "stopped";
+    for (template, wanted) in [
+        ("{{ range 5000 }}x{{ end }}", ""),
+        ("{{ $_ := now }}{{ range 5000 }}x{{ end }}", STOPPED),
+        (
+            r#"{{ $_ := now }}{{ regexReplaceAll "x" (repeat 10000 "x") "y" }}"#,
+            STOPPED,
+        ),
+        (
+            r#"{{ define "a" }}{{ include "b" . }}{{ end }}{{ define "b" }}{{ $_ := now }}{{ tpl "{{ range 5000 }}x{{ end }}" . }}{{ end }}{{ include "a" . }}"#,
+            STOPPED,
+        ),
+    ] {
+        let mut set = TemplateSet::new(Library::Helm);
+        set.parse("t", template).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = Options {
+            stop: Some(Arc::clone(&stop)),
+            ..Options::helm()
+        };
+        let mut session = Session::new(options, Box::new(Stopping(stop)));
+        let found = session.execute(&set, "t", Value::Absent);
+        let is_stopped = found.is_err_and(|error| error.kind == ErrorKind::Limit(Limit::Stopped));
+        assert_eq!(is_stopped, wanted == STOPPED, "{template}");
+    }
+}
+
+/// What is defined very often is read in time that grows with it.
+#[test]
+fn many_definitions() {
+    let define = |number| format!("{{{{define \"d{number}\"}}}}{number}{{{{end}}}}{{{{$v{number} := 1}}}}");
+    let text: String = (0..30_000).map(define).collect();
+    let mut set = TemplateSet::new(Library::Helm);
+    set.parse("t", &format!("{text}{{{{template \"d29999\"}}}}{{{{$v0}}}}"))
+        .unwrap();
+    set.parse(
+        "scopes",
+        "{{$a := 1}}{{if true}}{{$a := 2}}{{$b := 3}}{{end}}{{$a}}",
+    )
+    .unwrap();
+    let gone = set
+        .parse("gone", "{{if true}}{{$b := 3}}{{end}}{{$b}}")
+        .unwrap_err();
+    assert!(gone.message.contains("undefined variable \"$b\""), "{gone}");
+    let mut session = Session::new(Options::helm(), Box::new(Seeded::new(b"", 0)));
+    for (name, wanted) in [("t", "299991"), ("scopes", "1")] {
+        assert_eq!(
+            session.execute(&set, name, Value::Absent).unwrap().to_string(),
+            wanted
+        );
     }
 }
