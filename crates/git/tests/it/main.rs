@@ -11,6 +11,7 @@ mod http;
 mod local;
 mod measure;
 mod ssh;
+mod ssh_by_hand;
 mod ssh_in_process;
 
 use equate_git::{Limits, Mirrors, Remote};
