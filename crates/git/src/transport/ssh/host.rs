@@ -13,7 +13,10 @@ use russh::{
         AuthResult, ChannelOpenHandle, Config, DisconnectReason, GexParams, Handle, Handler, Msg, Session,
         connect_stream,
     },
-    keys::{Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate},
+    keys::{
+        Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate,
+        agent::AgentSessionBinding,
+    },
 };
 use tokio::{net::TcpStream, task::JoinSet};
 
@@ -250,14 +253,14 @@ pub(super) async fn open(
     let mut handle = connect_stream(Arc::new(config), stream, host)
         .await
         .map_err(not_shaken)?;
-    let signature = handle.agent_session_binding().map(|binding| binding.signature());
+    let signature = handle.agent_session_binding().map(AgentSessionBinding::signature);
     proof::signature(agreed.get(), signature).map_err(not_as_agreed)?;
     let user = endpoint.user.as_deref().unwrap_or(USER);
     authenticate(&mut handle, user, key, &parting).await?;
     let channel = handle
         .channel_open_session()
         .await
-        .map_err(|error| ended(error, &parting))?;
+        .map_err(|error| ended(&error, &parting))?;
     Ok(Open {
         handle,
         channel,
@@ -347,7 +350,7 @@ fn not_shaken(error: HostError) -> Failure {
 }
 
 /// A connection that was there, and is not.
-fn ended(error: russh::Error, parting: &Parting) -> Failure {
+fn ended(error: &russh::Error, parting: &Parting) -> Failure {
     let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
     match parting.words() {
         Some(words) => failure.because(words),
@@ -370,7 +373,7 @@ async fn authenticate(
     for hash in hashes {
         let key = PrivateKeyWithHashAlg::new(Arc::clone(&key), hash);
         let answer = handle.authenticate_publickey(user, key).await;
-        match answer.map_err(|error| ended(error, parting))? {
+        match answer.map_err(|error| ended(&error, parting))? {
             AuthResult::Success => return Ok(()),
             AuthResult::Failure {
                 partial_success: true,
@@ -403,7 +406,7 @@ fn methods(methods: &russh::MethodSet) -> String {
 /// What an RSA key may sign with: what the host says it takes, else one after the other. Never SHA-1.
 async fn hashes(handle: &Handle<Host>, parting: &Parting) -> Result<Vec<Option<HashAlg>>, Failure> {
     let best = handle.best_supported_rsa_hash().await;
-    match best.map_err(|error| ended(error, parting))? {
+    match best.map_err(|error| ended(&error, parting))? {
         None => Ok(vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)]),
         Some(Some(hash)) => Ok(vec![Some(hash)]),
         Some(None) => Err(Failure::new(

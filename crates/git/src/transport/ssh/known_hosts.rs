@@ -94,7 +94,6 @@ impl Known {
     }
 
     /// Whether no line says which keys are the host's. Those that revoke some do not.
-
     fn says_nothing(&self) -> bool {
         self.keys.is_empty() && self.authorities.is_empty() && self.unread.is_empty()
     }
