@@ -180,18 +180,18 @@ fn answer(case: &Case) -> Answered {
         "user" => plain(given),
         "coalesce" => {
             let (values, warnings) = coalesce(&loaded()?, &given)?;
-            warned(values.into(), warnings)
+            warned(values.into(), &warnings)
         }
         "process" => {
             let (chart, warnings) = dependencies::process(&loaded()?, &given)?;
-            warned(asked::described(&chart), warnings)
+            warned(asked::described(&chart), &warnings)
         }
         "values" => {
             let (chart, mut warnings) = dependencies::process(&loaded()?, &given)?;
             let (values, more) = coalesce(&chart, &given)?;
             warnings.extend(more);
             schema::validate(&chart, &values)?;
-            warned(values.into(), warnings)
+            warned(values.into(), &warnings)
         }
         other => panic!("no such question: {other}"),
     }
@@ -205,7 +205,7 @@ fn plain(values: Values) -> Answered {
 }
 
 /// Helm goes through maps in no order: warnings are sorted.
-fn warned(output: Value, warnings: Vec<Warning>) -> Answered {
+fn warned(output: Value, warnings: &[Warning]) -> Answered {
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.sort();
     Ok(Answer {
