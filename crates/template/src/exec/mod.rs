@@ -121,6 +121,15 @@ impl<'e> Exec<'e> {
         self.session.meter.limits()
     }
 
+    /// Counts a look for a template: it goes through all texts that `tpl` runs right now.
+    fn looked_up(&mut self) -> Result<(), Limit> {
+        const LAYERS_PER_STEP: usize = 16;
+        match self.layers.len() / LAYERS_PER_STEP {
+            0 => Ok(()),
+            steps => self.session.meter.steps(steps as u64),
+        }
+    }
+
     fn lookup(&self, name: &str) -> Option<Arc<Tree>> {
         let mut empty = None;
         for layer in self.layers.iter().rev() {
@@ -136,6 +145,7 @@ impl<'e> Exec<'e> {
     /// `include`: the output of a template as a text.
     pub(crate) fn include(&mut self, name: &Str, data: Value) -> Result<Str, Fault> {
         let limit = self.limits().include_depth_max;
+        self.looked_up()?;
         let nested = self.session.included.entry(name.clone()).or_insert(0);
         if *nested > limit {
             return Err(Fault::message(format!(
@@ -329,6 +339,7 @@ impl<'e> Exec<'e> {
             }
             Node::Template(at, name, pipe) => {
                 self.at = at.id;
+                self.limited(tree, Self::looked_up)?;
                 let Some(callee) = self.lookup(name) else {
                     return self.fail(tree, format!("template {} not defined", literal::quote(name)));
                 };

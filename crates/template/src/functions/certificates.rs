@@ -26,7 +26,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         authority(call, &key)
     };
     "genCAWithKey" (Str, Int, Str) "chance" => |call| {
-        let key = read_key(&call.text(2))?;
+        let pem = call.text(2).into_owned();
+        let key = read_key(call, &pem)?;
         authority(call, &key)
     };
     "genSelfSignedCert" (Str, List, List, Int) "chance" => |call| {
@@ -34,7 +35,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         self_signed(call, &key)
     };
     "genSelfSignedCertWithKey" (Str, List, List, Int, Str) "chance" => |call| {
-        let key = read_key(&call.text(4))?;
+        let pem = call.text(4).into_owned();
+        let key = read_key(call, &pem)?;
         self_signed(call, &key)
     };
     "genSignedCert" (Str, List, List, Int, Certificate) "chance" => |call| {
@@ -42,7 +44,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         signed(call, &key)
     };
     "genSignedCertWithKey" (Str, List, List, Int, Certificate, Str) "chance" => |call| {
-        let key = read_key(&call.text(5))?;
+        let pem = call.text(5).into_owned();
+        let key = read_key(call, &pem)?;
         signed(call, &key)
     };
     "buildCustomCert" (Str, Str) => custom;
@@ -56,6 +59,9 @@ const KEY_STEPS: u64 = 640_000;
 const SIGN_STEPS: u64 = 20_000;
 /// What a key on a curve costs.
 const CURVE_STEPS: u64 = 5_000;
+/// What reading a key costs whose PEM is no longer than that.
+const READ_STEPS: u64 = 50_000;
+const KEY_PEM_BYTES: usize = 2 << 10;
 
 /// A certificate and its key, both in PEM.
 #[derive(Debug, Clone)]
@@ -132,7 +138,12 @@ fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, F
     rsa::RsaPrivateKey::new(&mut chance, bits).map_err(|error| failed("error generating random key")(&error))
 }
 
-fn read_key(pem: &str) -> Result<rsa::RsaPrivateKey, Fault> {
+/// Reads a key, and checks it: that takes longer by the third power of its length.
+fn read_key(call: &mut Call<'_, '_>, pem: &str) -> Result<rsa::RsaPrivateKey, Fault> {
+    let larger = 1 + (pem.len() / KEY_PEM_BYTES) as u64;
+    call.exec
+        .meter()
+        .steps(READ_STEPS.saturating_mul(larger.saturating_pow(3)))?;
     rsa::RsaPrivateKey::from_pkcs1_pem(pem)
         .or_else(|_| rsa::RsaPrivateKey::from_pkcs8_pem(pem))
         .map_err(|error| failed("parsing private key: only RSA keys in PEM are supported")(&error))
@@ -289,7 +300,7 @@ fn signed(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
     let Some(authority) = authority else {
         return call.fail("unable to decode certificate");
     };
-    let issuer_key = signer(&read_key(&authority.key)?)?;
+    let issuer_key = signer(&read_key(call, &authority.key)?)?;
     let issuer = Issuer::from_ca_cert_pem(&authority.cert, issuer_key)
         .map_err(|error| failed("error parsing certificate")(&error))?;
     let certificate = named(call)?.signed_by(&signer(key)?, &issuer);
@@ -309,6 +320,6 @@ fn custom(call: &mut Call<'_, '_>) -> Outcome {
     if !cert.contains("-----BEGIN CERTIFICATE-----") {
         return call.fail("unable to decode certificate");
     }
-    read_key(&key)?;
+    read_key(call, &key)?;
     Ok(Value::Host(Rc::new(Certificate { cert, key })))
 }

@@ -257,6 +257,22 @@ fn counted_in_time() {
             hostile::STEPS,
         ),
         (&variables, steps, hostile::STEPS),
+        (
+            r#"{{ $x := b64enc "-----BEGIN CERTIFICATE-----" }}{{ $_ := buildCustomCert $x (b64enc (repeat 10000 "k")) }}"#,
+            Limits {
+                steps_max: 1_000_000,
+                ..wide
+            },
+            hostile::STEPS,
+        ),
+        (
+            r#"{{ define "a" }}{{ if gt . 0 }}{{ tpl "{{ template `a` . }}" (int (sub . 1)) }}{{ else }}{{ range 300 }}{{ template "b" }}{{ end }}{{ end }}{{ end }}{{ define "b" }}x{{ end }}{{ template "a" 900 }}"#,
+            Limits {
+                steps_max: 25_000,
+                ..wide
+            },
+            hostile::STEPS,
+        ),
     ] {
         check(template, Library::Helm, limits, wanted);
     }
