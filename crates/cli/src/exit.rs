@@ -13,6 +13,7 @@ use crate::install::InstallError;
 use crate::objects::RequestError;
 use crate::reconcile::ReconcileError;
 use crate::suspend::SuspendError;
+use crate::template::TemplateError;
 use crate::tree::TreeError;
 use crate::up::UpError;
 use crate::workspace::ClaimError;
@@ -60,6 +61,9 @@ pub(crate) enum Failure {
     /// Nothing was built.
     #[error(transparent)]
     Render(#[from] RenderError),
+    /// No chart was rendered.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// It could not be told what would change.
     #[error(transparent)]
     Diff(#[from] DiffError),
@@ -129,6 +133,7 @@ impl Failure {
             Self::Connect(error)
             | Self::Controllers(ControllersError::Connect(error))
             | Self::Diff(DiffError::Connect(error))
+            | Self::Template(TemplateError::Connect(error))
             | Self::Render(RenderError::Kustomization(KustomizationError::Connect(error))) => {
                 connection_hint(error)
             }
@@ -155,6 +160,7 @@ impl Failure {
             Self::Explain(ExplainError::Elsewhere { .. }) => Some("-n names the namespace"),
             Self::Diff(_)
             | Self::Render(_)
+            | Self::Template(_)
             | Self::Get(_)
             | Self::Tree(_)
             | Self::Events(_)
@@ -238,6 +244,7 @@ impl Failure {
     pub(crate) fn is_reader_gone(&self) -> bool {
         let (Self::Output(error)
         | Self::Render(RenderError::Output(OutputError::Standard(error)))
+        | Self::Template(TemplateError::Output(error))
         | Self::Get(GetError::Output(error))
         | Self::Tree(TreeError::Output(error))
         | Self::Events(EventsError::Output(error))

@@ -22,6 +22,7 @@ mod objects;
 mod reconcile;
 mod suspend;
 mod table;
+mod template;
 mod transit;
 mod tree;
 mod up;
@@ -60,6 +61,8 @@ enum Command {
     Install(install::Args),
     /// Print the objects that a directory builds, as `kustomize build` does.
     Build(build::Args),
+    /// Print the objects that a Helm chart renders to, as `helm template` does.
+    Template(Box<template::Args>),
     /// Show what a commit of the worktree as it is would change in the cluster.
     Diff(Box<diff::Args>),
     /// List sources, Kustomizations and the other kinds, and how they stand.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
             };
         }
         Command::Build(args) => build::run(args, &runtime).map_err(exit::Failure::from),
+        Command::Template(args) => template::run(&args, &runtime).map_err(exit::Failure::from),
         Command::Get(args) => runtime.block_on(get::run(args)),
         Command::Tree(args) => runtime.block_on(tree::run(args)),
         Command::Events(args) => runtime.block_on(events::run(args)),

@@ -90,6 +90,9 @@ fn key(chart: &Chart) -> [u8; 32] {
         hash.update(chart.digest);
         hash.update((chart.name().len() as u64).to_be_bytes());
         hash.update(chart.name());
+        // a source may have rewritten it after the chart was read
+        hash.update((chart.metadata.version.len() as u64).to_be_bytes());
+        hash.update(&chart.metadata.version);
         // import-values and conditions change what `.Chart.Dependencies` says
         hash.update((chart.metadata.dependencies.len() as u64).to_be_bytes());
         for dependency in &chart.metadata.dependencies {

@@ -14,6 +14,7 @@
 //! | [`capabilities`] | what a chart may know of the cluster |
 //! | [`engine`] | the texts of its templates |
 //! | [`cache`] | templates that were read, kept |
+//! | [`render`] | all of it: a chart and values in, objects, hooks and notes out |
 //! | [`manifests`] | which objects and hooks rendered templates hold |
 //! | [`order`] | in which order kinds are installed and uninstalled |
 //! | [`hooks`] | what a hook is, and when it runs |
@@ -43,6 +44,7 @@ pub mod metadata;
 mod open;
 pub mod order;
 pub mod release;
+pub mod render;
 pub mod repository;
 pub mod schema;
 pub mod values;

@@ -6,7 +6,7 @@
 use crate::exec::Exec;
 use crate::fault::Fault;
 use crate::limits::Limit;
-use crate::value::{Elements, Entries, Int, List, Map, Str, Uint, Value};
+use crate::value::{Elements, Entries, Int, Kind, List, Map, Str, Uint, Value};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -55,8 +55,8 @@ impl Ty {
     /// The value as an argument; otherwise why it cannot be one.
     pub(crate) fn accept(self, value: Value) -> Result<Value, String> {
         match (self, value) {
-            (Self::Any, value) => Ok(value.boxed()),
-            (Self::Reflect, value) => Ok(value),
+            (Self::Any, value) => Ok(listed(value).boxed()),
+            (Self::Reflect, value) => Ok(listed(value)),
             (Self::Map, Value::Absent) => Ok(Map::nil(Entries::Any).into()),
             (Self::List, Value::Absent) => Ok(List::nil(Elements::Any).into()),
             (_, Value::Absent) => Err(format!("invalid value; expected {}", self.name())),
@@ -81,6 +81,25 @@ impl Ty {
                 ))
             }
         }
+    }
+}
+
+/// A slice with methods of its own, such as `.Capabilities.APIVersions`, as the slice it is: functions know
+/// no other.
+fn listed(value: Value) -> Value {
+    match &value {
+        Value::Host(host) if host.kind() == Kind::Slice => match host.entries() {
+            Some(entries) => {
+                let items: Vec<Value> = entries.into_iter().map(|(_, item)| item).collect();
+                let elements = match items.iter().all(|item| matches!(item, Value::String(_))) {
+                    true => Elements::String,
+                    false => Elements::Any,
+                };
+                List::of(elements, items).into()
+            }
+            None => value,
+        },
+        _ => value,
     }
 }
 

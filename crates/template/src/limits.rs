@@ -197,6 +197,8 @@ impl Meter {
             }
             Value::List(list) => self.make_items(list.len()),
             Value::Map(map) => self.make_map(map.len()),
+            // such as the files a pattern selects
+            Value::Host(host) => self.make_map(host.count().unwrap_or_default()),
             _ => self.step(),
         }
     }

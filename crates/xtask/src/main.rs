@@ -6,6 +6,7 @@
 
 mod baseline;
 mod bench;
+mod charts;
 mod corpus;
 mod fuzz;
 mod r#gen;
@@ -34,6 +35,8 @@ enum Command {
     Baseline(baseline::Args),
     /// Times the whole product, with the release binary.
     Bench(bench::Args),
+    /// Renders public charts and compares with Helm itself.
+    Charts(charts::Args),
     /// Builds whole repositories and compares with the real kustomize.
     Corpus(corpus::Args),
     /// Runs the fuzz targets for a while.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Baseline(args) => baseline::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Charts(args) => charts::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Gen(args) => r#gen::run(&args),

@@ -181,7 +181,10 @@ async fn protobuf_bodies_of_other_kinds_are_refused_by_name() {
             assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{about}");
             assert_eq!(answer["reason"], "UnsupportedMediaType", "{about}");
             let message = answer["message"].as_str().unwrap();
-            assert!(message.contains("reads protobuf bodies of ConfigMap, "), "{about}");
+            assert!(
+                message.contains("reads protobuf bodies of ConfigMap, "),
+                "{about}"
+            );
         }
     }
     assert_eq!(cluster.revision(), before, "something was written");

@@ -12,4 +12,5 @@ mod controllers;
 mod example;
 mod install;
 mod session;
+mod template;
 mod webhook;

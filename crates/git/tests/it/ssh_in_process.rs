@@ -301,7 +301,7 @@ fn a_pack_that_breaks_off() {
     server.set(SshFault::None);
     assert_eq!(pull(&fixture.mirrors, &remote), Ok(2));
     // and a large one comes whole, though it is more than a window
-    let more: String = (0_u32..500_000)
+    let more: String = (0_u32..1_000_000)
         .map(|n| format!("x{:x}\n", n.wrapping_mul(2_654_435_761)))
         .collect();
     repository.commit(&[("c.yaml", Some(&more))]).unwrap();

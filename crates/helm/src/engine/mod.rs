@@ -291,8 +291,9 @@ fn map<'v>(entries: impl Iterator<Item = (&'v String, &'v Json)>) -> Map {
     Map::of(Entries::Any, entries.collect())
 }
 
-/// A value of a chart for its templates: whole numbers of `--set` are `int64`, all others `float64`.
-fn value(json: &Json) -> Value {
+/// A value for templates: numbers that are written whole are `int64`, as those of `--set` and of objects
+/// of a cluster; those of a chart were read as `float64`.
+pub fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Nil,
         Json::Bool(flag) => Value::Bool(*flag),

@@ -32,23 +32,23 @@ fn text(args: &[Value]) -> Str {
 /// `.Files`: the files of a chart that are nothing else, by path. They are shared with the chart until
 /// a template asks for one.
 #[derive(Debug)]
-pub(super) struct Files(BTreeMap<Arc<str>, Arc<[u8]>>);
+pub(super) struct Files(BTreeMap<Arc<str>, Str>);
 
 impl Files {
     pub(super) fn new(files: &[File]) -> Self {
-        let entry = |file: &File| (Arc::clone(&file.name), Arc::clone(&file.data));
+        let entry = |file: &File| (Arc::clone(&file.name), Str::from(Arc::clone(&file.data)));
         Self(files.iter().map(entry).collect())
     }
 
-    fn get(&self, name: &Str) -> Option<&[u8]> {
-        self.0.get(&*name.lossy()).map(|data| &**data)
+    fn get(&self, name: &Str) -> Option<&Str> {
+        self.0.get(&*name.lossy())
     }
 
     /// As the `data` of a `ConfigMap` or Secret, by the last element of the path.
     fn as_data(&self, value: impl Fn(&[u8]) -> String) -> Value {
-        let entry = |(name, data): (&Arc<str>, &Arc<[u8]>)| {
+        let entry = |(name, data): (&Arc<str>, &Str)| {
             let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            (base.to_owned(), Json::String(value(data)))
+            (base.to_owned(), Json::String(value(data.as_bytes())))
         };
         let data: serde_json::Map<String, Json> = self.0.iter().map(entry).collect();
         let yaml = equate_manifest::yaml::to_string(&Json::Object(data));
@@ -66,7 +66,7 @@ impl Host for Files {
     }
 
     fn field(&self, name: &str) -> Option<Value> {
-        self.0.get(name).map(|data| Value::Bytes(Str::from(&**data)))
+        self.0.get(name).map(|data| Value::Bytes(data.clone()))
     }
 
     fn method(&self, name: &str) -> Option<Method> {
@@ -81,18 +81,17 @@ impl Host for Files {
         let wanted = text(args);
         let found = || self.get(&wanted);
         Ok(match name {
-            "Get" => Value::String(Str::from(found().unwrap_or_default())),
-            "GetBytes" => Value::Bytes(Str::from(found().unwrap_or_default())),
+            "Get" => Value::String(found().cloned().unwrap_or_else(|| "".into())),
+            "GetBytes" => Value::Bytes(found().cloned().unwrap_or_else(|| "".into())),
             "Glob" => {
                 let glob = Glob::new(&wanted.lossy());
                 let matching = self.0.iter().filter(|(name, _)| glob.matches(name));
-                let matching = matching.map(|(name, data)| (Arc::clone(name), Arc::clone(data)));
+                let matching = matching.map(|(name, data)| (Arc::clone(name), data.clone()));
                 Value::Host(Rc::new(Self(matching.collect())))
             }
-            "Lines" => Value::List(match found() {
+            "Lines" => Value::List(match found().map(Str::as_bytes) {
                 None => List::strings::<&str>([]),
-                // Helm looks at the last byte, which an empty file has not
-                Some([]) => return Err(Fault::message("runtime error: index out of range [-1]")),
+                Some([]) => List::strings::<&str>([]),
                 Some(data) => {
                     let lines = data
                         .strip_suffix(b"\n")
@@ -108,14 +107,18 @@ impl Host for Files {
     }
 
     fn entries(&self) -> Option<Vec<(Value, Value)>> {
-        let entry =
-            |(name, data): (&Arc<str>, &Arc<[u8]>)| (Value::from(&**name), Value::Bytes(Str::from(&**data)));
+        let entry = |(name, data): (&Arc<str>, &Str)| (Value::from(&**name), Value::Bytes(data.clone()));
         Some(self.0.iter().map(entry).collect())
     }
 
+    fn count(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+
     fn to_json(&self) -> Result<Json, Fault> {
-        let entry =
-            |(name, data): (&Arc<str>, &Arc<[u8]>)| (name.to_string(), Json::String(STANDARD.encode(data)));
+        let entry = |(name, data): (&Arc<str>, &Str)| {
+            (name.to_string(), Json::String(STANDARD.encode(data.as_bytes())))
+        };
         Ok(Json::Object(self.0.iter().map(entry).collect()))
     }
 
@@ -322,6 +325,10 @@ impl Host for Versions {
                 .map(|(index, version)| (Value::Int(index, Int::Int), version.as_str().into()))
                 .collect(),
         )
+    }
+
+    fn count(&self) -> Option<usize> {
+        Some(self.0.len())
     }
 
     fn to_json(&self) -> Result<Json, Fault> {

@@ -504,7 +504,10 @@ fn a_head_is_what_the_loader_reads_of_it() {
         ("a: one\n # b\n two\n", false),
         ("a: one # b\n two\n", false),
         ("a: >-\n  one\n\n   two\n\n  three\nkind: A\n", true),
-        ("a: 'one''s\n\n  it\\'\nb: \"a\\\n  b\\\"\n  c\" # d\nkind: A\n", true),
+        (
+            "a: 'one''s\n\n  it\\'\nb: \"a\\\n  b\\\"\n  c\" # d\nkind: A\n",
+            true,
+        ),
         ("a: 'one\nb\n'\n", false),
         ("a: \"one\n  \\x41\"\n", false),
         ("a: |\n  one\n     \n  two\nkind: A\n", true),

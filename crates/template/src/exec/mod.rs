@@ -456,7 +456,7 @@ impl<'e> Exec<'e> {
                 any
             }
             Value::Absent | Value::Nil => false,
-            Value::Host(host) if host.entries().is_some() && host.kind() != crate::value::Kind::Struct => {
+            Value::Host(host) if host.count().is_some() && host.kind() != crate::value::Kind::Struct => {
                 let entries = host.entries().unwrap_or_default();
                 let any = !entries.is_empty();
                 for (key, value) in entries {

@@ -150,8 +150,8 @@ fn len(call: &mut Call<'_, '_>) -> Outcome {
         Value::String(text) | Value::Bytes(text) => text.len(),
         Value::List(list) => list.len(),
         Value::Map(map) => map.len(),
-        Value::Host(host) => match (host.kind(), host.entries()) {
-            (crate::value::Kind::Map | crate::value::Kind::Slice, Some(entries)) => entries.len(),
+        Value::Host(host) => match (host.kind(), host.count()) {
+            (crate::value::Kind::Map | crate::value::Kind::Slice, Some(count)) => count,
             _ => return call.fail(format!("len of type {}", host.type_name())),
         },
         other => return call.fail(format!("len of type {}", other.type_name())),

@@ -53,6 +53,11 @@ pub trait Host: fmt::Debug {
         None
     }
 
+    /// How many entries it has, when it is a map or a slice. Who knows without making them says so here.
+    fn count(&self) -> Option<usize> {
+        self.entries().map(|entries| entries.len())
+    }
+
     /// As JSON, for `toJson` and `toYaml`.
     fn to_json(&self) -> Result<serde_json::Value, Fault>;
 

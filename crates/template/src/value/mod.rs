@@ -231,7 +231,7 @@ impl Value {
             Self::List(list) => !list.is_empty(),
             Self::Map(map) => !map.is_empty(),
             Self::Host(host) => match host.kind() {
-                Kind::Map | Kind::Slice => host.entries().is_some_and(|entries| !entries.is_empty()),
+                Kind::Map | Kind::Slice => host.count().is_some_and(|count| count > 0),
                 _ => true,
             },
         }

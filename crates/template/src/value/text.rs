@@ -53,6 +53,12 @@ impl Borrow<[u8]> for Str {
     }
 }
 
+impl From<Arc<[u8]>> for Str {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self(bytes)
+    }
+}
+
 impl From<&str> for Str {
     fn from(text: &str) -> Self {
         Self(text.as_bytes().into())

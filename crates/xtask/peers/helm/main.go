@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -153,7 +154,7 @@ func render(loaded *chart.Chart, text string) (map[string]string, error) {
 			missing = append(missing, dependency.Name)
 		}
 		if len(missing) > 0 {
-			return nil, fmt.Errorf("missing: %v", missing)
+			return nil, fmt.Errorf("found in Chart.yaml, but missing in charts/ directory: %s", strings.Join(missing, ", "))
 		}
 	}
 	if err := chartutil.ProcessDependencies(loaded, values); err != nil {

@@ -1,13 +1,15 @@
 //! `cargo xtask baseline helm`: what `helm template` prints for the charts of our cases.
 //!
-//! Each case is written into a fresh folder, in which Helm runs with the case's arguments; its path is
+//! Helm 4.3 is asked, whose output this is; 4.2, whose engine ours follows, where a case says so (what
+//! it assumes of a cluster). Each case is written into a fresh folder, in which Helm runs with the case's arguments; its path is
 //! told as `<ROOT>`. Only the
 //! recorded answers of a case are rewritten.
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::process::Command;
 
-use equate_testkit::peers::{self, Helm};
+use equate_testkit::peers::{self, KubectlVersion};
 
 use super::kustomize::cases_in;
 use super::{chart_case, format};
@@ -27,8 +29,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
-    let helm = match peers::available(peers::helm(&mut progress))? {
-        Ok(helm) => helm,
+    let helms = peers::helm(&mut progress)
+        .and_then(|old| Ok((old, peers::kubectl(KubectlVersion::V1_37, &mut progress)?.helm)));
+    let (old, new) = match peers::available(helms)? {
+        Ok(helms) => helms,
         Err(skip) => {
             println!("{}", skip.0);
             return Ok(());
@@ -46,8 +50,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             continue;
         }
         asked += 1;
-        let answers = answers(&helm, &case)?;
-        let answers: Vec<_> = answers.iter().map(|(name, text)| (&**name, text.clone())).collect();
+        let answers = {
+            let helm = match case.helm {
+                Some(_) => old.command(),
+                None => Command::new(&new),
+            };
+            answers(helm, &case)?
+        };
+        let answers: Vec<_> = answers
+            .iter()
+            .map(|(name, text)| (&**name, text.clone()))
+            .collect();
         let answered = case.with_answers(&answers);
         if answered != text {
             println!("{name}");
@@ -66,13 +79,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 /// What Helm says of a case, by the names a case has for it.
-fn answers(helm: &Helm, case: &format::Case) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+fn answers(mut helm: Command, case: &format::Case) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let root = folder.path().canonicalize()?;
     chart_case::write(case, &root)?;
     let home = tempfile::tempdir()?;
     let output = helm
-        .command()
         .arg("template")
         .args(chart_case::arguments(case))
         .current_dir(&root)
@@ -90,7 +102,12 @@ fn answers(helm: &Helm, case: &format::Case) -> Result<Vec<(String, String)>, Bo
     let said = hide(&output.stderr);
     // a log's lines carry the time
     let (logged, said): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with("level="));
-    let lines = |lines: Vec<&str>| lines.into_iter().flat_map(|line| [line, "\n"]).collect::<String>();
+    let lines = |lines: Vec<&str>| {
+        lines
+            .into_iter()
+            .flat_map(|line| [line, "\n"])
+            .collect::<String>()
+    };
     if !output.status.success() {
         let error = lines(said);
         let error = error.strip_prefix("Error: ").unwrap_or(&error);

@@ -133,11 +133,9 @@ impl Known {
         let (Some(algorithm), Some(key)) = (words.next(), words.next()) else {
             return self.unread.push(number);
         };
-        let written = format!("{algorithm} {key}");
-        let key = russh::keys::parse_public_key_base64(key).ok().filter(|key| {
-            // The library passes over what follows a key, and takes its type from within.
-            key.to_openssh().is_ok_and(|whole| whole == written) && !preferred(&key.algorithm()).is_empty()
-        });
+        let key = russh::keys::parse_public_key_base64(key)
+            .ok()
+            .filter(|key| key.algorithm().as_str() == algorithm && !preferred(&key.algorithm()).is_empty());
         match (key, marker) {
             (Some(key), Marker::None) => self.keys.push((number, key)),
             (Some(key), Marker::Authority) => self.authorities.push(key),

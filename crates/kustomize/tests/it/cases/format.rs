@@ -8,6 +8,7 @@
 //! files: anywhere            (files in or below each kustomization's root without this line)
 //! judge: none                (the real engine has no say: the rule is not kustomize's)
 //! args: demo . --set a=b     (of `helm template`, in a case of a chart)
+//! judge: helm 4.2            (of a chart: what it asks of is told by this version; 4.3 without this line)
 //!
 //! -- kustomization.yaml
 //! resources: [web.yaml]
@@ -48,6 +49,8 @@ pub(crate) struct Case {
     pub(crate) judged: bool,
     /// What is asked for, where it is no build.
     pub(crate) args: Option<String>,
+    /// Which Helm is asked, where it is not the usual one.
+    pub(crate) helm: Option<String>,
     pub(crate) files: Vec<File>,
     /// The recorded and written answers by name, in the order of the file.
     answers: Vec<(String, String)>,
@@ -82,6 +85,7 @@ impl Case {
             any_file: false,
             judged: true,
             args: None,
+            helm: None,
             files: Vec::new(),
             answers: Vec::new(),
             given: String::new(),
@@ -122,6 +126,7 @@ impl Case {
             Some(("order", "legacy")) => self.legacy_order = true,
             Some(("files", "anywhere")) => self.any_file = true,
             Some(("judge", "none")) => self.judged = false,
+            Some(("judge", "helm 4.2")) => self.helm = Some("4.2".to_owned()),
             Some(("args", args)) => self.args = Some(args.to_owned()),
             Some(_) => return Err(format!("{line:?} is no option")),
             None if line.is_empty() => self.rule.push('\n'),

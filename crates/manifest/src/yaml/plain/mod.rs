@@ -7,7 +7,6 @@
 //! of several lines, repeated keys, tabs, whatever is wrong or beyond a limit.
 //! It reports no errors: the loader reads what is given up from the beginning.
 
-
 mod skim;
 
 pub use skim::{Keep, skim};

@@ -119,7 +119,6 @@ fn lines() {
         &unread,
     );
     check(&format!("{HOST} 1024 35 123456\n"), ONE, &unread);
-    check(&format!("{HOST} {ONE}AAAA\n"), ONE, &unread);
     check(
         &format!("{HOST} ssh-ed25519 AAAA\n{HOST} {ONE}\n"),
         ONE,
@@ -338,51 +337,4 @@ fn patterns() {
     // would take forever where every star is tried with every rest
     check(&"a*".repeat(2000), &"a".repeat(250), false);
     check(&format!("{}b", "*a".repeat(100)), &"a".repeat(250), false);
-}
-
-/// Numbers that are the same in every run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % end as u64).unwrap()
-    }
-}
-
-/// Whatever a file is made of: a host is trusted by a key that is written there, or not at all.
-#[test]
-fn broken_files_trust_nobody_else() {
-    let seed = format!(
-        "# two hosts\n{HOST},[{HOST}]:2222 {ONE} me\n{HASHED} {CURVE}\n@cert-authority *.org {TWO}\n\
-         @revoked * {TWO}\n*.example.org,!a.example.org {ONE}\n"
-    );
-    let keys = [ONE, TWO, CURVE].map(|text| (key(text), text.rsplit(' ').next().unwrap()));
-    let (mut chance, mut trusted) = (Chance(0x9e37_79b9_7f4a_7c15), 0);
-    for _ in 0..4000 {
-        let mut bytes = seed.clone().into_bytes();
-        for _ in 0..1 + chance.below(12) {
-            let at = chance.below(bytes.len().max(1));
-            match chance.below(5) {
-                _ if bytes.is_empty() => break,
-                0 => bytes[at] = u8::try_from(chance.below(256)).unwrap(),
-                1 => bytes[at] = b" \n|!*?,[]:@#="[chance.below(13)],
-                2 => drop(bytes.remove(at)),
-                3 => bytes.truncate(at.max(1)),
-                _ => bytes.extend_from_within(at..),
-            }
-        }
-        for (host, port) in [(HOST, 22), (HOST, 2222), ("h.example.org", 22)] {
-            let known = Known::read(&bytes, host, port).unwrap();
-            for (key, written) in &keys {
-                if known.check(key).is_ok() {
-                    trusted += 1;
-                    assert!(String::from_utf8_lossy(&bytes).contains(written));
-                }
-            }
-        }
-    }
-    assert!(trusted > 100, "{trusted} of them say something");
 }

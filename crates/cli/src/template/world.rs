@@ -1,0 +1,49 @@
+//! What templates ask of the world: chance, the clock, and with `--dry-run=server` a cluster.
+
+use super::TemplateError;
+use super::cluster::Cluster;
+use equate_template::{Fault, Map, Seeded, Value, World};
+
+/// The real one. Its chance begins with what the machine gives, its clock stands while a chart is rendered.
+#[derive(Debug)]
+pub(super) struct Real {
+    chance: Seeded,
+    cluster: Option<Cluster>,
+}
+
+impl Real {
+    pub(super) fn new(cluster: Option<Cluster>) -> Result<Self, TemplateError> {
+        use ring::rand::{SecureRandom, SystemRandom};
+        let mut seed = [0; 32];
+        SystemRandom::new()
+            .fill(&mut seed)
+            .map_err(|_| TemplateError::Chance)?;
+        let now = jiff::Timestamp::now().as_nanosecond();
+        Ok(Self {
+            chance: Seeded::new(&seed, now),
+            cluster,
+        })
+    }
+}
+
+impl World for Real {
+    fn random(&mut self, bytes: &mut [u8]) {
+        self.chance.random(bytes);
+    }
+
+    fn now(&mut self) -> i128 {
+        self.chance.now()
+    }
+
+    fn zone(&self) -> String {
+        let zone = jiff::tz::TimeZone::system();
+        zone.iana_name().unwrap_or("UTC").to_owned()
+    }
+
+    fn lookup(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Fault> {
+        match &mut self.cluster {
+            None => Ok(Map::new().into()),
+            Some(cluster) => cluster.lookup(api_version, kind, namespace, name),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `equate template`, held against what Helm printed: each case of `crates/helm/tests/cases`, recorded by
+//! `cargo xtask baseline helm`.
+
+#[path = "../../../helm/tests/it/chart_case.rs"]
+mod chart_case;
+#[expect(dead_code, reason = "what the builds of kustomize ask of a case")]
+#[path = "../../../kustomize/tests/it/cases/format.rs"]
+mod format;
+
+use super::session::equate_in;
+use format::Case;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/tests/cases");
+    let mut found = Vec::new();
+    for topic in std::fs::read_dir(folder).unwrap() {
+        let topic = topic.unwrap().path();
+        if topic.is_dir() {
+            found.extend(std::fs::read_dir(topic).unwrap().map(|case| case.unwrap().path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What is wrong with our answer to a case.
+fn fault(case: &Case) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    chart_case::write(case, &root).unwrap();
+    let arguments = chart_case::arguments(case);
+    let mut line = vec!["template"];
+    line.extend(arguments.iter().map(String::as_str));
+    let output = equate_in(&root, &line).env("NO_COLOR", "1").output().unwrap();
+    let hide = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&*root.to_string_lossy(), "<ROOT>");
+    let (printed, said) = (hide(&output.stdout), hide(&output.stderr));
+    let recorded = |name: &str| case.answer(name).unwrap_or_default();
+    let ours = |name: &str| {
+        case.answer(&format!("our {name}"))
+            .unwrap_or_else(|| recorded(name))
+    };
+
+    // the format has a line break at the end of each answer
+    let ended = |text: &str| match text.is_empty() || text.ends_with('\n') {
+        true => text.to_owned(),
+        false => format!("{text}\n"),
+    };
+    let mut faults = String::new();
+    let mut differ = |what: &str, want: &str, got: &str| {
+        if want != got {
+            let _ = write!(faults, "{what}: want\n{want}\n{what}: got\n{got}\n");
+        }
+    };
+    differ("output", &ended(ours("output")), &ended(&printed));
+    let mut errors: Vec<&str> = said.lines().collect();
+    let warnings: Vec<&str> = errors
+        .iter()
+        .filter_map(|line| line.strip_prefix("warning: "))
+        .collect();
+    errors.retain(|line| !line.starts_with("warning: "));
+    let error = errors.iter().flat_map(|line| [line, "\n"]).collect::<String>();
+    // Helm tells causes in one line
+    let error = error.replace("\n  caused by: ", ": ");
+    differ(
+        "error",
+        ours("error"),
+        error.strip_prefix("error: ").unwrap_or(&error),
+    );
+    differ(
+        "success",
+        &recorded("error").is_empty().to_string(),
+        &output.status.success().to_string(),
+    );
+    // what Helm writes to its log is a warning of ours
+    for logged in recorded("log")
+        .lines()
+        .filter(|line| line.starts_with("level=WARN"))
+    {
+        let message = logged.split_once("msg=").map_or(logged, |(_, message)| message);
+        let text = message.trim_matches('"');
+        if !warnings.iter().any(|warning| text.starts_with(warning)) {
+            differ("warnings", text, &warnings.join("\n"));
+        }
+    }
+    for (path, text) in chart_case::left(case, &root).unwrap() {
+        differ(&path, recorded(&format!("file {path}")), &text);
+    }
+    for name in case.answer_names().filter_map(|name| name.strip_prefix("file ")) {
+        differ(name, "true", &root.join(name).exists().to_string());
+    }
+    (!faults.is_empty()).then_some(faults)
+}
+
+#[test]
+fn every_case_prints_what_helm_prints() {
+    let (mut faults, mut count) = (String::new(), 0);
+    for path in cases() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let case = Case::parse(&text).unwrap();
+        count += 1;
+        if let Some(fault) = fault(&case) {
+            let _ = write!(faults, "== {}\n{fault}\n", path.display());
+        }
+        assert!(
+            case.answer("our error").is_none() && case.answer("our output").is_none()
+                || case.answer("difference").is_some(),
+            "{}: ours differs, and nothing says why",
+            path.display()
+        );
+    }
+    assert!(count >= 70, "{count} cases");
+    assert!(
+        faults.is_empty(),
+        "{} of {count} cases:\n{faults}",
+        faults.matches("\n== ").count() + 1
+    );
+}

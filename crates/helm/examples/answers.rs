@@ -1,0 +1,95 @@
+//! What a chart renders to, for who compares: reads questions, a JSON object a line, and answers each in a
+//! line, as the judge of `cargo xtask charts` does.
+//!
+//! `answers render` tells the text of each template, or the error; `answers bench` how long it took to
+//! read the chart, and to render it: for the first time, and with its templates read already.
+
+use equate_helm::cache::Cache;
+use equate_helm::capabilities::Capabilities;
+use equate_helm::chart::{Chart, Values};
+use equate_helm::engine::Release;
+use equate_helm::{Limits, dependencies, schema, values};
+use equate_template::Seeded;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let timed = std::env::args().nth(1).as_deref() == Some("bench");
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let question: Value = serde_json::from_str(&line?)?;
+        let answer = answer(&question, timed).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        writeln!(out, "{answer}")?;
+    }
+    Ok(())
+}
+
+fn answer(question: &Value, timed: bool) -> Result<Value, Box<dyn Error>> {
+    let text = |name: &str| question[name].as_str().unwrap_or_default();
+    let began = Instant::now();
+    let chart = Chart::from_path(Path::new(text("chart")), &Limits::default())?;
+    let load = milliseconds(began);
+    let values = values::read(text("values"), &Limits::default())?;
+    dependencies::check_present(&chart)?;
+    if !timed {
+        let texts = render(
+            &chart,
+            &values,
+            &Cache::default(),
+            question["seed"].as_u64().unwrap_or_default(),
+        )?;
+        return Ok(json!({ "texts": texts, "load": load }));
+    }
+    let times = question["times"].as_u64().unwrap_or(1).max(1);
+    let warm = Cache::default();
+    render(&chart, &values, &warm, 0)?;
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for _ in 0..times {
+        let began = Instant::now();
+        render(&chart, &values, &Cache::default(), 0)?;
+        first.push(milliseconds(began));
+        let began = Instant::now();
+        render(&chart, &values, &warm, 0)?;
+        again.push(milliseconds(began));
+    }
+    Ok(json!({ "load": load, "render": first, "warm": again }))
+}
+
+fn render(
+    chart: &Chart,
+    given: &Values,
+    cache: &Cache,
+    seed: u64,
+) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let release = Release {
+        name: "demo".to_owned(),
+        namespace: "default".to_owned(),
+        revision: 1,
+        is_upgrade: false,
+    };
+    let capabilities = Capabilities::default();
+    let (chart, _) = dependencies::process(chart, given)?;
+    let (values, _) = values::coalesce(&chart, given)?;
+    schema::validate(&chart, &values)?;
+    let world = Box::new(Seeded::new(&seed.to_be_bytes(), 1_700_000_000_000_000_000));
+    let texts = cache.program(&chart)?.run(
+        &values,
+        &release,
+        &capabilities,
+        world,
+        equate_template::Limits::default(),
+    )?;
+    let texts = texts
+        .files
+        .into_iter()
+        .map(|(path, text)| (path.to_string(), text));
+    Ok(texts.collect())
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
