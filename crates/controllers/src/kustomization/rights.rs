@@ -11,7 +11,7 @@
 //! to a single object by its name is not found there. What is wanted is walked over once for each of
 //! them, and all are asked about together.
 //!
-//! A run asks for [`ASKING`] at most: what is not answered by then counts, and is asked for next time.
+//! A run asks for `ASKING` at most: what is not answered by then counts, and is asked for next time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
