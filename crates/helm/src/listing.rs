@@ -8,6 +8,7 @@ use crate::chart::Chart;
 use crate::file_match;
 use crate::hooks::{Event, Hook};
 use crate::manifests::{Manifest, Sorted, split};
+use equate_template::clean_path;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -216,22 +217,8 @@ fn source(document: &str) -> Option<&str> {
 
 /// As Go's `filepath.Join` joins two paths.
 fn joined(directory: &str, name: &str) -> String {
-    let path = format!("{directory}/{name}");
-    let absolute = directory.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            ".." if absolute => {}
-            part => parts.push(part),
-        }
-    }
-    let root = if absolute { "/" } else { "" };
-    match parts.is_empty() && !absolute {
-        true => ".".to_owned(),
-        false => format!("{root}{}", parts.join("/")),
+    match directory.is_empty() {
+        true => clean_path(name),
+        false => clean_path(&format!("{directory}/{name}")),
     }
 }

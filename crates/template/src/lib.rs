@@ -61,7 +61,7 @@ mod value;
 
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
-pub use functions::{Constraint, Library, Version, go_pattern};
+pub use functions::{Constraint, Library, Version, clean_path, go_pattern};
 pub use limits::{Limit, Limits};
 pub use literal::{is_printable, quote};
 pub use session::{MissingKey, Options, Seeded, Session, TemplateSet, World};

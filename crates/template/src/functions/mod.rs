@@ -27,6 +27,7 @@ mod toml;
 mod versions;
 
 pub(crate) use duration::{number_method, number_text};
+pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
 pub use patterns::go_pattern;
 pub use versions::{Constraint, Version};

@@ -7,12 +7,12 @@ use crate::value::{Map, Value};
 pub(super) const FUNCTIONS: &[Function] = table! {
     "base" (Str) => |call| done(call, base);
     "osBase" (Str) => |call| done(call, base);
-    "dir" (Str) => |call| done(call, |path| clean(path.rfind('/').map_or("", |at| &path[..=at])));
-    "osDir" (Str) => |call| done(call, |path| clean(path.rfind('/').map_or("", |at| &path[..=at])));
+    "dir" (Str) => |call| done(call, |path| clean_path(path.rfind('/').map_or("", |at| &path[..=at])));
+    "osDir" (Str) => |call| done(call, |path| clean_path(path.rfind('/').map_or("", |at| &path[..=at])));
     "ext" (Str) => |call| done(call, ext);
     "osExt" (Str) => |call| done(call, ext);
-    "clean" (Str) => |call| done(call, clean);
-    "osClean" (Str) => |call| done(call, clean);
+    "clean" (Str) => |call| done(call, clean_path);
+    "osClean" (Str) => |call| done(call, clean_path);
     "isAbs" (Str) => |call| Ok(Value::Bool(call.bytes(0).starts_with(b"/")));
     "osIsAbs" (Str) => |call| Ok(Value::Bool(call.bytes(0).starts_with(b"/")));
     "urlParse" (Str) => url_parse;
@@ -40,7 +40,8 @@ fn ext(path: &str) -> String {
         .map_or_else(String::new, |at| name[at..].to_owned())
 }
 
-fn clean(path: &str) -> String {
+/// A path without its dots, doubled slashes and parents, as Go's `path.Clean` writes it; `.` for nothing.
+pub fn clean_path(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
