@@ -1,6 +1,6 @@
 //! What hostile templates cost before a limit ends them: processor time and the most memory of each, with the limits
 //! of a render. Not a benchmark of criterion's: one run of each is enough.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 
 #[path = "../tests/it/hostile.rs"]
 mod hostile;

@@ -1,5 +1,5 @@
 //! Charts of real size: what a cache keeps (a parsed set) and what every render pays.
-#![allow(clippy::unwrap_used, reason = "a bench")]
+#![expect(clippy::unwrap_used, reason = "a bench")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use equate_template::{Library, Options, Seeded, Session, TemplateSet, Value};

@@ -1,6 +1,6 @@
 //! What is held against the real helm's answers.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests, also their helpers")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests, also their helpers")]
 
 mod asked;
 mod golden;

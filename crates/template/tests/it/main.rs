@@ -1,5 +1,5 @@
 //! The crate as its users see it, judged by what Go and Helm's engine answered.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod golden;
 mod hostile;
