@@ -1,0 +1,226 @@
+//! The public keys in a file.
+//!
+//! Three forms: armored blocks, as `gpg --export --armor` writes them; the packets themselves, as a
+//! `pubring.gpg` holds them; and a keybox, `pubring.kbx`, in which GnuPG keeps packets among notes of its
+//! own. A key that cannot be read does not hide the others: it is told. Of secret keys the public half is
+//! taken.
+
+use pgp::armor::{Dearmor, DearmorOptions};
+use pgp::composed::{Deserializable, SignedPublicKey, SignedSecretKey};
+use pgp::packet::{Packet, PacketParser, PacketTrait as _};
+use pgp::types::Tag;
+use std::io::Read as _;
+
+use crate::certificate::Certificate;
+
+/// Certificates of one file. A key ring of everybody is no statement of trust.
+pub const CERTIFICATES_MAX: usize = 1_000;
+/// Bytes of one file.
+pub const RING_BYTES_MAX: usize = 16 << 20;
+/// So much is said of one file that cannot be read.
+const NOTES_MAX: usize = 3;
+
+const ARMOR: &str = "-----BEGIN PGP";
+const PUBLIC_BLOCK: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+const SECRET_BLOCK: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
+
+/// The keys of one file, and what of it could not be read.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRing {
+    certificates: Vec<Certificate>,
+    unreadable: Vec<String>,
+}
+
+/// Why a file is no key ring.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoKeyRing {
+    /// It is larger than is read.
+    #[error("it has {bytes} bytes, and at most {RING_BYTES_MAX} are read")]
+    TooLarge {
+        /// How large it is.
+        bytes: usize,
+    },
+    /// It says it is a keybox, and its parts do not fit together.
+    #[error("the keybox is broken at byte {at}")]
+    Keybox {
+        /// Where.
+        at: usize,
+    },
+    /// It is of a known form, without a key in it.
+    #[error("no keys found")]
+    Empty,
+    /// None of what is in it can be read.
+    #[error("no key in it can be read: {}", .0.join("; "))]
+    Unreadable(Vec<String>),
+}
+
+impl KeyRing {
+    /// The public keys in the armored blocks of a text, whatever else is in it.
+    pub fn armored(text: &str) -> Self {
+        let mut ring = Self::default();
+        if !ring.add_armored(text, &[PUBLIC_BLOCK]) {
+            ring.note("it holds no armored public key".to_owned());
+        }
+        ring
+    }
+
+    /// The keys of a file in any of the three forms.
+    ///
+    /// # Errors
+    /// There are none, or none that can be read. A file of packets may have none.
+    pub fn read(bytes: &[u8]) -> Result<Self, NoKeyRing> {
+        if bytes.len() > RING_BYTES_MAX {
+            return Err(NoKeyRing::TooLarge { bytes: bytes.len() });
+        }
+        let mut ring = Self::default();
+        let is_packets = if is_keybox(bytes) {
+            for block in keybox(bytes)? {
+                ring.add_packets(block);
+            }
+            false
+        } else if bytes.trim_ascii_start().starts_with(ARMOR.as_bytes()) {
+            ring.add_armored(&String::from_utf8_lossy(bytes), &[PUBLIC_BLOCK, SECRET_BLOCK]);
+            false
+        } else {
+            ring.add_packets(bytes);
+            true
+        };
+        match (ring.certificates.is_empty(), ring.unreadable.is_empty()) {
+            (true, false) => Err(NoKeyRing::Unreadable(ring.unreadable)),
+            (true, true) if !is_packets => Err(NoKeyRing::Empty),
+            _ => Ok(ring),
+        }
+    }
+
+    /// The keys, in their order.
+    pub fn certificates(&self) -> &[Certificate] {
+        &self.certificates
+    }
+
+    /// What could not be read; the first problems of many.
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    fn note(&mut self, problem: String) {
+        if self.unreadable.len() < NOTES_MAX {
+            self.unreadable.push(problem);
+        }
+    }
+
+    /// The keys of the blocks that begin with one of these lines; whether there are such blocks.
+    fn add_armored(&mut self, text: &str, begins: &[&str]) -> bool {
+        let mut starts: Vec<usize> = begins
+            .iter()
+            .flat_map(|begin| text.match_indices(begin).map(|(at, _)| at))
+            .collect();
+        starts.sort_unstable();
+        for (index, start) in starts.iter().enumerate() {
+            let end = starts.get(index + 1).copied().unwrap_or(text.len());
+            let block = text.get(*start..end).unwrap_or_default();
+            let mut packets = Vec::new();
+            let options = DearmorOptions::default().set_limit(RING_BYTES_MAX);
+            match Dearmor::with_options(block.as_bytes(), options).read_to_end(&mut packets) {
+                Ok(_) => self.add_packets(&packets),
+                // one that is exotic does not hide the others
+                Err(error) => self.note(error.to_string()),
+            }
+        }
+        !starts.is_empty()
+    }
+
+    /// The keys of packets. A primary key begins a certificate; what does not belong to it is found out
+    /// when the certificate is asked, by its signatures.
+    fn add_packets(&mut self, bytes: &[u8]) {
+        let mut certificate: Vec<Packet> = Vec::new();
+        for packet in PacketParser::new(bytes) {
+            match packet {
+                // GnuPG's own notes stand between the packets of a `pubring.gpg`
+                Ok(Packet::Trust(_) | Packet::Marker(_) | Packet::Padding(_)) => {}
+                Ok(packet) => {
+                    if is_primary(&packet) {
+                        self.add(std::mem::take(&mut certificate));
+                    }
+                    certificate.push(packet);
+                }
+                Err(error) => self.note(error.to_string()),
+            }
+            if self.certificates.len() >= CERTIFICATES_MAX {
+                self.note(format!("more than {CERTIFICATES_MAX} keys"));
+                return;
+            }
+        }
+        self.add(certificate);
+    }
+
+    fn add(&mut self, packets: Vec<Packet>) {
+        let Some(first) = packets.first() else {
+            return;
+        };
+        let tag = first.tag();
+        let packets = packets.into_iter().map(Ok).peekable();
+        let parsed = match tag {
+            Tag::PublicKey => SignedPublicKey::from_packets(packets).next(),
+            Tag::SecretKey => {
+                let secret = SignedSecretKey::from_packets(packets).next();
+                secret.map(|secret| secret.map(|secret| secret.to_public_key()))
+            }
+            other => {
+                self.note(format!("{other:?} where a key begins"));
+                return;
+            }
+        };
+        match parsed {
+            Some(Ok(certificate)) => self.certificates.push(Certificate(certificate)),
+            Some(Err(error)) => self.note(error.to_string()),
+            None => {}
+        }
+    }
+}
+
+fn is_primary(packet: &Packet) -> bool {
+    matches!(packet.tag(), Tag::PublicKey | Tag::SecretKey)
+}
+
+/// Blobs of a keybox: their length, kind, version and flags come first.
+const BLOB_HEAD_BYTES: usize = 8;
+/// The kind of the first blob.
+const BLOB_FIRST: u8 = 1;
+/// The kind of blobs that hold a certificate.
+const BLOB_OPENPGP: u8 = 2;
+/// The flag of what GnuPG itself does not count as part of the ring.
+const BLOB_EPHEMERAL: u16 = 2;
+
+fn is_keybox(bytes: &[u8]) -> bool {
+    bytes.get(4) == Some(&BLOB_FIRST) && bytes.get(8..12) == Some(b"KBXf")
+}
+
+/// The certificates of a keybox, each as its packets.
+fn keybox(bytes: &[u8]) -> Result<Vec<&[u8]>, NoKeyRing> {
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (block, length) = blob(&bytes[at..]).ok_or(NoKeyRing::Keybox { at })?;
+        blocks.extend(block);
+        at += length;
+    }
+    Ok(blocks)
+}
+
+/// The certificate in the first blob, if it holds one, and the blob's length.
+fn blob(bytes: &[u8]) -> Option<(Option<&[u8]>, usize)> {
+    let length = number(bytes, 0)?;
+    let blob = bytes.get(..length)?;
+    let [_, _, _, _, kind, _, flags @ ..] = *blob.first_chunk::<BLOB_HEAD_BYTES>()?;
+    if kind != BLOB_OPENPGP || u16::from_be_bytes(flags) & BLOB_EPHEMERAL != 0 {
+        return Some((None, length));
+    }
+    let (start, bytes) = (number(blob, 8)?, number(blob, 12)?);
+    let block = blob.get(start..start.checked_add(bytes)?)?;
+    Some((Some(block), length))
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<usize> {
+    let four = bytes.get(at..)?.first_chunk()?;
+    usize::try_from(u32::from_be_bytes(*four)).ok()
+}

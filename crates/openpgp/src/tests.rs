@@ -1,0 +1,79 @@
+//! Key rings in their forms; signatures and certificates are tried where they are used, in `equate-git` and
+//! `equate-helm`, on what the real `gpg` and `helm` have made.
+
+use super::*;
+use std::path::Path;
+
+fn read(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/testdata/provenance");
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+fn users(bytes: &[u8]) -> String {
+    match KeyRing::read(bytes) {
+        Err(error) => format!("error: {error}"),
+        Ok(ring) => {
+            let users = ring.certificates().iter().flat_map(Certificate::users);
+            users.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+#[test]
+fn rings_of_every_form() {
+    let both = "bob <bob@example.com>, alice <alice@example.com>";
+    let alice = "alice <alice@example.com>";
+    for (name, want) in [
+        ("alice.asc", alice),
+        ("alice.gpg", alice),
+        ("secret.gpg", alice),
+        ("both.asc", both),
+        ("both.kbx", both),
+        ("legacy.gpg", both),
+        ("empty.gpg", ""),
+        ("cut.asc", "error: no key in it can be read: "),
+        ("cut.kbx", "error: the keybox is broken at byte 32"),
+        ("garbage.gpg", "error: no key in it can be read: "),
+    ] {
+        let got = users(&read(name));
+        assert!(
+            got == want || want.ends_with(": ") && got.starts_with(want),
+            "{name}: {got}"
+        );
+    }
+    assert_eq!(
+        users(&vec![0; RING_BYTES_MAX + 1]),
+        "error: it has 16777217 bytes, and at most 16777216 are read"
+    );
+    assert_eq!(users(b" \n-----BEGIN PGP MESSAGE-----\n"), "error: no keys found");
+}
+
+#[test]
+fn what_gnupg_does_not_count_is_not_counted() {
+    let mut keybox = read("both.kbx");
+    let first = u32::from_be_bytes(keybox[..4].try_into().unwrap()) as usize;
+    keybox[first + 7] |= 2;
+    assert_eq!(users(&keybox), "alice <alice@example.com>");
+    // certificates of X.509 and empty blobs
+    keybox[first + 4] = 3;
+    keybox[first + 7] = 0;
+    assert_eq!(users(&keybox), "alice <alice@example.com>");
+}
+
+/// Whatever is missing or wrong, there is an answer, and no key that was not there.
+#[test]
+fn damaged_rings_have_no_keys_of_their_own() {
+    for name in ["alice.asc", "alice.gpg", "both.kbx", "legacy.gpg", "secret.gpg"] {
+        let bytes = read(name);
+        let known = users(&bytes);
+        for at in 0..bytes.len() {
+            let left = users(&bytes[..at]);
+            let is_known = |user: &str| known.contains(user);
+            let is_alike = left.starts_with("error: ") || left.split(", ").all(is_known);
+            assert!(is_alike, "{name} {at}: {left}");
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 0xff;
+            drop(users(&wrong));
+        }
+    }
+}
