@@ -68,11 +68,22 @@ impl PartialEq for Ration {
 
 impl Eq for Ration {}
 
-/// An HTTP proxy. `Debug` shows no credentials.
+/// What a proxy speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ProxyProtocol {
+    Http,
+    Https,
+    Socks5,
+}
+
+/// A proxy. `Debug` shows no credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Proxy {
-    /// `http://host:port` or `https://host:port`, without credentials.
+    protocol: ProxyProtocol,
+    /// `http://host:port`, `https://host:port` or `socks5h://host:port`, without credentials.
     address: String,
+    host: String,
+    port: u16,
     username: Option<String>,
     password: Option<Secret>,
 }
@@ -94,21 +105,30 @@ impl Proxy {
     /// are given.
     ///
     /// # Errors
-    /// The address is none of an HTTP proxy.
+    /// The address is none of a proxy that speaks HTTP or SOCKS version 5.
     pub fn new(
         address: &str,
         username: Option<String>,
         password: Option<Secret>,
     ) -> Result<Self, ProxyError> {
         let mut url = Url::parse(address.trim()).map_err(|_| ProxyError::Malformed)?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(ProxyError::Scheme {
-                scheme: url.scheme().to_owned(),
-            });
-        }
-        if url.host_str().is_none_or(str::is_empty) {
-            return Err(ProxyError::Malformed);
-        }
+        let (protocol, usual) = match url.scheme() {
+            "http" => (ProxyProtocol::Http, 80),
+            "https" => (ProxyProtocol::Https, 443),
+            // either way it resolves the names, as for Flux
+            "socks5" | "socks5h" => (ProxyProtocol::Socks5, 1080),
+            other => {
+                return Err(ProxyError::Scheme {
+                    scheme: other.to_owned(),
+                });
+            }
+        };
+        let host = url.host_str().filter(|host| !host.is_empty());
+        let host = host
+            .ok_or(ProxyError::Malformed)?
+            .trim_matches(['[', ']'])
+            .to_owned();
+        let port = url.port().unwrap_or(usual);
         let own = Some(url.username()).filter(|user| !user.is_empty());
         let (username, password) = match (username, own) {
             (Some(username), _) => (Some(username), password),
@@ -126,11 +146,28 @@ impl Proxy {
         {
             return Err(ProxyError::Malformed);
         }
+        let address = match protocol {
+            ProxyProtocol::Http | ProxyProtocol::Https => url.to_string(),
+            ProxyProtocol::Socks5 if host.contains(':') => format!("socks5h://[{host}]:{port}"),
+            ProxyProtocol::Socks5 => format!("socks5h://{host}:{port}"),
+        };
         Ok(Self {
-            address: url.to_string(),
+            protocol,
+            address,
+            host,
+            port,
             username,
             password,
         })
+    }
+
+    pub(crate) fn protocol(&self) -> ProxyProtocol {
+        self.protocol
+    }
+
+    /// Host, without brackets, and port.
+    pub(crate) fn place(&self) -> (&str, u16) {
+        (&self.host, self.port)
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -148,10 +185,10 @@ impl Proxy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
     /// Not a URL.
-    #[error("the proxy's address is malformed: write http://HOST:PORT")]
+    #[error("the proxy's address is malformed: write http://HOST:PORT or socks5://HOST:PORT")]
     Malformed,
     /// Another kind of proxy.
-    #[error("a proxy of scheme {scheme:?} is not supported: use http or https")]
+    #[error("a proxy of scheme {scheme:?} is not supported: use http, https or socks5")]
     Scheme {
         /// What stands before `://`.
         scheme: String,
@@ -293,9 +330,6 @@ pub enum UrlError {
         /// The URL's.
         scheme: &'static str,
     },
-    /// ssh knows no HTTP proxy.
-    #[error("a url of scheme \"ssh\" cannot be reached through a proxy: use https, or leave the proxy out")]
-    SshProxy,
     /// ssh never runs without these.
     #[error("a url of scheme \"ssh\" needs credentials with identity and known_hosts")]
     SshCredentials,

@@ -290,10 +290,10 @@ impl Session {
                 let fire = move || interrupt.store(true, Ordering::Release);
                 (transport, Watchdog::start(shared.deadline, fire))
             }
-            Scheme::Ssh if remote.proxy.is_some() => return Err(UrlError::SshProxy.into()),
             Scheme::Ssh => {
                 let (transport, cut) =
-                    ssh::connect(clients, endpoint, credentials, &shared).map_err(&failed)?;
+                    ssh::connect(clients, endpoint, remote.proxy.as_ref(), credentials, &shared)
+                        .map_err(&failed)?;
                 let fire = move || {
                     interrupt.store(true, Ordering::Release);
                     cut.cut();

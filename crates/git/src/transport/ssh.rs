@@ -9,7 +9,8 @@
 //! | [`known_hosts`] | which keys the host may show |
 //! | [`key`] | the key we show, out of the formats people have |
 //! | [`algorithms`] | what both may agree on |
-//! | [`host`] | reaching it, comparing its key, being let in |
+//! | [`dial`] | reaching the host, through a proxy or not |
+//! | [`host`] | comparing its key, being let in |
 //! | [`proof`] | its key is proved with what was agreed on |
 //! | [`channel`] | the command as a reader and a writer |
 //! | [`words`] | what it says when it has no answer |
@@ -24,11 +25,12 @@ use gix::protocol::transport::{
 use super::{Clients, Failure, Shared};
 use crate::{
     kind::Kind,
-    remote::{Credentials, Endpoint},
+    remote::{Credentials, Endpoint, Proxy},
 };
 
 mod algorithms;
 mod channel;
+mod dial;
 mod host;
 mod key;
 mod known_hosts;
@@ -55,6 +57,7 @@ impl Cut {
 pub(super) fn connect(
     clients: &Clients,
     endpoint: &Endpoint,
+    proxy: Option<&Proxy>,
     credentials: &Credentials,
     shared: &Shared,
 ) -> Result<(Box<dyn Transport + Send>, Cut), Failure> {
@@ -78,7 +81,7 @@ pub(super) fn connect(
     let preferred = clients.ssh().preferred(&known);
     let runtime = clients.runtime()?;
     let conversation = async {
-        let open = host::open(endpoint, known, preferred, key).await?;
+        let open = host::open(endpoint, proxy, known, preferred, key).await?;
         let ended =
             |error| Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(error);
         // A host that refuses it, as most do by default but git's own, is spoken to in the first protocol.

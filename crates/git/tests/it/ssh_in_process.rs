@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use equate_git::{Credentials, Kind, Limits, Mirrors, Reference, Remote, Secret, SshAlgorithms};
+use equate_git::{Credentials, Kind, Limits, Mirrors, Proxy, Reference, Remote, Secret, SshAlgorithms};
 use equate_testkit::{
     eventually::eventually,
-    git::{Repository, SshFault, SshKey, SshServer},
+    git::{self as proxy, Repository, SshFault, SshKey, SshServer},
 };
 
 use crate::{Fixture, chain};
@@ -78,6 +78,64 @@ fn what_is_asked() {
     check("me@", "/~me/fleet", "me git-upload-pack '~me/fleet'");
     check("git@", "/fleet%20it's", r"git git-upload-pack '/fleet it'\''s'");
     check("git@", "/fleet$(id)", "git git-upload-pack '/fleet$(id)'");
+}
+
+/// A host that only the proxy knows, by a proxy that asks who is there.
+#[test]
+fn by_a_proxy() {
+    let repository = repository();
+    let Some(server) = repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let known_hosts = server.known_hosts().replace("127.0.0.1", "git.invalid");
+    let url = server.url().replace("127.0.0.1", "git.invalid");
+    let through = |address: &str, password: Option<&str>| Remote {
+        proxy: Some(
+            Proxy::new(
+                address,
+                password.map(|_| "me".to_owned()),
+                password.map(Secret::from),
+            )
+            .unwrap(),
+        ),
+        ..Remote::new(&url).with_credentials(key(&server.identity(), &known_hosts, None))
+    };
+    let place = format!("git.invalid:{}", server.port());
+    let http = proxy::Proxy::of_ssh(&server, "me", "s3cret").unwrap();
+    let socks = proxy::SocksProxy::of_ssh(&server, "me", "s3cret").unwrap();
+    for address in [http.url(), socks.url()] {
+        let right = through(&address, Some("s3cret"));
+        assert_eq!(pull(&Fixture::new().mirrors, &right), Ok(1), "{address}");
+        assert_eq!(server.take().len(), 2, "to resolve, and to fetch");
+        let wants = "the proxy wants credentials";
+        refused(&through(&address, Some("wr0ng")), Kind::Authentication, wants);
+        refused(&through(&address, None), Kind::Authentication, wants);
+    }
+    assert_eq!(socks.asked(), [place.clone(), place.clone()]);
+    let heads = http.heads();
+    let asked = format!("CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n");
+    assert_eq!(heads.len(), 4, "{heads:?}");
+    assert!(heads.iter().all(|head| head.starts_with(&asked)), "{heads:?}");
+
+    let closed = "http://127.0.0.1:1";
+    refused(
+        &through(closed, None),
+        Kind::Unreachable,
+        "the proxy cannot be reached",
+    );
+    // who speaks SSH does not speak for others
+    let other = format!("127.0.0.1:{}", server.port());
+    let no_answer = "the proxy does not speak SOCKS version 5";
+    refused(
+        &through(&format!("socks5h://{other}"), None),
+        Kind::RemoteFailure,
+        no_answer,
+    );
+    refused(
+        &through("https://127.0.0.1:1", None),
+        Kind::UrlInvalid,
+        "not reached through a proxy of scheme \"https\"",
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A server that reads the head of one request for each connection and leaves the rest to its maker: what
-//! a [`Proxy`](super::Proxy) and the stand-in of [GitHub's API](super::GithubApi) are made of.
+//! a [`Proxy`](super::Proxy) and the stand-in of [GitHub's API](super::GithubApi) are made of. Below it, one that
+//! leaves all of it: [`SocksProxy`](super::SocksProxy).
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,58 +21,43 @@ pub(super) struct Request {
 
 /// A running server; ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct Listening {
     address: SocketAddr,
-    heads: Arc<Mutex<Vec<String>>>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Answers {
+impl Listening {
     /// Each connection has a thread of its own.
-    pub(super) fn start(answer: impl Fn(TcpStream, Request) + Send + Sync + 'static) -> io::Result<Self> {
+    pub(super) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let heads = Arc::new(Mutex::new(Vec::new()));
         let ends = Arc::new(AtomicBool::new(false));
-        let (noted, ended, answer) = (Arc::clone(&heads), Arc::clone(&ends), Arc::new(answer));
+        let (ended, serve) = (Arc::clone(&ends), Arc::new(serve));
         let thread = std::thread::Builder::new()
             .name("answers-test".to_owned())
             .spawn(move || {
-                for mut stream in listener.incoming().flatten() {
+                for stream in listener.incoming().flatten() {
                     if ended.load(Ordering::Acquire) {
                         return;
                     }
-                    let (noted, answer) = (Arc::clone(&noted), Arc::clone(&answer));
-                    std::thread::spawn(move || {
-                        if let Some(request) = read(&mut stream) {
-                            let mut heads = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                            heads.push(request.head.clone());
-                            drop(heads);
-                            answer(stream, request);
-                        }
-                    });
+                    let serve = Arc::clone(&serve);
+                    std::thread::spawn(move || serve(stream));
                 }
             })?;
         Ok(Self {
             address,
-            heads,
             ends,
             thread: Some(thread),
         })
     }
 
-    pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// The heads of the requests so far.
-    pub(super) fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
-impl Drop for Answers {
+impl Drop for Listening {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         // it waits for a connection
@@ -79,6 +65,39 @@ impl Drop for Answers {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
+    }
+}
+
+/// One that answers requests of HTTP.
+#[derive(Debug)]
+pub(super) struct Answers {
+    listening: Listening,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Answers {
+    /// One request for each connection.
+    pub(super) fn start(answer: impl Fn(TcpStream, Request) + Send + Sync + 'static) -> io::Result<Self> {
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&heads);
+        let listening = Listening::start(move |mut stream| {
+            if let Some(request) = read(&mut stream) {
+                let mut heads = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                heads.push(request.head.clone());
+                drop(heads);
+                answer(stream, request);
+            }
+        })?;
+        Ok(Self { listening, heads })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.listening.address())
+    }
+
+    /// The heads of the requests so far.
+    pub(super) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -28,7 +28,7 @@ pub mod ssh;
 mod tls;
 
 pub use github::GithubApi;
-pub use proxy::Proxy;
+pub use proxy::{Proxy, SocksProxy};
 pub use serve::{Answered, Fault, Guard, HttpServer};
 pub use ssh::{SshAsked, SshFault, SshKey, SshServer};
 pub use tls::Identity;

@@ -231,6 +231,11 @@ impl SshServer {
         self.hosts.iter().map(line).collect()
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.address.port()

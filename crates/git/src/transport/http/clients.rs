@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::{authorization, classify};
 use crate::{
     kind::Kind,
-    remote::{Credentials, Proxy, Remote},
+    remote::{Credentials, Proxy, ProxyProtocol, Remote},
     secret::Secret,
     transport::{AGENT, Failure, Shared, SshAlgorithms},
 };
@@ -142,14 +142,15 @@ impl Clients {
         &self.ssh
     }
 
-    /// What drives all conversations: one thread, and whoever waits.
+    /// What drives all conversations, and whoever waits for them. Two threads: what an ssh host has us compute,
+    /// for keys as large as they may be, must not hold up everybody else.
     pub(in crate::transport) fn runtime(&self) -> Result<Arc<Runtime>, Failure> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &inner.runtime {
             return Ok(Arc::clone(runtime));
         }
         let built = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+            .worker_threads(2)
             .thread_name("git-net")
             .enable_all()
             .build();
@@ -247,18 +248,35 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
     }
     if let Some(proxy) = &remote.proxy {
         // it is named for this remote: what the environment exempts goes through it too
-        let mut through = reqwest::Proxy::all(proxy.address())
-            .map_err(|_| Failure::new(Kind::UrlInvalid, "the proxy's address is not usable"))?;
-        if let Some((username, password)) = proxy.credentials() {
-            let password = std::str::from_utf8(password)
-                .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
-            through = through.basic_auth(username, password);
-        }
-        builder = builder.proxy(through);
+        builder = builder.proxy(through(proxy)?);
     }
     builder
         .build()
         .map_err(|error| Failure::new(Kind::Tls, "no http client can be made").because(error))
+}
+
+/// A proxy as the client takes it.
+fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
+    let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is not usable");
+    let mut address = Url::parse(proxy.address()).map_err(|_| unusable())?;
+    let mut header = None;
+    if let Some((username, password)) = proxy.credentials() {
+        let password = std::str::from_utf8(password)
+            .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
+        match proxy.protocol() {
+            ProxyProtocol::Http | ProxyProtocol::Https => header = Some((username, password)),
+            // it has no headers: the client takes them from the address
+            ProxyProtocol::Socks5 => address
+                .set_username(username)
+                .and_then(|()| address.set_password(Some(password)))
+                .map_err(|()| unusable())?,
+        }
+    }
+    let through = reqwest::Proxy::all(address).map_err(|_| unusable())?;
+    Ok(match header {
+        Some((username, password)) => through.basic_auth(username, password),
+        None => through,
+    })
 }
 
 #[cfg(test)]

@@ -104,19 +104,25 @@ impl Default for SshAlgorithms {
 }
 
 impl SshAlgorithms {
-    /// Exactly these, in this order, by the names SSH gives them; an empty list stands for the default.
+    /// Exactly these, in this order, by the names SSH gives them; an empty list stands for the default, and so
+    /// does one of a single empty name, which is what a flag without a value gives.
     ///
     /// # Errors
     /// A name is of no algorithm that is spoken.
     pub fn new<S: AsRef<str>>(kex: &[S], host_keys: &[S]) -> Result<Self, SshAlgorithmError> {
         let mut chosen = Self::default();
-        if !kex.is_empty() {
+        let given = |names: &[S]| {
+            names
+                .iter()
+                .any(|name| names.len() > 1 || !name.as_ref().is_empty())
+        };
+        if given(kex) {
             chosen.kex = kex
                 .iter()
                 .map(|name| kex_of(name.as_ref()))
                 .collect::<Result<_, _>>()?;
         }
-        if !host_keys.is_empty() {
+        if given(host_keys) {
             chosen.host_keys.clear();
             chosen.certificates.clear();
             for name in host_keys {
@@ -192,6 +198,7 @@ mod tests {
             };
             assert_eq!(got, want);
         }
+        assert_eq!(SshAlgorithms::new(&[""], &[""]), Ok(SshAlgorithms::default()));
         check(
             &[],
             &[],

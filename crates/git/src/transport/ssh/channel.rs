@@ -235,7 +235,8 @@ impl Command {
             let mut sent = pin!(self.outgoing.data_bytes(Bytes::copy_from_slice(bytes)));
             loop {
                 // Whoever only talks keeps the other side from hearing: it may have to say something first.
-                let listens = incoming.heard.end == End::Open && incoming.heard.ahead_bytes < AHEAD_BYTES_MAX;
+                // After its last word it may still hang up.
+                let listens = incoming.heard.ahead_bytes < AHEAD_BYTES_MAX;
                 tokio::select! {
                     biased;
                     sent = &mut sent => return sent.is_ok(),

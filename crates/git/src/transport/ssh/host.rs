@@ -1,11 +1,6 @@
 //! The host: how it is reached, that it is the one it should be, and that it lets us in.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use russh::{
     AlgorithmKind, Channel, Names, SshId,
@@ -18,22 +13,21 @@ use russh::{
         agent::AgentSessionBinding,
     },
 };
-use tokio::{net::TcpStream, task::JoinSet};
+use tokio::net::TcpStream;
 
 use super::{
     channel::Line,
+    dial::dial,
     known_hosts::Known,
     proof::{self, Unagreed},
     words::Words,
 };
-use crate::{kind::Kind, remote::Endpoint, transport::Failure};
+use crate::{
+    kind::Kind,
+    remote::{Endpoint, Proxy},
+    transport::Failure,
+};
 
-/// A host that does not even accept a connection is given up before the whole timeout is over.
-const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// The next address is tried beside one that has not answered for so long.
-const NEXT_ADDRESS: Duration = Duration::from_millis(300);
-/// Addresses of one name that are tried.
-const ADDRESSES_MAX: usize = 16;
 /// Packets of up to 32 KiB that wait to be read, before the socket is not read any further.
 const PACKETS_AHEAD: usize = 32;
 /// The least, the preferred and the most bits of a group that a host may choose: with more of them one
@@ -222,11 +216,12 @@ pub(super) struct Open {
 /// Connects, compares the host's key, and shows ours. Whoever drops this future ends the connection.
 pub(super) async fn open(
     endpoint: &Endpoint,
+    proxy: Option<&Proxy>,
     known: Known,
     preferred: russh::Preferred,
     key: PrivateKey,
 ) -> Result<Open, Failure> {
-    let stream = dial(endpoint.bare_host(), endpoint.ssh_port()).await?;
+    let stream = dial(endpoint, proxy).await?;
     let unusable = |error| Failure::new(Kind::Unreachable, "no connection").because(error);
     let stream = stream.into_std().map_err(unusable)?;
     let line = Arc::new(Line(stream.try_clone().map_err(unusable)?));
@@ -267,56 +262,6 @@ pub(super) async fn open(
         parting,
         line,
     })
-}
-
-/// The first of a name's addresses that accepts.
-async fn dial(host: &str, port: u16) -> Result<TcpStream, Failure> {
-    let dialled = tokio::time::timeout(CONNECT_MAX, async {
-        let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
-            .await?
-            .take(ADDRESSES_MAX)
-            .collect();
-        first(addresses).await
-    });
-    match dialled.await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
-            Err(Failure::new(Kind::Timeout, "no connection in time").because(error))
-        }
-        Ok(Err(error)) => Err(Failure::new(Kind::Unreachable, "no connection").because(error)),
-        Err(_) => Err(Failure::new(Kind::Timeout, "no connection in time")),
-    }
-}
-
-/// One after the other, and beside each other where one does not answer.
-async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let mut left = addresses.into_iter();
-    let mut tries = JoinSet::new();
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    loop {
-        match left.next() {
-            Some(address) => {
-                tries.spawn(TcpStream::connect(address));
-            }
-            None if tries.is_empty() => return Err(failed),
-            None => {}
-        }
-        let patience = async {
-            match left.len() {
-                0 => std::future::pending().await,
-                _ => tokio::time::sleep(NEXT_ADDRESS).await,
-            }
-        };
-        tokio::select! {
-            tried = tries.join_next() => match tried {
-                Some(Ok(Ok(stream))) => return Ok(stream),
-                Some(Ok(Err(error))) => failed = error,
-                Some(Err(error)) => failed = io::Error::other(error),
-                None => {}
-            },
-            () = patience => {}
-        }
-    }
 }
 
 fn not_shaken(error: HostError) -> Failure {

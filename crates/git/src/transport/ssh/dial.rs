@@ -1,0 +1,259 @@
+//! The connection that a conversation runs on: to one of the host's addresses, or through a proxy.
+//!
+//! A proxy is asked here, byte for byte, and not with the client that HTTP has: an ssh host speaks first, and
+//! what is read behind the proxy's answer would be missing from the host's. The name of the host is the proxy's
+//! to resolve. Spoken: `CONNECT` of HTTP/1.1, SOCKS version 5, both with a name and a password where they are
+//! wanted. Refused by name: a proxy that is itself reached over TLS.
+
+use std::{io, net::IpAddr, net::SocketAddr, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    kind::Kind,
+    remote::{Endpoint, Proxy, ProxyProtocol},
+    transport::Failure,
+};
+
+/// A host that does not even accept a connection is given up before the whole timeout is over.
+const CONNECT_MAX: Duration = Duration::from_secs(20);
+/// The next address is tried beside one that has not answered for so long.
+const NEXT_ADDRESS: Duration = Duration::from_millis(300);
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// The status line and the headers of a proxy's answer.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// What SOCKS calls its version, and the version of its exchange of passwords.
+const SOCKS: u8 = 5;
+const PASSWORDS: u8 = 1;
+/// The ways to be let in: with nothing, with a password.
+const OPEN: u8 = 0;
+const PASSWORD: u8 = 2;
+/// None of the ways that were offered.
+const NEITHER: u8 = 0xff;
+
+/// Reaches the host, by its proxy if it has one.
+pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<TcpStream, Failure> {
+    let (host, port) = (endpoint.bare_host(), endpoint.ssh_port());
+    let dialled = tokio::time::timeout(CONNECT_MAX, async {
+        let Some(proxy) = proxy else {
+            return direct(host, port).await.map_err(not_connected);
+        };
+        if proxy.protocol() == ProxyProtocol::Https {
+            let problem = "an ssh host is not reached through a proxy of scheme \"https\": give the proxy an http \
+                           or socks5 address";
+            return Err(Failure::new(Kind::UrlInvalid, problem));
+        }
+        let (at, its_port) = proxy.place();
+        let no_proxy = |error| Failure::new(Kind::Unreachable, "the proxy cannot be reached").because(error);
+        let mut stream = direct(at, its_port).await.map_err(no_proxy)?;
+        match proxy.protocol() {
+            ProxyProtocol::Socks5 => by_socks(&mut stream, proxy, host, port).await?,
+            ProxyProtocol::Http | ProxyProtocol::Https => by_connect(&mut stream, proxy, host, port).await?,
+        }
+        Ok(stream)
+    });
+    let late = |_| Failure::new(Kind::Timeout, "no connection in time");
+    dialled.await.map_err(late)?
+}
+
+fn not_connected(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Failure::new(Kind::Timeout, "no connection in time"),
+        _ => Failure::new(Kind::Unreachable, "no connection"),
+    }
+    .because(error)
+}
+
+/// The first of a name's addresses that accepts.
+async fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses = tokio::net::lookup_host((host, port)).await?;
+    first(addresses.take(ADDRESSES_MAX).collect()).await
+}
+
+/// One after the other, and beside each other where one does not answer.
+async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut left = addresses.into_iter();
+    let mut tries = JoinSet::new();
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    loop {
+        match left.next() {
+            Some(address) => {
+                tries.spawn(TcpStream::connect(address));
+            }
+            None if tries.is_empty() => return Err(failed),
+            None => {}
+        }
+        let patience = async {
+            match left.len() {
+                0 => std::future::pending().await,
+                _ => tokio::time::sleep(NEXT_ADDRESS).await,
+            }
+        };
+        tokio::select! {
+            tried = tries.join_next() => match tried {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => failed = error,
+                Some(Err(error)) => failed = io::Error::other(error),
+                None => {}
+            },
+            () = patience => {}
+        }
+    }
+}
+
+/// The proxy's answer breaks off or is none.
+fn broken(error: io::Error) -> Failure {
+    Failure::new(Kind::RemoteFailure, "the proxy does not answer as one").because(error)
+}
+
+fn wants_credentials() -> Failure {
+    Failure::new(Kind::Authentication, "the proxy wants credentials")
+}
+
+/// Asks an HTTP proxy.
+async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
+    let place = match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    let mut asked = Zeroizing::new(format!("CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n"));
+    if let Some((name, password)) = proxy.credentials() {
+        let both = Zeroizing::new([name.as_bytes(), b":", password].concat());
+        let both = Zeroizing::new(STANDARD.encode(&*both));
+        asked.push_str("Proxy-Authorization: Basic ");
+        asked.push_str(&both);
+        asked.push_str("\r\n");
+    }
+    asked.push_str("\r\n");
+    stream.write_all(asked.as_bytes()).await.map_err(broken)?;
+
+    // one byte at a time: what follows the headers is the host's
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() == HEAD_BYTES_MAX {
+            let problem = format!("the head of the proxy's answer is longer than {HEAD_BYTES_MAX} bytes");
+            return Err(Failure::new(Kind::Limit, problem));
+        }
+        head.push(stream.read_u8().await.map_err(broken)?);
+    }
+    let status = std::str::from_utf8(&head).ok();
+    let status = status.and_then(|head| head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.get(..3));
+    match status {
+        Some("200") => Ok(()),
+        Some("407") => Err(wants_credentials()),
+        Some(status) if status.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let problem = format!("the proxy does not connect (HTTP {status})");
+            Err(Failure::new(Kind::RemoteFailure, problem))
+        }
+        _ => Err(Failure::new(
+            Kind::RemoteFailure,
+            "the proxy does not speak HTTP/1.1",
+        )),
+    }
+}
+
+/// Asks a SOCKS proxy.
+async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
+    let offered: &[u8] = match proxy.credentials() {
+        Some(_) => &[SOCKS, 2, OPEN, PASSWORD],
+        None => &[SOCKS, 1, OPEN],
+    };
+    stream.write_all(offered).await.map_err(broken)?;
+    let mut chosen = [0; 2];
+    stream.read_exact(&mut chosen).await.map_err(broken)?;
+    match (chosen, proxy.credentials()) {
+        ([SOCKS, OPEN], _) => {}
+        ([SOCKS, PASSWORD], Some((name, password))) => let_in(stream, name, password).await?,
+        ([SOCKS, NEITHER], _) => return Err(wants_credentials()),
+        _ => {
+            let problem = "the proxy does not speak SOCKS version 5";
+            return Err(Failure::new(Kind::RemoteFailure, problem));
+        }
+    }
+    connect_by_socks(stream, host, port).await
+}
+
+async fn let_in(stream: &mut TcpStream, name: &str, password: &[u8]) -> Result<(), Failure> {
+    let long = |_| {
+        let problem = "a SOCKS proxy takes names and passwords of up to 255 bytes";
+        Failure::new(Kind::Authentication, problem)
+    };
+    let mut asked = Zeroizing::new(vec![PASSWORDS]);
+    for part in [name.as_bytes(), password] {
+        asked.push(u8::try_from(part.len()).map_err(long)?);
+        asked.extend_from_slice(part);
+    }
+    stream.write_all(&asked).await.map_err(broken)?;
+    let mut answer = [0; 2];
+    stream.read_exact(&mut answer).await.map_err(broken)?;
+    match answer {
+        [_, 0] => Ok(()),
+        _ => Err(wants_credentials()),
+    }
+}
+
+async fn connect_by_socks(stream: &mut TcpStream, host: &str, port: u16) -> Result<(), Failure> {
+    const CONNECT: u8 = 1;
+    const ADDRESS_4: u8 = 1;
+    const NAME: u8 = 3;
+    const ADDRESS_6: u8 = 4;
+    let mut asked = vec![SOCKS, CONNECT, 0];
+    match host.parse() {
+        Ok(IpAddr::V4(address)) => {
+            asked.push(ADDRESS_4);
+            asked.extend_from_slice(&address.octets());
+        }
+        Ok(IpAddr::V6(address)) => {
+            asked.push(ADDRESS_6);
+            asked.extend_from_slice(&address.octets());
+        }
+        Err(_) => {
+            let long = |_| Failure::new(Kind::UrlInvalid, "the host's name is longer than 255 bytes");
+            asked.extend_from_slice(&[NAME, u8::try_from(host.len()).map_err(long)?]);
+            asked.extend_from_slice(host.as_bytes());
+        }
+    }
+    asked.extend_from_slice(&port.to_be_bytes());
+    stream.write_all(&asked).await.map_err(broken)?;
+
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).await.map_err(broken)?;
+    let [_, outcome, _, kind] = answer;
+    if outcome != 0 {
+        return Err(Failure::new(Kind::RemoteFailure, refusal(outcome)));
+    }
+    // where it connects from; of no interest, and in the way
+    let length = match kind {
+        ADDRESS_4 => 4,
+        ADDRESS_6 => 16,
+        NAME => usize::from(stream.read_u8().await.map_err(broken)?),
+        _ => {
+            let problem = "the proxy answers with an address of no known kind";
+            return Err(Failure::new(Kind::RemoteFailure, problem));
+        }
+    };
+    let mut from = vec![0; length + 2];
+    stream.read_exact(&mut from).await.map_err(broken)?;
+    Ok(())
+}
+
+/// RFC 1928, section 6.
+fn refusal(outcome: u8) -> String {
+    let why = match outcome {
+        2 => "its rules do not allow it",
+        3 => "the network is unreachable",
+        4 => "the host is unreachable",
+        5 => "the connection is refused",
+        6 => "it took too long",
+        _ => "it has failed",
+    };
+    format!("the proxy does not connect: {why} (SOCKS {outcome})")
+}
