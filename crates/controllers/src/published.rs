@@ -17,10 +17,10 @@ use serde::{Deserialize, Deserializer};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Key;
-use crate::kustomization::chain;
 use crate::kustomization::index::Source;
 use crate::runtime::feed::Pace;
 use crate::runtime::mirror::{Change, Mirror, Standing};
+use crate::runtime::read::chain;
 
 /// What has changed about sources.
 #[derive(Debug, Clone, PartialEq, Eq)]

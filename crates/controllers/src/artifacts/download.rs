@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::kustomization::chain;
+use crate::runtime::read::chain;
 
 /// A host that does not answer a connection in this time is away.
 const CONNECT_MAX: Duration = Duration::from_secs(10);

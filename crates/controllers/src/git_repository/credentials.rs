@@ -10,6 +10,7 @@ use k8s_openapi::ByteString;
 use thiserror::Error;
 
 use super::declared::Declared;
+use crate::runtime::read::ReadError;
 
 /// Why there are no usable credentials.
 #[derive(Debug, Error)]
@@ -19,10 +20,8 @@ pub(crate) enum SecretError {
         namespace: String,
         name: String,
         #[source]
-        source: kube::Error,
+        source: ReadError,
     },
-    #[error("failed to get secret '{namespace}/{name}': that is not a name that a Secret can have")]
-    Name { namespace: String, name: String },
     #[error("failed to get secret '{namespace}/{name}': secrets \"{name}\" not found")]
     Absent { namespace: String, name: String },
     #[error(
@@ -84,7 +83,6 @@ impl SecretError {
             | Self::Proxy { .. }
             | Self::Read { .. }
             | Self::Absent { .. }
-            | Self::Name { .. }
             | Self::Key { .. }
             | Self::NoSecret
             | Self::Text { .. } => Reason::AuthenticationFailed,
@@ -96,7 +94,12 @@ impl SecretError {
     /// Whether nothing but another spec helps.
     pub(crate) fn is_final(&self) -> bool {
         match self {
-            Self::NoGithubApp { named: false } | Self::GithubScheme { .. } | Self::Name { .. } => true,
+            Self::NoGithubApp { named: false }
+            | Self::GithubScheme { .. }
+            | Self::Read {
+                source: ReadError::Name(_),
+                ..
+            } => true,
             Self::ProxySecret(error) => error.is_final(),
             _ => false,
         }

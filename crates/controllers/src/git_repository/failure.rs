@@ -10,6 +10,7 @@ use equate_source::{ComposeError, StorageError, TreeError};
 
 use super::credentials::SecretError;
 use crate::Key;
+use crate::runtime::read::chain;
 
 /// A failure, as a status tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,18 +187,4 @@ impl Failure {
             retry: true,
         }
     }
-}
-
-/// An error and what caused it, in one line; causes that only repeat are left out.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -52,7 +52,7 @@ use tokio::task::spawn_blocking;
 use self::act::Published;
 use self::decide::{Admission, Artifact, Decision};
 use self::declared::Declared;
-use self::failure::{Failure, chain};
+use self::failure::Failure;
 pub(crate) use self::includes::Includers;
 use self::report::{Report, recovered};
 pub(crate) use self::watches::Watches;
@@ -60,6 +60,7 @@ use crate::runtime::backoff::Jitter;
 use crate::runtime::events::{Event, Recorder, Severity};
 use crate::runtime::mirror::{Mirror, What};
 use crate::runtime::queue::{Outcome, Queue};
+use crate::runtime::read::chain;
 use crate::runtime::wake::{Reason, Reasons};
 use crate::{Key, Shards};
 

@@ -8,16 +8,15 @@ use equate_api::source::GitRepositoryStatus;
 use equate_git::Remote;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::credentials::{self, SecretError};
 use super::decide::{Artifact, Seen};
 use super::declared::Declared;
-use super::failure::{Failure, chain};
+use super::failure::Failure;
 use super::includes;
-use crate::key::is_name;
+use crate::runtime::read::{chain, read};
 
 /// The remote stands beside what was seen of it: fetching needs it again.
 pub(super) async fn observe(
@@ -114,26 +113,18 @@ pub(super) async fn secret(
     namespace: &str,
     name: &str,
 ) -> Result<BTreeMap<String, ByteString>, SecretError> {
-    let (owned_namespace, owned_name) = (namespace.to_owned(), name.to_owned());
-    if !is_name(name) {
-        return Err(SecretError::Name {
-            namespace: owned_namespace,
-            name: owned_name,
-        });
-    }
-    match Api::<Secret>::namespaced(cx.client.clone(), namespace)
-        .get_opt(name)
-        .await
-    {
+    match read::<Secret>(&cx.client, namespace, name).await {
         Ok(Some(secret)) => Ok(secret.data.unwrap_or_default()),
-        Ok(None) => Err(SecretError::Absent {
-            namespace: owned_namespace,
-            name: owned_name,
-        }),
-        Err(source) => Err(SecretError::Read {
-            namespace: owned_namespace,
-            name: owned_name,
-            source,
-        }),
+        found => {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            Err(match found {
+                Err(source) => SecretError::Read {
+                    namespace,
+                    name,
+                    source,
+                },
+                Ok(_) => SecretError::Absent { namespace, name },
+            })
+        }
     }
 }

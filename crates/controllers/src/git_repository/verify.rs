@@ -7,8 +7,9 @@ use equate_git::{Commit, Mirrors, Remote, Signers};
 
 use super::Context;
 use super::declared::{Declared, Verify};
-use super::failure::{Failure, chain};
+use super::failure::Failure;
 use super::observe;
+use crate::runtime::read::chain;
 
 /// The keys that count, as the Secret has them now.
 pub(super) async fn signers(cx: &Context, declared: &Declared, verify: &Verify) -> Result<Signers, Failure> {

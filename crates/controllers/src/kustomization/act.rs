@@ -24,12 +24,13 @@ use super::observe;
 use super::others::{Awaited, claimants, takers};
 use super::reasons::{Contest, Failure, refusal};
 use super::report::Revision;
-use super::write::{Stop, chain};
+use super::write::Stop;
 use super::{Run, count};
 use crate::Key;
 use crate::runtime::events::Severity;
 use crate::runtime::hub::{Interest, Kind, Standing};
 use crate::runtime::queue::Outcome;
+use crate::runtime::read::chain;
 
 /// What is followed on behalf of a revision.
 pub(super) struct Followed {

@@ -16,8 +16,8 @@ use futures::StreamExt as _;
 
 use super::Run;
 use super::reasons::Failure;
-use super::write::chain;
 use crate::runtime::hub::Kind;
+use crate::runtime::read::chain;
 
 /// So many are read at once.
 const CONCURRENCY: usize = 8;

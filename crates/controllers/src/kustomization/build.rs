@@ -28,10 +28,11 @@ use super::transit::{QUESTIONS_MAX, Transits};
 use super::tree::Content;
 use super::values::{self, Masks, Values, ValuesError};
 use super::wants::Objects;
-use super::write::{Stop, chain};
+use super::write::Stop;
 use super::{Run, count, looks_up};
 use crate::engine::OwnLoop;
 use crate::runtime::queue::Outcome;
+use crate::runtime::read::chain;
 use crate::runtime::wake::Reasons;
 
 /// A build, ready to be applied.

@@ -24,13 +24,12 @@ use equate_sops::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::Api;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::values::{Masks, TIMEOUT};
+use super::values::Masks;
 use crate::Key;
-use crate::key::is_name;
+use crate::runtime::read::{self, chain};
 
 /// The entry of the Secret that says where its token may be sent: an address in each line.
 const ADDRESSES: &str = "sops.vault-address";
@@ -180,7 +179,7 @@ pub(super) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, 
             let added = ring.keys.add(&entry, &value);
             added.map_err(|error| {
                 let cause = std::error::Error::source(&error);
-                failed(cause.map_or_else(|| error.to_string(), super::write::chain))
+                failed(cause.map_or_else(|| error.to_string(), chain))
             })?;
         }
         if keys.counts(&entry) {
@@ -195,50 +194,25 @@ pub(super) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, 
 }
 
 async fn get(client: &Client, keys: KeySecret<'_>) -> Result<Secret, KeysError> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), keys.namespace);
     let (name, namespace) = (keys.name.to_owned(), keys.namespace.to_owned());
-    if !is_name(&name) {
-        let why = "that is not a name that a Secret can have".to_owned();
-        return Err(KeysError::Refused { name, namespace, why });
+    match read::read(client, keys.namespace, keys.name).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(KeysError::Absent {
+            named_by: match keys.shared {
+                true => "--sops-age-secret",
+                false => "spec.decryption.secretRef",
+            },
+            name,
+            namespace,
+        }),
+        Err(error) => {
+            let why = error.to_string();
+            Err(match error.passes() {
+                true => KeysError::Unreachable { name, namespace, why },
+                false => KeysError::Refused { name, namespace, why },
+            })
+        }
     }
-    let error = match tokio::time::timeout(TIMEOUT, api.get_opt(&name)).await {
-        Ok(Ok(Some(secret))) => return Ok(secret),
-        Ok(Ok(None)) => {
-            return Err(KeysError::Absent {
-                named_by: match keys.shared {
-                    true => "--sops-age-secret",
-                    false => "spec.decryption.secretRef",
-                },
-                name,
-                namespace,
-            });
-        }
-        Ok(Err(error)) => error,
-        Err(_elapsed) => {
-            let why = format!("no answer within {}s", TIMEOUT.as_secs());
-            return Err(KeysError::Unreachable { name, namespace, why });
-        }
-    };
-    let refused = |why| KeysError::Refused {
-        name: name.clone(),
-        namespace: namespace.clone(),
-        why,
-    };
-    Err(match error {
-        kube::Error::Api(status) if status.code != 429 && status.code < 500 => refused(status.message),
-        // what is wrong with a text may quote it
-        kube::Error::SerdeError(_) => refused("the answer is no Secret".to_owned()),
-        kube::Error::Api(status) => KeysError::Unreachable {
-            why: status.message,
-            name,
-            namespace,
-        },
-        other => KeysError::Unreachable {
-            why: super::write::chain(&other),
-            name,
-            namespace,
-        },
-    })
 }
 
 /// What transit engines answered, by what they were asked.

@@ -26,13 +26,11 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::kubeconfig::{self, KubeConfigError, Opened};
-use super::write::chain;
 use crate::Key;
 use crate::key::is_name;
 use crate::policy::Policy;
+use crate::runtime::read::answer;
 
-/// How long a token is waited for.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// A token is not asked for again sooner than this, whatever the clocks say.
 const PAUSE: Duration = Duration::from_secs(10);
 /// More bytes than this no certificates of one cluster have.
@@ -284,19 +282,8 @@ impl Tokens {
         };
         let (name, params) = (&self.account.name, PostParams::default());
         let asking = accounts.create_token_request(name, &params, &request);
-        let given = match tokio::time::timeout(TIMEOUT, asking).await {
-            Ok(Ok(given)) => given,
-            Ok(Err(kube::Error::Api(status))) => {
-                let passing = status.code == 429 || status.code >= 500;
-                return Err(failed(status.message.clone(), passing));
-            }
-            // what is wrong with a text may quote it
-            Ok(Err(kube::Error::SerdeError(_))) => {
-                return Err(failed("the answer is no TokenRequest".to_owned(), false));
-            }
-            Ok(Err(other)) => return Err(failed(chain(&other), true)),
-            Err(_elapsed) => return Err(failed(format!("no answer within {}s", TIMEOUT.as_secs()), true)),
-        };
+        let given = answer("TokenRequest", asking).await;
+        let given = given.map_err(|error| failed(error.to_string(), error.passes()))?;
         let none = || failed("the answer has no token".to_owned(), false);
         let status = given.status.ok_or_else(none)?;
         let token = Zeroizing::new(status.token.ok_or_else(none)?);

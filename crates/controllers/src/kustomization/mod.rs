@@ -112,7 +112,6 @@ use self::terms::Registry;
 use self::transit::Transits;
 use self::values::{Values, ValuesError};
 use self::write::Stop;
-pub(crate) use self::write::chain;
 use crate::artifacts::{Artifacts, GONE_PAUSE};
 use crate::engine::OwnLoop;
 use crate::policy::Policy;
@@ -122,6 +121,7 @@ use crate::runtime::events::{Recorder, Severity};
 use crate::runtime::labelled::Labelled;
 use crate::runtime::mirror::Mirror;
 use crate::runtime::queue::{Outcome, Queue};
+use crate::runtime::read::chain;
 use crate::runtime::wake::{Reason, Reasons};
 use crate::{Key, Shards};
 

@@ -10,7 +10,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
 use equate_api::kustomize::{Kustomization, ValuesKind};
 use equate_api::meta::{KubeConfigReference, SecretKeyReference};
@@ -18,7 +17,6 @@ use equate_apply::cluster::Cluster;
 use equate_apply::terms::Terms;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
-use kube::api::Api;
 use sha2::{Digest as _, Sha256};
 
 use super::identity::{Identity, IdentityError};
@@ -27,13 +25,10 @@ use super::reach::{Place, Reach};
 use super::reasons::Failure;
 use super::values::Holder;
 use crate::Key;
-use crate::key::is_name;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::{Hub, Wake};
-
-/// How long the Secret is waited for.
-const TIMEOUT: Duration = Duration::from_secs(30);
+use crate::runtime::read::read;
 
 /// Why another cluster is not reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -284,7 +279,7 @@ impl Way {
         let (_, from) = opener.holder(namespace);
         let (means, version) = match opener {
             Opener::Secret(reference) => {
-                let (bytes, version) = read(client, namespace, reference).await?;
+                let (bytes, version) = read_kubeconfig(client, namespace, reference).await?;
                 (Means::Kubeconfig(bytes), version)
             }
             Opener::ConfigMap(_) => {
@@ -332,57 +327,28 @@ async fn read_map(client: &Client, key: &Key) -> Result<(BTreeMap<String, String
         why,
         passing,
     };
-    if !is_name(&key.name) {
-        let why = "that is not a name that a ConfigMap can have";
-        return Err(unread(why.to_owned(), false));
-    }
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.namespace);
-    let found = match tokio::time::timeout(TIMEOUT, api.get(&key.name)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(kube::Error::Api(status))) => {
-            let passing = status.code == 429 || status.code >= 500;
-            return Err(unread(status.message.clone(), passing));
-        }
-        Ok(Err(other)) => return Err(unread(super::write::chain(&other), true)),
-        Err(_elapsed) => return Err(unread(format!("no answer within {}s", TIMEOUT.as_secs()), true)),
-    };
+    let found = read::<ConfigMap>(client, &key.namespace, &key.name).await;
+    let found = found.map_err(|error| unread(error.to_string(), error.passes()))?;
+    let found = found.ok_or_else(|| unread(format!("configmaps \"{}\" not found", key.name), false))?;
     let version = found.metadata.resource_version.as_ref();
     let version = version.and_then(|version| version.parse().ok());
     Ok((found.data.unwrap_or_default(), version))
 }
 
-async fn read(
+async fn read_kubeconfig(
     client: &Client,
     namespace: &str,
     reference: &SecretKeyReference,
 ) -> Result<(Vec<u8>, Option<u64>), PlaceError> {
     let secret = Key::new(namespace, &*reference.name);
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let unread = |why: String, passing| PlaceError::Unread {
         secret: secret.clone(),
         why,
         passing,
     };
-    if !is_name(&reference.name) {
-        // it is part of an address
-        return Err(unread(
-            "that is not a name that a Secret can have".to_owned(),
-            false,
-        ));
-    }
-    let found = match tokio::time::timeout(TIMEOUT, api.get(&reference.name)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(kube::Error::Api(status))) => {
-            let passing = status.code == 429 || status.code >= 500;
-            return Err(unread(status.message.clone(), passing));
-        }
-        // what is wrong with a text may quote it
-        Ok(Err(kube::Error::SerdeError(_))) => {
-            return Err(unread("the answer is no Secret".to_owned(), false));
-        }
-        Ok(Err(other)) => return Err(unread(super::write::chain(&other), true)),
-        Err(_elapsed) => return Err(unread(format!("no answer within {}s", TIMEOUT.as_secs()), true)),
-    };
+    let found = read::<Secret>(client, namespace, &reference.name).await;
+    let found = found.map_err(|error| unread(error.to_string(), error.passes()))?;
+    let found = found.ok_or_else(|| unread(format!("secrets \"{}\" not found", reference.name), false))?;
     let version = found.metadata.resource_version.as_ref();
     let version = version.and_then(|version| version.parse().ok());
     let mut data = found.data.unwrap_or_default();

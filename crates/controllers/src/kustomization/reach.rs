@@ -32,13 +32,13 @@ use super::declared::Declared;
 use super::memory::{Memory, Record};
 use super::places::{Content, Held, Opener, PlaceError};
 use super::reasons::Failure;
-use super::write::chain;
 use super::{Run, looks_up};
 use crate::key::is_name;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::Hub;
 use crate::runtime::hub::sight::{Sight, Told};
+use crate::runtime::read::chain;
 use crate::runtime::wake::Reasons;
 
 /// How long an answer about one object may take.

@@ -12,8 +12,8 @@ use equate_apply::cluster::ApplyError;
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Exceeded;
 
-use super::write::chain;
 use crate::Key;
+use crate::runtime::read::chain;
 
 /// Something is missing that wakes the Kustomization when it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use zeroize::Zeroizing;
 
 use super::decryption::{Answers, KeyRing};
+use crate::runtime::read::chain;
 
 /// How long one answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -120,7 +121,7 @@ impl Transits {
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(Ok((status, body))) => question.read(status, &body),
             // its text has the URL once more
-            Ok(Err(error)) => Err(silent(super::write::chain(&error.without_url()))),
+            Ok(Err(error)) => Err(silent(chain(&error.without_url()))),
             Err(_elapsed) => Err(silent(format!("no answer within {}s", TIMEOUT.as_secs()))),
         }
     }
@@ -162,7 +163,7 @@ fn client(settings: &TransitSettings) -> Result<reqwest::Client, String> {
     }
     builder
         .build()
-        .map_err(|error| format!("no http client can be made: {}", super::write::chain(&error)))
+        .map_err(|error| format!("no http client can be made: {}", chain(&error)))
 }
 
 #[cfg(test)]

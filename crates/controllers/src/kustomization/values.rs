@@ -13,11 +13,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use equate_api::kustomize::{Decryption, Kustomization, SubstituteReference, ValuesKind};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -27,14 +25,12 @@ use sha2::{Digest as _, Sha256};
 use super::decryption::{self, KeyRing, KeySecret, KeysError};
 use super::reasons::Failure;
 use crate::Key;
-use crate::key::is_name;
+use crate::runtime;
 
 /// More references than this nobody writes by hand.
 pub const REFERENCES_MAX: usize = 64;
 /// So many bytes all names and values may have together.
 pub const BYTES_MAX: usize = 8 << 20;
-/// How long one answer is waited for.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// What stands for a value of a Secret.
 const MASK: &str = "*****";
 
@@ -388,42 +384,14 @@ async fn get<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let (kind, name) = (reference.kind.as_str(), reference.name.clone());
-    if !is_name(&name) {
-        let why = format!("that is not a name that a {kind} can have");
-        return Err(ValuesError::Refused { kind, name, why });
-    }
-    let error = match tokio::time::timeout(TIMEOUT, api.get_opt(&name)).await {
-        Ok(Ok(found)) => return Ok(found),
-        Ok(Err(error)) => error,
-        Err(_elapsed) => {
-            let why = format!("no answer within {}s", TIMEOUT.as_secs());
-            return Err(ValuesError::Unreachable { kind, name, why });
+    let found = runtime::read::read(client, namespace, &reference.name).await;
+    found.map_err(|error| {
+        let (kind, name) = (reference.kind.as_str(), reference.name.clone());
+        let why = error.to_string();
+        match error.passes() {
+            true => ValuesError::Unreachable { kind, name, why },
+            false => ValuesError::Refused { kind, name, why },
         }
-    };
-    Err(match error {
-        kube::Error::Api(status) if status.code == 429 || status.code >= 500 => ValuesError::Unreachable {
-            kind,
-            name,
-            why: status.message,
-        },
-        kube::Error::Api(status) => ValuesError::Refused {
-            kind,
-            name,
-            why: status.message,
-        },
-        // what is wrong with a text may quote it
-        kube::Error::SerdeError(_) => ValuesError::Refused {
-            kind,
-            name,
-            why: format!("the answer is no {kind}"),
-        },
-        other => ValuesError::Unreachable {
-            kind,
-            name,
-            why: super::write::chain(&other),
-        },
     })
 }
 

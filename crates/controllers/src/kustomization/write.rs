@@ -1,8 +1,5 @@
 //! Saying it: status, finalizer, events. One request per transition, none where nothing changed.
 
-use std::error::Error;
-use std::fmt::Write as _;
-
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{
     Condition, ConditionType, FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER, Reason, condition,
@@ -43,21 +40,6 @@ pub(super) enum WriteError {
     /// It cannot be written as JSON.
     #[error("the status cannot be written as JSON")]
     Json(#[from] serde_json::Error),
-}
-
-/// An error and what caused it, in one line; sources that only repeat are left out.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            // writing to a String does not fail
-            let _ = write!(text, ": {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 impl Run<'_> {

@@ -15,6 +15,7 @@
 //! | [`hub`] | what is observed of managed objects, and who must look | to keep objects |
 //! | [`events`] | Kubernetes Events, aggregated and bounded | to block or fail a run |
 //! | [`notify`] | events posted to a receiver, in Flux's form | to wait for who does not answer |
+//! | `read` | one object by its name | to say what is wrong with an answer |
 //! | [`lease`] | one of several processes that works | to let two work at once |
 
 pub mod backoff;
@@ -26,5 +27,6 @@ pub mod lease;
 pub mod mirror;
 pub mod notify;
 pub mod queue;
+pub(crate) mod read;
 mod shelf;
 pub mod wake;

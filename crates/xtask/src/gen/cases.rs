@@ -15,7 +15,7 @@ const HEADER: &str = "\
 Each file shows one rule: the files of a small tree, then what comes of building it. The outputs and errors are
 recorded from the real engine (kustomize api 0.21.3) by `cargo xtask baseline kustomize`; `--check` there tells when it
 answers otherwise. `our error` is ours, with its place; where ours is to differ at all, `difference` says why. The format
-is told in [format.rs](../it/cases/format.rs); the tests replay every case. This page is written by `cargo xtask gen`.
+is told in [format.rs](../it/cases/format.rs); the tests replay every case, those of charts by the command line. This page is written by `cargo xtask gen`.
 ";
 
 /// Writes the index, or with `check` compares it.

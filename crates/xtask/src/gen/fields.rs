@@ -81,6 +81,18 @@ const FORMS: &[(&str, &str, &str, &str)] = &[
         "address, username, password",
         "credentials",
     ),
+    (
+        "GitRepository",
+        "spec.proxySecretRef.name",
+        "an address of socks5://",
+        "socks5",
+    ),
+    (
+        "GitRepository",
+        "spec.proxySecretRef.name",
+        "with a url of ssh://",
+        "of_an_ssh_url",
+    ),
 ];
 
 /// What is no field: how it is written, and how its tests' names begin.

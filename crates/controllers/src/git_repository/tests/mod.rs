@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use super::credentials;
 use super::decide::{Admission, Artifact, Decision, Seen, Why, admit, decide};
 use super::declared::Declared;
-use super::failure::{Failure, chain};
+use super::failure::Failure;
 use super::report::{Report, recovered};
+use crate::runtime::read::chain;
 
 mod include;
 mod run;

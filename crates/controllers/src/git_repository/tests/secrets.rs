@@ -7,8 +7,8 @@ use k8s_openapi::ByteString;
 use serde_json::json;
 
 use super::super::credentials;
-use super::super::failure::chain;
 use super::declared;
+use crate::runtime::read::chain;
 
 #[test]
 fn git_repository_provider_github_reads_its_keys() {
@@ -127,13 +127,13 @@ fn git_repository_proxy_secret_ref_reads_its_keys() {
     check(
         &[("address", "s3cret")],
         Err(&format!(
-            "{wrong}the proxy's address is malformed: write http://HOST:PORT"
+            "{wrong}the proxy's address is malformed: write http://HOST:PORT or socks5://HOST:PORT"
         )),
     );
     check(
-        &[("address", "socks5://proxy")],
+        &[("address", "socks4://proxy")],
         Err(&format!(
-            "{wrong}a proxy of scheme \"socks5\" is not supported: use http or https"
+            "{wrong}a proxy of scheme \"socks4\" is not supported: use http, https or socks5"
         )),
     );
     let shown = format!(

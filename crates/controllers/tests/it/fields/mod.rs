@@ -179,7 +179,8 @@ fn git(session: &Session, arguments: &[&str]) -> Option<String> {
     program("git", &all)
 }
 
-/// What a program says that succeeds; `None`, with a line, where it is not installed.
+/// What a program says that succeeds; `None`, with a line, where it is not installed. Where the field is to be
+/// proven on a real cluster it has to be.
 fn program(name: &str, arguments: &[&str]) -> Option<String> {
     let none = std::path::Path::new("/dev/null");
     let output = std::process::Command::new(name)
@@ -193,6 +194,8 @@ fn program(name: &str, arguments: &[&str]) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
         }
         Err(error) => {
+            let real = std::env::var("EQUATE_TEST_CLUSTER").is_ok_and(|cluster| cluster == "real");
+            assert!(!real, "{name} has to be installed: {error}");
             eprintln!("skipped: {name}: {error}");
             None
         }

@@ -1,7 +1,7 @@
 //! As whom and by which way it is fetched, over real connections on this machine.
 
 use equate_api::source::GitRepository;
-use equate_testkit::git::{GithubApi, Guard, Proxy, SshKey};
+use equate_testkit::git::{GithubApi, Guard, Proxy, SocksProxy, SshKey};
 use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
@@ -239,25 +239,98 @@ async fn spec_proxy_secret_ref_name_credentials() {
     session.end().await;
 }
 
+/// A name that only the proxy knows, over SOCKS.
 #[tokio::test]
-async fn spec_proxy_secret_ref_name_of_an_ssh_url_is_refused() {
+async fn spec_proxy_secret_ref_name_socks5() {
     let session = Session::anywhere(&[]).await;
+    let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let Some(server) = session.repository.serve_http().unwrap() else {
+        return;
+    };
+    let proxy = SocksProxy::start(&server, "me", "s3cret").unwrap();
+    let wrong = json!({ "address": proxy.url(), "username": "me", "password": "wr0ng" });
+    session.secret("proxy", wrong).await;
+    let spec = json!({ "url": "http://git.invalid/fleet.git", "proxySecretRef": { "name": "proxy" } });
+    session.source("app", spec).await;
+    session.says("app", "GitOperationFailed", "no connection").await;
+    let right = json!({ "stringData": { "password": "s3cret" } });
+    session.merge::<Secret>("@home", "proxy", right).await;
+    session.ask("app", "right").await;
+    session.stored("app", &commit).await;
+    assert!(proxy.asked().iter().all(|place| place == "git.invalid:80"));
+    session.never_said("app", &["s3cret", "wr0ng"]).await;
+    session.end().await;
+}
+
+/// The same of an ssh host, over both.
+#[tokio::test]
+async fn spec_proxy_secret_ref_name_of_an_ssh_url() {
+    let session = Session::anywhere(&[]).await;
+    let mut commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let Some(server) = session.repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let hosts = server.known_hosts().replace("127.0.0.1", "git.invalid");
     session
-        .secret("proxy", json!({ "address": "http://127.0.0.1:1" }))
+        .secret(
+            "key",
+            json!({ "identity": server.identity(), "known_hosts": hosts }),
+        )
         .await;
-    session
-        .secret("key", json!({ "identity": "I", "known_hosts": "H" }))
-        .await;
+    let http = Proxy::of_ssh(&server, "me", "s3cret").unwrap();
+    let address = json!({ "address": http.url(), "username": "me", "password": "s3cret" });
+    session.secret("proxy", address).await;
     let spec = json!({
-        "url": "ssh://git@git.invalid/fleet",
+        "url": server.url().replace("127.0.0.1", "git.invalid"),
         "secretRef": { "name": "key" },
         "proxySecretRef": { "name": "proxy" },
     });
     session.source("app", spec).await;
-    session
-        .says("app", "URLInvalid", "cannot be reached through a proxy")
-        .await;
+    session.stored("app", &commit).await;
+    let socks = SocksProxy::of_ssh(&server, "me", "s3cret").unwrap();
+    let address = json!({ "stringData": { "address": socks.url() } });
+    session.merge::<Secret>("@home", "proxy", address).await;
+    commit = session.repository.commit(&[("a.yaml", Some("a: 2\n"))]).unwrap();
+    session.ask("app", "socks").await;
+    session.stored("app", &commit).await;
+    assert!(!socks.asked().is_empty());
+    session.never_said("app", &["s3cret"]).await;
     session.end().await;
+}
+
+/// A field that asks a cloud for an identity stalls the object, and is named.
+async fn stalls(spec: Value, field: &str) {
+    let session = Session::anywhere(&[]).await;
+    session.source("app", spec).await;
+    let status = session.says("app", "Unsupported", field).await;
+    let conditions = status["conditions"].as_array().unwrap();
+    let stalled = conditions.iter().find(|one| one["type"] == "Stalled");
+    assert_eq!(stalled.unwrap()["status"], "True", "{status}");
+    assert_eq!(status["artifact"], Value::Null);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn spec_provider_aws_is_refused() {
+    let url = "https://git-codecommit.eu-west-1.amazonaws.com/v1/repos/fleet";
+    stalls(json!({ "url": url, "provider": "aws" }), "spec.provider aws").await;
+}
+
+#[tokio::test]
+async fn spec_provider_azure_is_refused() {
+    let url = "https://dev.azure.com/org/project/_git/fleet";
+    stalls(json!({ "url": url, "provider": "azure" }), "spec.provider azure").await;
+}
+
+/// The definition lets it stand beside a cloud's provider only, so that is what is named.
+#[tokio::test]
+async fn spec_service_account_name_is_refused() {
+    let spec = json!({
+        "url": "https://dev.azure.com/org/project/_git/fleet",
+        "provider": "azure",
+        "serviceAccountName": "app",
+    });
+    stalls(spec, "spec.provider azure").await;
 }
 
 #[tokio::test]

@@ -202,6 +202,15 @@ fn ours(name: &str, value: &str) -> Value {
     json!({ "metadata": { "annotations": { format!("equate.dev/{name}"): value } } })
 }
 
+/// Sets an annotation of ours and asks for a run in one write; waits until that run has ended.
+async fn runs_with(session: &Session, name: &str, value: &str) {
+    let mut patch = ours(name, value);
+    patch["metadata"]["annotations"]["reconcile.fluxcd.io/requestedAt"] = json!(value);
+    session.patch("apps", patch).await;
+    let answered = "/status/lastHandledReconcileAt";
+    session.is("Kustomization", "apps", answered, json!(value)).await;
+}
+
 /// A Kustomization of four ConfigMaps, and its first revision.
 async fn of_four() -> Session {
     let files: Vec<(String, String)> = ["a", "b", "c", "d"]
@@ -248,7 +257,7 @@ async fn annotation_prune_confirm() {
         message.ends_with(&format!("equate.dev/prune-confirm={revision}")),
         "{message}"
     );
-    session.patch("apps", ours("prune-confirm", "main@sha1:0")).await;
+    runs_with(&session, "prune-confirm", "main@sha1:0").await;
     session.fails("apps", "PruneBudgetExceeded").await;
     session.exists("ConfigMap", "a", true).await;
     session.patch("apps", ours("prune-confirm", &revision)).await;
@@ -271,7 +280,7 @@ async fn annotation_allow_empty() {
     files.push(("apps/none.yaml", Some("# nothing\n")));
     let revision = session.commit(&files);
     session.fails("apps", "EmptyRender").await;
-    session.patch("apps", ours("allow-empty", "main@sha1:0")).await;
+    runs_with(&session, "allow-empty", "main@sha1:0").await;
     session.fails("apps", "EmptyRender").await;
     session.exists("ConfigMap", "a", true).await;
     session.patch("apps", ours("allow-empty", &revision)).await;

@@ -1,0 +1,90 @@
+//! One object of the API server by its name, read now, for what it holds: a Secret, a ConfigMap.
+//!
+//! Whoever asks gets it, learns that it is not there, or learns in one line why it cannot be read and whether
+//! that passes by itself. Refused: a name that no object can have, for it would be part of an address. What is
+//! wrong with an answer is not told: its text may quote a Secret.
+
+use std::error::Error;
+use std::fmt::{self, Write as _};
+use std::future::Future;
+use std::time::Duration;
+
+use kube::api::Api;
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::key::is_name;
+
+/// How long one answer is waited for.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why an object cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("that is not a name that a {0} can have")]
+    Name(String),
+    #[error("the answer is no {0}")]
+    Malformed(String),
+    /// The API server's words.
+    #[error("{0}")]
+    Refused(String),
+    /// It was busy or away.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+impl ReadError {
+    /// Whether another try may end otherwise although nothing was changed.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Unreachable(_))
+    }
+}
+
+/// Reads an object; `None` where there is none of that name.
+pub(crate) async fn read<K>(client: &Client, namespace: &str, name: &str) -> Result<Option<K>, ReadError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+{
+    let kind = K::kind(&());
+    if !is_name(name) {
+        return Err(ReadError::Name(kind.into_owned()));
+    }
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    answer(&kind, api.get_opt(name)).await
+}
+
+/// Waits for an answer, which is to be a `kind`.
+pub(crate) async fn answer<T>(
+    kind: &str,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ReadError> {
+    match tokio::time::timeout(TIMEOUT, asked).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(kube::Error::Api(status))) if status.code == 429 || status.code >= 500 => {
+            Err(ReadError::Unreachable(status.message))
+        }
+        Ok(Err(kube::Error::Api(status))) => Err(ReadError::Refused(status.message)),
+        Ok(Err(kube::Error::SerdeError(_))) => Err(ReadError::Malformed(kind.to_owned())),
+        Ok(Err(other)) => Err(ReadError::Unreachable(chain(&other))),
+        Err(_elapsed) => {
+            let why = format!("no answer within {}s", TIMEOUT.as_secs());
+            Err(ReadError::Unreachable(why))
+        }
+    }
+}
+
+/// An error and what caused it, in one line; causes that only repeat are left out.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            // writing to a String does not fail
+            let _ = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
