@@ -92,7 +92,7 @@ fn listed(value: Value) -> Value {
             Some(entries) => {
                 let items: Vec<Value> = entries.into_iter().map(|(_, item)| item).collect();
                 let elements = match items.iter().all(|item| matches!(item, Value::String(_))) {
-                    true => Elements::String,
+                    true => Elements::Named(host.type_name()),
                     false => Elements::Any,
                 };
                 List::of(elements, items).into()

@@ -17,7 +17,7 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// What all templates write together, those that are included too, in bytes.
     pub output_total_bytes_max: usize,
-    /// What all texts, slices and maps that are made may take together, in bytes.
+    /// What all texts, slices and maps that are made may take together, in bytes; each of them at most 32 MiB.
     pub made_bytes_max: usize,
     /// Actions, calls and iterations; long texts count as several.
     pub steps_max: u64,
@@ -34,7 +34,7 @@ impl Default for Limits {
         Self {
             output_bytes_max: 32 << 20,
             output_total_bytes_max: 128 << 20,
-            made_bytes_max: 160 << 20,
+            made_bytes_max: 128 << 20,
             steps_max: 20_000_000,
             calls_depth_max: 4_000,
             value_depth_max: 1_000,
@@ -64,6 +64,10 @@ pub enum Limit {
     /// [`Limits::value_depth_max`].
     #[error("limit: a value nested deeper than {0} levels")]
     Depth(usize),
+    /// Templates that take so much memory once they are read: forty times their text if there is nothing
+    /// but actions in it.
+    #[error("limit: templates that take more than {0} bytes once they are read")]
+    Read(usize),
     /// [`crate::Options::stop`] was set.
     #[error("limit: the render was stopped")]
     Stopped,
@@ -83,6 +87,8 @@ pub(crate) struct Meter {
 
 /// So many bytes looked at count as one step.
 const BYTES_PER_STEP: usize = 256;
+/// The most that is made at once: a text is there twice for a moment.
+const AT_ONCE_BYTES_MAX: usize = 32 << 20;
 /// After so many steps it is looked whether to stop: some fifty microseconds.
 const STEPS_PER_LOOK: u64 = 1_024;
 
@@ -156,6 +162,9 @@ impl Meter {
 
     /// Counts what is about to be made.
     pub(crate) fn make(&mut self, bytes: usize) -> Result<(), Limit> {
+        if bytes > AT_ONCE_BYTES_MAX {
+            return Err(Limit::Made(AT_ONCE_BYTES_MAX));
+        }
         self.made = self.made.saturating_add(bytes);
         if self.made > self.limits.made_bytes_max {
             return Err(Limit::Made(self.limits.made_bytes_max));
@@ -200,6 +209,20 @@ impl Meter {
             // such as the files a pattern selects
             Value::Host(host) => self.make_map(host.count().unwrap_or_default()),
             _ => self.step(),
+        }
+    }
+
+    /// Counts what a cluster answered, to its innermost.
+    pub(crate) fn answered(&mut self, value: &crate::Value) -> Result<(), Limit> {
+        use crate::Value;
+        self.given(value)?;
+        match value {
+            Value::List(list) => list.items().iter().try_for_each(|item| self.answered(item)),
+            Value::Map(map) => map.snapshot().iter().try_for_each(|(key, item)| {
+                self.make(key.len())?;
+                self.answered(item)
+            }),
+            _ => Ok(()),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::ast::{At, Branch, Command, Expr, Node, Pipe, Tree, Var, What};
 use crate::fault::{Chain, Error, ErrorKind};
 use crate::functions::{FunctionId, Library};
 use crate::lex::{Kind, Lexer, Token};
+use crate::limits::Limit;
 use crate::literal;
 use crate::value::Str;
 use std::collections::HashMap;
@@ -15,13 +16,17 @@ use std::sync::Arc;
 
 /// The deepest nesting of parentheses, and of branches.
 const DEPTH_MAX: usize = 10_000;
-/// A text this long is no template.
-const BYTES_MAX: usize = 64 << 20;
+/// The most memory that templates may take which are read into one set, nearly: twice their text, and what
+/// the parts of their actions take.
+pub(crate) const READ_BYTES_MAX: usize = 96 << 20;
+/// What a part takes that a message can point at, and what is kept of a name or a text beside itself.
+const PART_BYTES: usize = 64;
+const KEPT_BYTES: usize = 48;
 
 type Parsed<T> = Result<T, Box<Error>>;
 
 /// Reads a text. Templates without content do not replace others of the same name.
-pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library) -> Parsed<Vec<Arc<Tree>>> {
+pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_max: usize) -> Parsed<Read> {
     let mut parser = Parser {
         name,
         text,
@@ -30,13 +35,13 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library) -> Parse
         own: Own::default(),
         slots: HashMap::from([("$", 0)]),
         ids: 0,
+        weight: text.len(),
+        weight_max: weight_max.min(READ_BYTES_MAX),
         depth: 0,
         trees: Vec::new(),
         places: HashMap::new(),
     };
-    if text.len() > BYTES_MAX {
-        return Err(parser.error_at(0, &format!("limit: a text of more than {BYTES_MAX} bytes")));
-    }
+    parser.check_weight()?;
     let root = parser.file()?;
     let own = parser.tree(Arc::clone(name), root);
     parser.add(own)?;
@@ -44,7 +49,18 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library) -> Parse
     if let Some(at) = trees.iter().position(|tree| tree.name == *name) {
         trees[..=at].rotate_right(1);
     }
-    Ok(trees)
+    Ok(Read {
+        trees,
+        weight: parser.weight,
+    })
+}
+
+/// A text that was read.
+pub(crate) struct Read {
+    /// Its own template first.
+    pub(crate) trees: Vec<Arc<Tree>>,
+    /// What they take in memory, nearly.
+    pub(crate) weight: usize,
 }
 
 /// What each template of a text has for itself.
@@ -88,6 +104,9 @@ struct Parser<'a> {
     own: Own<'a>,
     slots: HashMap<&'a str, u32>,
     ids: u32,
+    /// What was read takes in memory, nearly.
+    weight: usize,
+    weight_max: usize,
     depth: usize,
     trees: Vec<Arc<Tree>>,
     /// Where each stands among them.
@@ -219,6 +238,7 @@ impl<'a> Parser<'a> {
     }
 
     fn item(&mut self) -> Parsed<Item> {
+        self.check_weight()?;
         let token = self.next_non_space();
         match token.kind {
             Kind::Text => Ok(Item::Node(Node::Text(token.text.into()))),
@@ -353,7 +373,8 @@ impl<'a> Parser<'a> {
             at: self.at(pos),
             is_assign: false,
             decl: Vec::new(),
-            commands: Vec::new(),
+            // most have one
+            commands: Vec::with_capacity(1),
         };
         self.declarations(&mut pipe, context)?;
         loop {
@@ -455,7 +476,7 @@ impl<'a> Parser<'a> {
     fn command(&mut self) -> Parsed<Command> {
         let pos = self.peek_non_space().pos;
         let at = self.at(pos);
-        let mut args = Vec::new();
+        let mut args = Vec::with_capacity(1);
         loop {
             self.peek_non_space();
             args.extend(self.operand()?);
@@ -477,6 +498,7 @@ impl<'a> Parser<'a> {
     }
 
     fn operand(&mut self) -> Parsed<Option<Expr>> {
+        self.check_weight()?;
         let Some(term) = self.term()? else {
             return Ok(None);
         };
@@ -487,6 +509,7 @@ impl<'a> Parser<'a> {
         let at = self.at(pos);
         let mut fields: Vec<Str> = Vec::new();
         while self.peek().kind == Kind::Field {
+            self.check_weight()?;
             fields.push(self.next().text[1..].into());
         }
         let what = match term.what {
@@ -558,6 +581,7 @@ impl<'a> Parser<'a> {
 
     fn at(&mut self, pos: usize) -> At {
         self.ids += 1;
+        self.weight += PART_BYTES;
         At {
             pos: pos as u32,
             id: self.ids,
@@ -568,9 +592,41 @@ impl<'a> Parser<'a> {
         if self.own.peeked > 0 {
             self.own.peeked -= 1;
         } else {
-            self.own.buffer[0] = Some(self.lexer.next());
+            self.read_token();
         }
         self.token_at(self.own.peeked)
+    }
+
+    /// Reads the next token, and weighs what will be kept of it.
+    fn read_token(&mut self) {
+        let token = self.lexer.next();
+        let is_kept = matches!(
+            token.kind,
+            Kind::Text
+                | Kind::Field
+                | Kind::Variable
+                | Kind::Number
+                | Kind::CharConstant
+                | Kind::String
+                | Kind::RawString
+        );
+        if is_kept {
+            self.weight += KEPT_BYTES + token.text.len();
+        }
+        self.own.buffer[0] = Some(token);
+    }
+
+    /// Whether there is room for more.
+    fn check_weight(&self) -> Parsed<()> {
+        match self.weight > self.weight_max {
+            true => {
+                let limit = Limit::Read(READ_BYTES_MAX);
+                let mut error = self.error(&limit.to_string());
+                error.kind = ErrorKind::Limit(limit);
+                Err(error)
+            }
+            false => Ok(()),
+        }
     }
 
     fn token_at(&self, index: usize) -> Token<'a> {
@@ -596,7 +652,7 @@ impl<'a> Parser<'a> {
 
     fn peek(&mut self) -> Token<'a> {
         if self.own.peeked == 0 {
-            self.own.buffer[0] = Some(self.lexer.next());
+            self.read_token();
             self.own.peeked = 1;
         }
         self.token_at(self.own.peeked - 1)

@@ -1,4 +1,4 @@
-//! What was read once and may be wanted again: bounded, and shared by all renders of a set.
+//! What was read once and may be wanted again: bounded, and shared by all renders of a set, or of many sets.
 //!
 //! Two generations: what is asked for is young; when the young weigh too much they become the old, and
 //! the old are forgotten. So the bound holds whatever a hostile chart asks, and nothing is sorted.
@@ -36,18 +36,24 @@ impl Layer {
 }
 
 /// Texts given to `tpl` that a generation may hold, in bytes. A parsed text may take forty times its length.
-const LAYERS_BYTES_MAX: usize = 256 << 10;
-/// Expressions that a generation may hold.
-const PATTERNS_MAX: usize = 64;
+const LAYERS_BYTES_MAX: usize = 512 << 10;
+/// Expressions that a generation may hold. One takes up to 320 KiB, most a tenth of that.
+const PATTERNS_MAX: usize = 100;
+/// The longest expression that is remembered.
+const PATTERN_BYTES_MAX: usize = 4 << 10;
 
-/// What a set remembers.
+/// What renders remember: texts given to `tpl`, and regular expressions. Within 40 MiB for the texts and
+/// 64 MiB for the expressions, however many sets share it. A clone is the same memory.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<Remembered>);
+
 #[derive(Debug)]
-pub(crate) struct Memory {
+struct Remembered {
     layers: Mutex<Generations<Layer>>,
     patterns: Mutex<Generations<Pattern>>,
 }
 
-impl Default for Memory {
+impl Default for Remembered {
     fn default() -> Self {
         Self {
             layers: Mutex::new(Generations::new(LAYERS_BYTES_MAX)),
@@ -58,20 +64,22 @@ impl Default for Memory {
 
 impl Memory {
     pub(crate) fn layer(&self, text: &Str) -> Option<Layer> {
-        get(&self.layers, text)
+        get(&self.0.layers, text)
     }
 
     pub(crate) fn keep_layer(&self, text: Str, layer: Layer) {
         let weight = text.len();
-        put(&self.layers, text, layer, weight);
+        put(&self.0.layers, text, layer, weight);
     }
 
     pub(crate) fn pattern(&self, text: &Str) -> Option<Pattern> {
-        get(&self.patterns, text)
+        get(&self.0.patterns, text)
     }
 
     pub(crate) fn keep_pattern(&self, text: Str, pattern: Pattern) {
-        put(&self.patterns, text, pattern, 1);
+        if text.len() <= PATTERN_BYTES_MAX {
+            put(&self.0.patterns, text, pattern, 1);
+        }
     }
 }
 

@@ -23,24 +23,39 @@ pub(crate) const SET_NAME: &str = "gotpl";
 pub struct TemplateSet {
     library: Library,
     trees: HashMap<Arc<str>, Arc<Tree>>,
-    memory: Arc<Memory>,
+    memory: Memory,
+    weight: usize,
 }
 
 impl TemplateSet {
     /// An empty set whose templates may call the functions of a library.
     pub fn new(library: Library) -> Self {
+        Self::remembering(library, Memory::default())
+    }
+
+    /// The same, whose renders share what they read on the way with those of other sets of the same library.
+    pub fn remembering(library: Library, memory: Memory) -> Self {
         Self {
             library,
             trees: HashMap::new(),
-            memory: Arc::default(),
+            memory,
+            weight: 0,
         }
+    }
+
+    /// What the templates take in memory, nearly; at most 96 MiB.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Reads a text under a name, with the templates it defines. Later ones replace earlier ones of the
     /// same name, unless they are empty (nothing but space and comments). A text that cannot be read
     /// changes nothing.
     pub fn parse(&mut self, name: &str, text: &str) -> Result<(), Box<Error>> {
-        for tree in parse::parse(&name.into(), &text.into(), self.library)? {
+        let room = parse::READ_BYTES_MAX.saturating_sub(self.weight);
+        let read = parse::parse(&name.into(), &text.into(), self.library, room)?;
+        self.weight += read.weight;
+        for tree in read.trees {
             let keeps = tree.is_empty && self.trees.contains_key(&tree.name);
             if !keeps {
                 self.trees.insert(Arc::clone(&tree.name), tree);

@@ -5,6 +5,7 @@
 //! to, which is the part looked at last, as in Go.
 
 mod operand;
+mod table;
 
 use crate::ast::{Branch, Node, Pipe, Tree, Var};
 use crate::fault::{Chain, Error, ErrorKind, Fault};
@@ -46,7 +47,7 @@ impl Seen {
         Self { value, boxed: true }
     }
 
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         if self.boxed {
             "interface {}"
         } else {
@@ -187,9 +188,14 @@ impl<'e> Exec<'e> {
                 self.session.meter.work(text.len().saturating_mul(32))?;
                 self.session.meter.steps(READ_STEPS)?;
                 self.session.meter.make(text.len().saturating_mul(40))?;
-                let trees = parse::parse(&SET_NAME.into(), &text.lossy().into(), self.set.library())
-                    .map_err(|error| failed("cannot parse template", error))?;
-                let layer = Layer::new(trees);
+                let read = parse::parse(
+                    &SET_NAME.into(),
+                    &text.lossy().into(),
+                    self.set.library(),
+                    parse::READ_BYTES_MAX,
+                );
+                let read = read.map_err(|error| failed("cannot parse template", error))?;
+                let layer = Layer::new(read.trees);
                 self.set.memory().keep_layer(text.clone(), layer.clone());
                 layer
             }

@@ -1,6 +1,6 @@
 //! Operands, fields and calls.
 
-use super::{Exec, Run, Seen};
+use super::{Exec, Run, Seen, table};
 use crate::ast::{Command, Expr, Tree, What};
 use crate::call::{Args, Call, Ty};
 use crate::fault::Fault;
@@ -144,6 +144,18 @@ impl Exec<'_> {
             }
             Value::Nil => self.fail(tree, format!("nil pointer evaluating interface {{}}.{name}")),
             Value::Map(map) => {
+                if let Some(method) = table::method(map, name) {
+                    let text = name.lossy();
+                    let args = self.arguments(tree, &text, method.params, method.variadic, given)?;
+                    self.limited(tree, |exec| exec.session.meter.method(&args))?;
+                    return match table::call(self, map, &text, &args) {
+                        Ok(value) => Ok(Seen::bare(value)),
+                        Err(fault) => {
+                            self.at = expr.at.id;
+                            Err(self.call_failed(tree, &text, fault))
+                        }
+                    };
+                }
                 if !given.args.is_empty() || given.last.is_some() {
                     return self.fail(tree, format!("{name} is not a method but has arguments"));
                 }

@@ -160,7 +160,7 @@ fn len(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// An index into so many elements.
-fn position(index: &Value, count: usize, inclusive: bool) -> Result<usize, Fault> {
+fn position(of: &str, index: &Value, count: usize, inclusive: bool) -> Result<usize, Fault> {
     let number = match index {
         Value::Int(number, _) => i128::from(*number),
         Value::Uint(number, _) => i128::from(*number),
@@ -174,6 +174,8 @@ fn position(index: &Value, count: usize, inclusive: bool) -> Result<usize, Fault
     };
     match usize::try_from(number) {
         Ok(at) if at < count || inclusive && at == count => Ok(at),
+        // Go checks an index as it checks the end of a slice, and then falls over it
+        Ok(at) if at == count => Err(Fault::message(format!("reflect: {of} index out of range"))),
         _ => Err(Fault::message(format!("index out of range: {number}"))),
     }
 }
@@ -187,11 +189,15 @@ fn index(call: &mut Call<'_, '_>) -> Outcome {
         item = match &item {
             Value::Nil | Value::Absent => return call.fail("index of nil pointer"),
             Value::List(list) => {
-                let at = position(index, list.len(), false)?;
+                let at = position("slice", index, list.len(), false)?;
                 list.items().get(at).cloned().unwrap_or_default()
             }
             Value::String(text) | Value::Bytes(text) => {
-                let at = position(index, text.len(), false)?;
+                let of = match &item {
+                    Value::String(_) => "string",
+                    _ => "slice",
+                };
+                let at = position(of, index, text.len(), false)?;
                 let byte = text.as_bytes().get(at).copied().unwrap_or_default();
                 Value::Uint(byte.into(), crate::value::Uint::Uint8)
             }
@@ -234,7 +240,7 @@ fn slice(call: &mut Call<'_, '_>) -> Outcome {
     };
     let mut bounds = [0, count, count];
     for (bound, index) in bounds.iter_mut().zip(indexes) {
-        *bound = position(index, count, true)?;
+        *bound = position("slice", index, count, true)?;
     }
     let [start, end, cap] = bounds;
     if start > end {

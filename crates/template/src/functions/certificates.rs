@@ -71,7 +71,7 @@ pub(crate) struct Certificate {
 }
 
 impl Host for Certificate {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         "sprig.certificate"
     }
 

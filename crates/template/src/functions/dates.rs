@@ -39,8 +39,12 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "ago" (Any) "clock" => |call| {
         let now = now(call)?;
         let then = moment(call, 0)?;
-        let seconds = now.timestamp().duration_since(then.timestamp()).as_secs();
-        Ok(duration_text(seconds.saturating_mul(SECOND)).into())
+        let passed = now.timestamp().duration_since(then.timestamp()).as_nanos();
+        // to the nearest second, away from zero in the middle
+        let second = i128::from(SECOND);
+        let seconds = (passed + passed.signum() * second / 2) / second;
+        let passed = i64::try_from(seconds.saturating_mul(second)).unwrap_or(i64::MAX);
+        Ok(duration_text(passed).into())
     };
     "duration" (Any) => |call| {
         // other numbers count for nothing
@@ -264,7 +268,7 @@ const NONE: Method = Method {
 };
 
 impl Host for Time {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         "time.Time"
     }
 

@@ -4,7 +4,7 @@ use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
 use crate::limits::Limit;
-use crate::value::{Entries, List, Map, Value};
+use crate::value::{Elements, Entries, List, Map, Value};
 use equate_manifest::{json, yaml};
 use serde_json::Value as Json;
 
@@ -28,12 +28,12 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "fromJson" (Str) => |call| {
         spent(call)?;
         let read = deep(|| from_json(call, MAP));
-        Ok(map_or_error(read).into())
+        Ok(map_or_error(read, Map::nil(Entries::Any)).into())
     };
     "fromJsonArray" (Str) => |call| {
         spent(call)?;
         let read = deep(|| from_json(call, LIST));
-        Ok(list_or_error(read).into())
+        Ok(list_or_error(read, List::nil(Elements::Any)).into())
     };
     "mustFromJson" (Str) => |call| {
         spent(call)?;
@@ -42,12 +42,13 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "fromYaml" (Str) => |call| {
         spent(call)?;
         let read = deep(|| from_yaml(call, MAP));
-        counted(call, map_or_error(read).into())
+        // null leaves what is empty, not nothing
+        counted(call, map_or_error(read, Map::new()).into())
     };
     "fromYamlArray" (Str) => |call| {
         spent(call)?;
         let read = deep(|| from_yaml(call, LIST));
-        counted(call, list_or_error(read).into())
+        counted(call, list_or_error(read, List::new(Vec::new())).into())
     };
 };
 
@@ -236,18 +237,18 @@ fn counted(call: &mut Call<'_, '_>, value: Value) -> Outcome {
     Ok(value)
 }
 
-fn map_or_error(read: Result<Value, String>) -> Map {
+fn map_or_error(read: Result<Value, String>, null: Map) -> Map {
     match read {
         Ok(Value::Map(map)) => map,
-        Ok(_) => Map::nil(Entries::Any),
+        Ok(_) => null,
         Err(message) => Map::from_iter([("Error".into(), message.into())]),
     }
 }
 
-fn list_or_error(read: Result<Value, String>) -> List {
+fn list_or_error(read: Result<Value, String>, null: List) -> List {
     match read {
         Ok(Value::List(list)) => list,
-        Ok(_) => List::nil(crate::value::Elements::Any),
+        Ok(_) => null,
         Err(message) => List::new(vec![message.into()]),
     }
 }

@@ -20,7 +20,10 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         let texts: Vec<String> = (0..4).map(|index| call.text(index).into_owned()).collect();
         match texts.as_slice() {
             [api_version, kind, namespace, name] => {
-                call.exec.session().world.lookup(api_version, kind, namespace, name)
+                let session = call.exec.session();
+                let found = session.world.lookup(api_version, kind, namespace, name)?;
+                session.meter.answered(&found)?;
+                Ok(found)
             }
             _ => Ok(Value::Nil),
         }

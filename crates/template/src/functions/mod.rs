@@ -30,7 +30,7 @@ pub(crate) use duration::{number_method, number_text};
 pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
 pub use patterns::go_pattern;
-pub use versions::{Constraint, Version};
+pub use versions::{Constraint, NoConstraint, NoVersion, Version};
 
 use crate::call::{Call, Outcome, Ty};
 use std::collections::HashMap;
@@ -41,6 +41,8 @@ use std::sync::LazyLock;
 pub enum Library {
     /// Those of the language itself.
     Go,
+    /// Those of sprig besides, without those that read the environment and without Helm's own.
+    Sprig,
     /// Those of Helm: sprig's and its own, without those that read the environment.
     #[default]
     Helm,
@@ -146,11 +148,33 @@ static TABLE: LazyLock<Vec<(Library, Function)>> = LazyLock::new(|| {
     GROUPS.iter().flat_map(rows).collect()
 });
 
-static NAMES: LazyLock<[HashMap<&'static str, FunctionId>; 2]> = LazyLock::new(|| {
-    [Library::Go, Library::Helm].map(|library| {
+/// What Helm has besides sprig.
+const OF_HELM: [&str; 13] = [
+    "fromJsonArray",
+    "fromToml",
+    "fromYaml",
+    "fromYamlArray",
+    "include",
+    "lookup",
+    "mustToToml",
+    "mustToYaml",
+    "required",
+    "toToml",
+    "toYaml",
+    "toYamlPretty",
+    "tpl",
+];
+
+static NAMES: LazyLock<[HashMap<&'static str, FunctionId>; 3]> = LazyLock::new(|| {
+    [Library::Go, Library::Sprig, Library::Helm].map(|library| {
         let mut names = HashMap::new();
         for (index, (from, function)) in TABLE.iter().enumerate() {
-            if *from == Library::Go || library == Library::Helm {
+            let has = match library {
+                Library::Go => *from == Library::Go,
+                Library::Sprig => !OF_HELM.contains(&function.name),
+                Library::Helm => true,
+            };
+            if has {
                 names.insert(function.name, FunctionId(index as u16));
             }
         }
@@ -160,9 +184,10 @@ static NAMES: LazyLock<[HashMap<&'static str, FunctionId>; 2]> = LazyLock::new(|
 
 impl FunctionId {
     pub(crate) fn find(name: &str, library: Library) -> Option<Self> {
-        let [go, helm] = &*NAMES;
+        let [go, sprig, helm] = &*NAMES;
         let names = match library {
             Library::Go => go,
+            Library::Sprig => sprig,
             Library::Helm => helm,
         };
         names.get(name).copied()

@@ -139,6 +139,9 @@ fn parse(text: &str) -> Result<Url<'_>, String> {
             }
             None => url.host = authority,
         }
+        if url.host.starts_with('[') && !url.host.contains(']') {
+            return Err(failed("missing ']' in host"));
+        }
         let port = url.host.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
         if let Some((_, port)) = port
             && !port.bytes().all(|byte| byte.is_ascii_digit())

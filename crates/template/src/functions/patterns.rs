@@ -182,9 +182,18 @@ fn refused(source: &str) -> Option<String> {
         match character {
             '\\' => match rest.chars().next() {
                 None => return Some("trailing backslash at end of expression: ``".into()),
+                Some(escaped @ '1'..='9')
+                    if escaped > '7' || !rest[1..].starts_with(|c| matches!(c, '0'..='7')) =>
+                {
+                    return Some(format!("invalid escape sequence: `\\{escaped}`"));
+                }
                 Some(escaped) => {
                     at += escaped.len_utf8();
                     repetition = None;
+                    // what follows says nothing but itself, up to where it is said to end
+                    if escaped == 'Q' && !class {
+                        at += source[at..].find("\\E").map_or(source.len() - at, |end| end + 2);
+                    }
                 }
             },
             '[' if !class => {
@@ -267,10 +276,34 @@ fn rewritten(source: &str) -> String {
                     's' => out.push_str("[\\t\\n\\x0C\\r ]"),
                     'S' => out.push_str("[^\\t\\n\\x0C\\r ]"),
                     'b' if !class => out.push_str("(?-u:\\b)"),
+                    'B' if !class => out.push_str("(?-u:\\B)"),
                     'Q' => {
                         let (literal, after) = rest.split_once("\\E").unwrap_or((rest, ""));
                         out.push_str(&regex::escape(literal));
                         rest = after;
+                    }
+                    // a name or a number in braces, which are no repetition
+                    'p' | 'P' | 'x' if rest.starts_with('{') => {
+                        let end = rest.find('}').map_or(rest.len(), |at| at + 1);
+                        let (named, after) = rest.split_at(end);
+                        rest = after;
+                        match (escaped, named.strip_prefix("{^")) {
+                            ('p', Some(name)) => out.extend(["\\P{", name]),
+                            ('P', Some(name)) => out.extend(["\\p{", name]),
+                            _ => out.extend(["\\", &format!("{escaped}{named}")]),
+                        }
+                    }
+                    // a character by its octal number, which has two digits at least unless it is zero
+                    '0'..='7' if escaped == '0' || rest.starts_with(|c| matches!(c, '0'..='7')) => {
+                        let digits = rest
+                            .bytes()
+                            .take(2)
+                            .take_while(|byte| matches!(byte, b'0'..=b'7'));
+                        let end = digits.count();
+                        let number = u32::from_str_radix(&rest[..end], 8).unwrap_or_default();
+                        let number = (u32::from(escaped) - u32::from('0')) << (3 * end as u32) | number;
+                        rest = &rest[end..];
+                        let _ = write!(out, "\\x{{{number:X}}}");
                     }
                     _ if escaped.is_ascii() && !escaped.is_ascii_alphanumeric() => {
                         let _ = write!(out, "\\x{:02X}", u32::from(escaped));

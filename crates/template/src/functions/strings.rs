@@ -135,10 +135,26 @@ fn upper(character: char) -> char {
 }
 
 fn lower(character: char) -> char {
+    // the one letter that becomes two characters elsewhere
+    if character == 'İ' {
+        return 'i';
+    }
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {
         (Some(lower), None) => lower,
         _ => character,
+    }
+}
+
+/// As it begins a word: letters made of two have a form for it, Georgian ones stay small.
+fn first_of_word(character: char) -> char {
+    match character {
+        'Ǆ' | 'ǅ' | 'ǆ' => 'ǅ',
+        'Ǉ' | 'ǈ' | 'ǉ' => 'ǈ',
+        'Ǌ' | 'ǋ' | 'ǌ' => 'ǋ',
+        'Ǳ' | 'ǲ' | 'ǳ' => 'ǲ',
+        'ა'..='ჺ' | 'ჽ'..='ჿ' => character,
+        other => upper(other),
     }
 }
 
@@ -163,7 +179,11 @@ fn title(text: &str) -> String {
         .map(|character| {
             let starts = separates(before);
             before = character;
-            if starts { upper(character) } else { character }
+            if starts {
+                first_of_word(character)
+            } else {
+                character
+            }
         })
         .collect()
 }

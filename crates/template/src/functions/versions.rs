@@ -15,7 +15,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.exec.meter().steps(READ_STEPS)?;
         match Version::parse(&call.text(0)) {
             Ok(version) => Ok(Value::Host(Rc::new(version))),
-            Err(message) => call.fail(message),
+            Err(error) => call.fail(error.to_string()),
         }
     };
     "semverCompare" (Str, Str) => compare;
@@ -24,8 +24,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 fn compare(call: &mut Call<'_, '_>) -> Outcome {
     call.exec.meter().steps(COMPARE_STEPS)?;
     call.read_slowly(64)?;
-    let constraint = Constraint::parse(&call.text(0)).map_err(Fault::Message)?;
-    let version = Version::parse(&call.text(1)).map_err(Fault::Message)?;
+    let constraint = Constraint::parse(&call.text(0)).map_err(|error| Fault::Message(error.to_string()))?;
+    let version = Version::parse(&call.text(1)).map_err(|error| Fault::Message(error.to_string()))?;
     Ok(Value::Bool(constraint.allows(&version)))
 }
 
@@ -35,6 +35,25 @@ const COMPARE_STEPS: u64 = 80;
 const READ_STEPS: u64 = 16;
 /// A longer text is no version and no constraint.
 const BYTES_MAX: usize = 4_096;
+
+/// Why a text is no version, in Masterminds' words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoVersion {
+    /// It looks otherwise.
+    #[error("invalid semantic version")]
+    Invalid,
+    /// One of its numbers is too large.
+    #[error("error parsing version segment: strconv.ParseUint: parsing {}: value out of range", crate::literal::quote(.0))]
+    Range(String),
+    /// A number of its prerelease begins with a zero.
+    #[error("version segment starts with 0")]
+    LeadingZero,
+}
+
+/// Why a text is no constraint: the part that is none, in Masterminds' words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("improper constraint: {}", crate::literal::quote(.0))]
+pub struct NoConstraint(String);
 
 /// A version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,31 +74,30 @@ static VERSION: LazyLock<Option<Regex>> =
     LazyLock::new(|| built(&format!(r"^v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{SUFFIX}$")));
 
 impl Version {
-    /// Reads a version; parts may be missing and a `v` may stand before it. The error is Masterminds' text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        const INVALID: &str = "invalid semantic version";
+    /// Reads a version; parts may be missing and a `v` may stand before it.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str) -> Result<Self, NoVersion> {
         if text.len() > BYTES_MAX {
-            return Err(INVALID.into());
+            return Err(NoVersion::Invalid);
         }
         let found = VERSION
             .as_ref()
             .and_then(|regex| regex.captures(text))
-            .ok_or(INVALID)?;
+            .ok_or(NoVersion::Invalid)?;
         let part = |index: usize| found.get(index).map_or("", |part| part.as_str());
         let mut numbers = [0; 3];
         for (index, number) in numbers.iter_mut().enumerate() {
             let digits = part(index + 1);
             if !digits.is_empty() {
-                *number = digits.parse().map_err(|_| {
-                    let quoted = crate::literal::quote(digits);
-                    format!("error parsing version segment: strconv.ParseUint: parsing {quoted}: value out of range")
-                })?;
+                *number = digits.parse().map_err(|_| NoVersion::Range(digits.to_owned()))?;
             }
         }
         let has_leading_zero =
             |part: &str| part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
         if part(4).split('.').any(has_leading_zero) {
-            return Err("version segment starts with 0".into());
+            return Err(NoVersion::LeadingZero);
         }
         Ok(Self {
             numbers,
@@ -150,7 +168,7 @@ const TEXT: Method = Method {
 };
 
 impl Host for Version {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         "*semver.Version"
     }
 
@@ -279,9 +297,12 @@ static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl Constraint {
-    /// Reads a constraint. The error is Masterminds' text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let improper = |part: &str| format!("improper constraint: {}", crate::literal::quote(part));
+    /// Reads a constraint.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str) -> Result<Self, NoConstraint> {
+        let improper = |part: &str| NoConstraint(part.to_owned());
         if text.len() > BYTES_MAX {
             return Err(improper(text));
         }

@@ -22,6 +22,8 @@ pub enum Elements {
     Lists,
     /// `map[string]interface {}`.
     Maps,
+    /// `string`, in a slice with a name of its own.
+    Named(&'static str),
 }
 
 impl Elements {
@@ -33,6 +35,7 @@ impl Elements {
             Self::Int => "[]int",
             Self::Lists => "[][]interface {}",
             Self::Maps => "[]map[string]interface {}",
+            Self::Named(name) => name,
         }
     }
 
@@ -44,6 +47,7 @@ impl Elements {
             Self::Int => "int",
             Self::Lists => "[]interface {}",
             Self::Maps => "map[string]interface {}",
+            Self::Named(_) => "string",
         }
     }
 }

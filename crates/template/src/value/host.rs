@@ -18,7 +18,7 @@ pub struct Method {
 /// A value that is neither a scalar nor a plain slice or map.
 pub trait Host: fmt::Debug {
     /// The name of its Go type, as `%T` prints it: `*semver.Version`.
-    fn type_name(&self) -> &str;
+    fn type_name(&self) -> &'static str;
 
     /// Its kind.
     fn kind(&self) -> Kind {

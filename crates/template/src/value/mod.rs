@@ -193,7 +193,7 @@ impl Value {
     }
 
     /// The name of its type, as `%T` prints it.
-    pub fn type_name(&self) -> &str {
+    pub fn type_name(&self) -> &'static str {
         match self {
             Self::Absent | Self::Nil => "<nil>",
             Self::Bool(_) => "bool",
