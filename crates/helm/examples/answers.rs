@@ -8,7 +8,8 @@ use equate_helm::cache::Cache;
 use equate_helm::capabilities::Capabilities;
 use equate_helm::chart::{Chart, Values};
 use equate_helm::engine::Release;
-use equate_helm::{Limits, dependencies, schema, values};
+use equate_helm::render::{self, Request};
+use equate_helm::{Limits, dependencies, values};
 use equate_template::Seeded;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -61,33 +62,27 @@ fn answer(question: &Value, timed: bool) -> Result<Value, Box<dyn Error>> {
 
 fn render(
     chart: &Chart,
-    given: &Values,
+    values: &Values,
     cache: &Cache,
     seed: u64,
 ) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
-    let release = Release {
-        name: "demo".to_owned(),
-        namespace: "default".to_owned(),
-        revision: 1,
-        is_upgrade: false,
+    let request = Request {
+        chart,
+        values,
+        release: &Release {
+            name: "demo".to_owned(),
+            namespace: "default".to_owned(),
+            revision: 1,
+            is_upgrade: false,
+        },
+        capabilities: &Capabilities::default(),
+        skip_schema: false,
+        subchart_notes: false,
     };
-    let capabilities = Capabilities::default();
-    let (chart, _) = dependencies::process(chart, given)?;
-    let (values, _) = values::coalesce(&chart, given)?;
-    schema::validate(&chart, &values)?;
     let world = Box::new(Seeded::new(&seed.to_be_bytes(), 1_700_000_000_000_000_000));
-    let texts = cache.program(&chart)?.run(
-        &values,
-        &release,
-        &capabilities,
-        world,
-        equate_template::Limits::default(),
-    )?;
-    let texts = texts
-        .files
-        .into_iter()
-        .map(|(path, text)| (path.to_string(), text));
-    Ok(texts.collect())
+    let ran = render::texts(request, cache, world, equate_template::Limits::default())?;
+    let texts = ran.texts.files.into_iter();
+    Ok(texts.map(|(path, text)| (path.to_string(), text)).collect())
 }
 
 fn milliseconds(since: Instant) -> f64 {

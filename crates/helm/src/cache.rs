@@ -5,45 +5,76 @@
 
 use crate::chart::Chart;
 use crate::engine::{Program, RenderError};
+use crate::schema::Schemas;
+use equate_template::Memory;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Programs by the digest of what they were read from. A clone shares them.
+/// What was read of charts, by what it was read from. A clone shares it.
+///
+/// It is bounded by what things weigh in memory, nearly, not by the texts they were read from; what is
+/// given to `tpl` and the regular expressions of all charts have bounds of their own, all together.
 #[derive(Debug, Clone)]
-pub struct Cache(Arc<Mutex<Kept>>);
+pub struct Cache(Arc<Mutex<Kept>>, Memory);
 
 #[derive(Debug)]
 struct Kept {
-    programs: HashMap<[u8; 32], (Arc<Program>, u64)>,
-    /// Bytes of templates, of all that is kept.
-    bytes: usize,
-    bytes_max: usize,
+    slots: HashMap<Key, Slot>,
+    /// Of all that is kept.
+    weight: usize,
+    weight_max: usize,
     /// Counts uses: who was used longest ago goes first.
     clock: u64,
 }
 
+type Key = [u8; 32];
+
+#[derive(Debug)]
+struct Slot {
+    known: Arc<Known>,
+    /// Grows as more of the chart is read.
+    weight: usize,
+    used: u64,
+}
+
+/// What was read of a chart. Who comes while another reads waits for it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    key: Key,
+    schemas: OnceLock<Schemas>,
+    program: OnceLock<Result<Arc<Program>, RenderError>>,
+}
+
+/// The most charts, whatever they weigh: to find the oldest all are looked at.
+const CHARTS_MAX: usize = 1_000;
+/// What any chart takes.
+const CHART_WEIGHT: usize = 4 << 10;
+
 impl Cache {
-    /// Keeps programs of so many bytes of templates.
+    /// Keeps what takes so many bytes of memory.
     pub fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Mutex::new(Kept {
-            programs: HashMap::new(),
-            bytes: 0,
-            bytes_max,
+        let kept = Kept {
+            slots: HashMap::new(),
+            weight: 0,
+            weight_max: bytes_max,
             clock: 0,
-        })))
+        };
+        Self(Arc::new(Mutex::new(kept)), Memory::default())
     }
 
-    /// The program of a chart whose dependencies are settled: kept, or read now. Two who ask for the
-    /// same at once may both read it.
+    /// The program of a chart whose dependencies are settled: kept, or read now.
+    ///
+    /// # Errors
+    /// A template that cannot be read.
     pub fn program(&self, chart: &Chart) -> Result<Arc<Program>, RenderError> {
+        self.known(chart).program(self, chart)
+    }
+
+    /// What is known of a chart whose dependencies are settled.
+    pub(crate) fn known(&self, chart: &Chart) -> Arc<Known> {
         let key = key(chart);
-        if let Some(program) = self.lock().get(&key) {
-            return Ok(program);
-        }
-        let program = Arc::new(Program::read(chart)?);
-        self.lock().put(key, &program);
-        Ok(program)
+        self.lock().known(key)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -54,38 +85,89 @@ impl Cache {
 impl Default for Cache {
     /// Room for some hundred large charts.
     fn default() -> Self {
-        Self::new(32 << 20)
+        Self::new(256 << 20)
+    }
+}
+
+impl Known {
+    /// The templates of the chart that this is known of.
+    pub(crate) fn program(&self, cache: &Cache, chart: &Chart) -> Result<Arc<Program>, RenderError> {
+        let mut is_new = false;
+        let program = self.program.get_or_init(|| {
+            is_new = true;
+            Program::remembering(chart, &cache.1).map(Arc::new)
+        });
+        if let (true, Ok(program)) = (is_new, program) {
+            cache.lock().weigh(&self.key, program.weight());
+        }
+        program.clone()
+    }
+
+    /// The schemas of the chart that this is known of, and of the charts in it.
+    pub(crate) fn schemas(&self, cache: &Cache, chart: &Chart) -> &Schemas {
+        let mut is_new = false;
+        let schemas = self.schemas.get_or_init(|| {
+            is_new = true;
+            Schemas::read(chart)
+        });
+        if is_new {
+            cache.lock().weigh(&self.key, schemas.weight());
+        }
+        schemas
     }
 }
 
 impl Kept {
-    fn get(&mut self, key: &[u8; 32]) -> Option<Arc<Program>> {
+    fn known(&mut self, key: Key) -> Arc<Known> {
         self.clock += 1;
-        let (program, used) = self.programs.get_mut(key)?;
-        *used = self.clock;
-        Some(Arc::clone(program))
+        if let Some(slot) = self.slots.get_mut(&key) {
+            slot.used = self.clock;
+            return Arc::clone(&slot.known);
+        }
+        let known = Arc::new(Known {
+            key,
+            schemas: OnceLock::new(),
+            program: OnceLock::new(),
+        });
+        let slot = Slot {
+            known: Arc::clone(&known),
+            weight: 0,
+            used: self.clock,
+        };
+        self.slots.insert(key, slot);
+        self.weigh(&key, CHART_WEIGHT);
+        known
     }
 
-    fn put(&mut self, key: [u8; 32], program: &Arc<Program>) {
-        if program.bytes() > self.bytes_max || self.programs.contains_key(&key) {
+    /// Adds to the weight of what is kept under a key, and forgets what there is no room for.
+    fn weigh(&mut self, key: &Key, weight: usize) {
+        // it may have been forgotten meanwhile
+        let Some(slot) = self.slots.get_mut(key) else {
             return;
+        };
+        slot.weight += weight;
+        self.weight += weight;
+        // one too large for all of it is not worth the others
+        if slot.weight > self.weight_max {
+            self.forget(*key);
         }
-        self.bytes += program.bytes();
-        self.programs.insert(key, (Arc::clone(program), self.clock));
-        while self.bytes > self.bytes_max {
-            let oldest = self.programs.iter().min_by_key(|(_, (_, used))| *used);
-            let Some((oldest, _)) = oldest.map(|(key, program)| (*key, program)) else {
+        while self.weight > self.weight_max || self.slots.len() > CHARTS_MAX {
+            let Some(oldest) = self.slots.iter().min_by_key(|(_, slot)| slot.used) else {
                 break;
             };
-            if let Some((program, _)) = self.programs.remove(&oldest) {
-                self.bytes -= program.bytes();
-            }
+            self.forget(*oldest.0);
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        if let Some(slot) = self.slots.remove(&key) {
+            self.weight -= slot.weight;
         }
     }
 }
 
 /// What the templates of a chart depend on: its bytes, and which charts take part under which names.
-fn key(chart: &Chart) -> [u8; 32] {
+fn key(chart: &Chart) -> Key {
     fn add(chart: &Chart, hash: &mut Sha256) {
         hash.update(chart.digest);
         hash.update((chart.name().len() as u64).to_be_bytes());
@@ -108,4 +190,81 @@ fn key(chart: &Chart) -> [u8; 32] {
     let mut hash = Sha256::new();
     add(chart, &mut hash);
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHART_WEIGHT, CHARTS_MAX, Cache, Kept};
+    use crate::chart::{Chart, File};
+    use crate::metadata::Metadata;
+    use std::sync::Arc;
+
+    fn chart(name: &str, text: &str) -> Chart {
+        let metadata = Metadata {
+            name: name.into(),
+            ..Metadata::default()
+        };
+        let template = File {
+            name: "templates/a".into(),
+            data: text.as_bytes().into(),
+        };
+        Chart {
+            metadata: Arc::new(metadata),
+            templates: Arc::new([template]),
+            ..Chart::default()
+        }
+    }
+
+    fn is_sound(kept: &Kept) -> bool {
+        let all: usize = kept.slots.values().map(|slot| slot.weight).sum();
+        kept.weight == all && all <= kept.weight_max && kept.slots.len() <= CHARTS_MAX
+    }
+
+    #[test]
+    fn the_same_chart_is_read_once() {
+        let cache = Cache::default();
+        let one = chart("a", "{{ 1 }}");
+        let programs: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| cache.program(&one).unwrap()))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(programs.iter().all(|program| Arc::ptr_eq(program, &programs[0])));
+        assert!(!Arc::ptr_eq(
+            &programs[0],
+            &cache.program(&chart("b", "{{ 1 }}")).unwrap()
+        ));
+        // what cannot be read is not read again either
+        let broken = chart("c", "{{");
+        assert_eq!(
+            cache.program(&broken).unwrap_err(),
+            cache.program(&broken).unwrap_err()
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_by_weight_and_number() {
+        let cache = Cache::new(1 << 20);
+        let long = "{{ .Values.a }} ".repeat(100);
+        for number in 0..2 * CHARTS_MAX {
+            // no templates weigh as little as may be
+            let text = if number % 2 == 0 { "" } else { &long };
+            cache.program(&chart(&number.to_string(), text)).unwrap();
+            assert!(is_sound(&cache.lock()), "after {number}");
+        }
+        assert!(cache.lock().slots.len() > 10);
+        let large = chart("large", &long.repeat(1_000));
+        let kept = cache.lock().slots.len();
+        cache.program(&large).unwrap();
+        assert_eq!(
+            cache.lock().slots.len(),
+            kept,
+            "it is forgotten, and nothing else"
+        );
+        assert!(is_sound(&cache.lock()));
+        let small = Cache::new(CHART_WEIGHT - 1);
+        small.program(&chart("a", "")).unwrap();
+        assert!(small.lock().slots.is_empty());
+    }
 }

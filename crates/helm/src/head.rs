@@ -36,6 +36,9 @@ pub enum HeadError {
         /// What is wrong.
         fault: yaml::Fault,
     },
+    /// There are too many of them.
+    #[error("the chart has more than {0} documents")]
+    Documents(usize),
     /// It, or something in its head, is of another kind than it has to be.
     #[error("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go {place}")]
     Type {
@@ -57,6 +60,8 @@ const WANTED: Keep = Keep::Keys(&[
 
 /// The longest document, in bytes.
 const BYTES_MAX: usize = 64 << 20;
+/// The most values in a document that has forms which are not skimmed, so that all of it is kept for a moment.
+const NODES_MAX: usize = 200_000;
 
 impl Head {
     /// Reads the head of the document that begins in this line of its file.
@@ -64,6 +69,7 @@ impl Head {
         let options = Options {
             duplicates: Duplicates::Collect,
             bytes_max: BYTES_MAX,
+            nodes_max: NODES_MAX,
             ..Options::default()
         };
         let text = up_to_end_marker(document);

@@ -5,7 +5,7 @@
 //! names. Charts come from strangers, so everything has a limit ([`Limits`]) and ends in an error that names it.
 //!
 //! The judge is Helm 4.2: the same texts, the same order, the same refusals. What differs is listed in
-//! `docs/compatibility.d/helm-charts.md` and `helm-releases.md`.
+//! `docs/compatibility.d/helm.md`.
 //!
 //! | module | what it answers |
 //! |---|---|
@@ -19,6 +19,7 @@
 //! | [`order`] | in which order kinds are installed and uninstalled |
 //! | [`hooks`] | what a hook is, and when it runs |
 //! | [`release`] | what is on record of a release, and where it stands |
+//! | [`provenance`] | whether a packed chart is what somebody signed |
 //! | [`repository`] | what a repository's index offers, and what an `oci://` reference names |
 //! | [`listing`] | what `helm template` prints and writes |
 //! | [`limits`] | how much a stranger's chart may be |
@@ -43,6 +44,7 @@ pub mod manifests;
 pub mod metadata;
 mod open;
 pub mod order;
+pub mod provenance;
 pub mod release;
 pub mod render;
 pub mod repository;

@@ -114,6 +114,9 @@ pub enum LimitExceeded {
     /// [`Limits::depth_max`].
     #[error("charts are in one another more than {0} deep")]
     Depth(usize),
+    /// Bytes of a `.helmignore`.
+    #[error(".helmignore is larger than {0} bytes")]
+    IgnoreBytes(u64),
     /// Rules of a `.helmignore`.
     #[error(".helmignore has more than {0} rules")]
     IgnoreRules(usize),

@@ -100,14 +100,21 @@ pub fn manifest(crds: &[Crd<'_>], manifests: &[Manifest]) -> String {
 }
 
 /// What is shown of files that could not be sorted.
-pub fn unsorted<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> String {
+pub fn unsorted<'f>(
+    files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    choices: &Choices,
+) -> Result<String, NoTemplate> {
     let mut text = String::new();
     for (path, content) in files {
         if !content.trim().is_empty() {
             push(&mut text, path, content);
         }
     }
-    text
+    let text = format!("{}\n", text.trim());
+    match choices.show_only.is_empty() {
+        true => Ok(text),
+        false => only(&text, &choices.show_only),
+    }
 }
 
 /// What `helm template` prints.

@@ -51,6 +51,12 @@ pub struct Sorted {
     pub ignored: Vec<Ignored>,
 }
 
+impl Sorted {
+    fn documents(&self) -> usize {
+        self.hooks.len() + self.manifests.len() + self.ignored.len()
+    }
+}
+
 /// A hook for an event that Helm does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
@@ -70,6 +76,9 @@ pub struct ManifestError {
     #[source]
     pub fault: HeadError,
 }
+
+/// The most documents of a chart: each takes some hundred bytes beside its text.
+const DOCUMENTS_MAX: usize = 100_000;
 
 /// What the name of a file with notes ends with.
 const NOTES: &str = "NOTES.txt";
@@ -145,10 +154,14 @@ fn take_file(sorted: &mut Sorted, path: &Arc<str>, text: &str) -> Result<(), Man
         let passed = &text.as_bytes()[counted..start];
         line += passed.iter().filter(|byte| **byte == b'\n').count();
         counted = start;
-        let head = Head::read(document, line).map_err(|fault| ManifestError {
+        let wrong = |fault| ManifestError {
             path: Arc::clone(path),
             fault,
-        })?;
+        };
+        if sorted.documents() == DOCUMENTS_MAX {
+            return Err(wrong(HeadError::Documents(DOCUMENTS_MAX)));
+        }
+        let head = Head::read(document, line).map_err(wrong)?;
         let content: Arc<str> = document.into();
         match Hook::find(&head, path, &content) {
             Found::Hook(hook) => sorted.hooks.push(*hook),

@@ -7,11 +7,11 @@ use crate::cache::Cache;
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, Values};
 use crate::dependencies::{self, IncompatibleKubernetes};
-use crate::engine::{Release, RenderError, Texts};
+use crate::engine::{Bounds, Release, RenderError, Texts};
 use crate::manifests::{self, ManifestError, Sorted};
 use crate::order::Order;
-use crate::schema::{self, SchemaError};
-use crate::values::{self, CoalesceError};
+use crate::schema::SchemaError;
+use crate::values::{self, CoalesceError, Warning};
 use equate_template::World;
 use std::collections::BTreeSet;
 
@@ -89,30 +89,32 @@ impl Error {
     }
 }
 
-/// Renders a chart. Templates are taken from the cache if they are there.
+/// A chart whose templates ran.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// The chart, with the subcharts that take part.
+    pub chart: Chart,
+    /// What its templates came to.
+    pub texts: Texts,
+    /// What was odd about the values.
+    pub warnings: Vec<Warning>,
+}
+
+/// Renders a chart. Templates and schemas are taken from the cache if they are there.
+///
+/// # Errors
+/// See [`Error`].
 pub fn render(
     request: Request<'_>,
     cache: &Cache,
     world: Box<dyn World>,
-    limits: equate_template::Limits,
+    bounds: impl Into<Bounds>,
 ) -> Result<Rendered, Error> {
-    let (chart, mut warnings) =
-        dependencies::process(request.chart, request.values).map_err(Error::Dependencies)?;
-    let (values, more) = values::coalesce(&chart, request.values)?;
-    warnings.extend(more);
-    if !request.skip_schema {
-        schema::validate(&chart, &values)?;
-    }
-    let kubernetes = &request.capabilities.kube_version;
-    dependencies::check_kubernetes(&chart, &kubernetes.normalized).map_err(|error| {
-        IncompatibleKubernetes {
-            // what is compared is not what is told
-            found: kubernetes.version.clone(),
-            ..error
-        }
-    })?;
-    let program = cache.program(&chart)?;
-    let texts = program.run(&values, request.release, request.capabilities, world, limits)?;
+    let Ran {
+        chart,
+        texts,
+        warnings,
+    } = texts(request, cache, world, bounds)?;
     let files = || texts.files.iter().map(|(path, text)| (&**path, &**text));
     let notes = manifests::notes(files(), chart.name(), request.subchart_notes);
     match manifests::sort(files(), Order::Install) {
@@ -125,4 +127,39 @@ pub fn render(
         }),
         Err(error) => Err(Error::Manifest(Box::new(NoManifest { error, texts }))),
     }
+}
+
+/// The same up to the texts of the templates, whatever is in them.
+///
+/// # Errors
+/// See [`Error`].
+pub fn texts(
+    request: Request<'_>,
+    cache: &Cache,
+    world: Box<dyn World>,
+    bounds: impl Into<Bounds>,
+) -> Result<Ran, Error> {
+    let (chart, mut warnings) =
+        dependencies::process(request.chart, request.values).map_err(Error::Dependencies)?;
+    let (mut values, more) = values::coalesce(&chart, request.values)?;
+    warnings.extend(more);
+    let known = cache.known(&chart);
+    if !request.skip_schema {
+        known.schemas(cache, &chart).check(&mut values)?;
+    }
+    let kubernetes = &request.capabilities.kube_version;
+    dependencies::check_kubernetes(&chart, &kubernetes.normalized).map_err(|error| {
+        IncompatibleKubernetes {
+            // what is compared is not what is told
+            found: kubernetes.version.clone(),
+            ..error
+        }
+    })?;
+    let program = known.program(cache, &chart)?;
+    let texts = program.run(&values, request.release, request.capabilities, world, bounds)?;
+    Ok(Ran {
+        chart,
+        texts,
+        warnings,
+    })
 }

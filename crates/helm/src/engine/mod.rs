@@ -6,17 +6,20 @@
 //! rely on. A [`Program`] is what was read; it is kept and run many times ([`crate::cache`]).
 
 mod glob;
+mod globals;
 mod objects;
 
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File, Values};
 use equate_template::{
-    Entries, Int, Library, Limits, List, Map, Options, Session, Str, TemplateSet, Value, World,
+    Entries, Int, Library, Limits, Map, Memory, Options, Session, Str, TemplateSet, Value, World,
 };
-use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use globals::value;
 
 /// Why a chart could not be rendered. Displays as Helm's error, with the places on the way, line by line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +39,22 @@ pub struct Release {
     pub is_upgrade: bool,
 }
 
+/// How much a render may take, and what ends it before.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    /// How much it may take.
+    pub limits: Limits,
+    /// Ends the render with [`equate_template::Limit::Stopped`] once it is set. There is no clock here: who
+    /// renders has one.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl From<Limits> for Bounds {
+    fn from(limits: Limits) -> Self {
+        Self { limits, stop: None }
+    }
+}
+
 /// The templates of a chart and its subcharts, read.
 #[derive(Debug)]
 pub struct Program {
@@ -45,8 +64,8 @@ pub struct Program {
     root: Part,
     /// How many charts there are.
     parts: usize,
-    /// Bytes of templates.
-    bytes: usize,
+    /// What it takes in memory, nearly.
+    weight: usize,
 }
 
 /// A template to run.
@@ -55,14 +74,14 @@ struct Run {
     name: Arc<str>,
     /// Whose it is: the number of its chart, depth first.
     part: usize,
+    /// Where the templates of that chart are.
+    base: String,
 }
 
 /// What of a chart its templates see, and its subcharts.
 #[derive(Debug)]
 struct Part {
     number: usize,
-    /// `parent/charts/child`.
-    path: String,
     name: String,
     metadata: Arc<crate::Metadata>,
     files: Arc<[File]>,
@@ -87,9 +106,14 @@ fn order(left: &str, right: &str) -> std::cmp::Ordering {
 impl Program {
     /// Reads the templates of a chart whose dependencies are settled. Cost: the bytes of the templates.
     pub fn read(chart: &Chart) -> Result<Self, RenderError> {
+        Self::remembering(chart, &Memory::default())
+    }
+
+    /// The same, for renders that share what they read on the way with those of other charts.
+    pub fn remembering(chart: &Chart, memory: &Memory) -> Result<Self, RenderError> {
         let mut templates = Vec::new();
-        let mut parts = 0;
-        let root = Part::collect(chart, None, &mut parts, &mut templates);
+        let mut paths = Vec::new();
+        let root = Part::collect(chart, None, &mut paths, &mut templates);
         templates.sort_by(|(left, ..), (right, ..)| order(left, right));
         // of two files of one name the last counts
         templates.dedup_by(|later, earlier| {
@@ -99,32 +123,32 @@ impl Program {
             }
             same
         });
-        let mut set = TemplateSet::new(Library::Helm);
+        let mut set = TemplateSet::remembering(Library::Helm, memory.clone());
         let mut runs = Vec::new();
-        let bytes = templates.iter().map(|(_, text, _)| text.len()).sum();
         for (name, text, part) in templates {
             let text = String::from_utf8_lossy(&text);
             set.parse(&name, &text).map_err(RenderError)?;
             let base = name.rsplit('/').next().unwrap_or_default();
             if !base.starts_with('_') {
                 runs.push(Run {
+                    base: format!("{}/templates", paths.get(part).map_or("", String::as_str)),
                     name: name.into(),
                     part,
                 });
             }
         }
         Ok(Self {
+            weight: set.weight() + root.weight(),
             set,
             runs,
             root,
-            parts,
-            bytes,
+            parts: paths.len(),
         })
     }
 
-    /// How many bytes of templates it was read from.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// What it takes in memory, nearly: the files of the charts, which it holds, and what was read.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Runs the templates with values that were coalesced. Cost: what the templates do, within the limits.
@@ -134,11 +158,13 @@ impl Program {
         release: &Release,
         capabilities: &Capabilities,
         world: Box<dyn World>,
-        limits: Limits,
+        bounds: impl Into<Bounds>,
     ) -> Result<Texts, RenderError> {
+        let Bounds { limits, stop } = bounds.into();
         let mut session = Session::new(
             Options {
                 limits,
+                stop,
                 ..Options::helm()
             },
             world,
@@ -151,13 +177,13 @@ impl Program {
             ),
         ];
         let mut data = vec![Map::new(); self.parts];
-        let values = map(values.iter()).as_type(Entries::Named("common.Values"));
+        let values = globals::values(&self.root, values).as_type(Entries::Named("common.Values"));
         self.root.data(&values, true, &shared, &mut data);
         let mut files = Vec::with_capacity(self.runs.len());
         let ran = self.run_all(&mut session, &data, &mut files);
         let unrepeatable = session.unrepeatable().collect();
         ran?;
-        files.sort();
+        files.sort_by(|(left, _), (right, _)| left.cmp(right));
         Ok(Texts { files, unrepeatable })
     }
 
@@ -167,53 +193,52 @@ impl Program {
         data: &[Map],
         files: &mut Vec<(Arc<str>, String)>,
     ) -> Result<(), RenderError> {
-        let paths = self.paths();
-        for Run { name, part } in &self.runs {
-            let (Some(data), Some(path)) = (data.get(*part), paths.get(*part)) else {
+        for Run { name, part, base } in &self.runs {
+            let Some(data) = data.get(*part) else {
                 continue;
             };
             let template = [
                 (Str::from("Name"), Value::from(&**name)),
-                (Str::from("BasePath"), Value::from(format!("{path}/templates"))),
+                (Str::from("BasePath"), Value::from(base.as_str())),
             ];
             let template = Map::of(Entries::Named("common.Values"), template.into_iter().collect());
             data.insert("Template".into(), template.into());
+            let data = data.as_type(Entries::Named("common.Values"));
             let text = session
-                .render(&self.set, name, Value::Map(data.clone()))
+                .render(&self.set, name, Value::Map(data))
                 .map_err(RenderError)?;
             files.push((Arc::clone(name), text.lossy().into_owned()));
         }
         Ok(())
     }
-
-    fn paths(&self) -> Vec<&str> {
-        fn add<'p>(part: &'p Part, paths: &mut Vec<&'p str>) {
-            paths.push(&part.path);
-            for below in &part.below {
-                add(below, paths);
-            }
-        }
-        let mut paths = Vec::with_capacity(self.parts);
-        add(&self.root, &mut paths);
-        paths
-    }
 }
 
 impl Part {
-    /// A chart and those below it, depth first; their templates with full names.
+    /// What it takes in memory, nearly: most of it are the chart's files, which it holds.
+    fn weight(&self) -> usize {
+        const PART_BYTES: usize = 2 << 10;
+        const FILE_BYTES: usize = 100;
+        let files = self.files.iter();
+        let files = files.map(|file| file.data.len() + file.name.len() + FILE_BYTES);
+        let below = self.below.iter().map(Self::weight);
+        PART_BYTES + files.sum::<usize>() + below.sum::<usize>()
+    }
+
+    /// A chart and those below it, depth first; their paths (`parent/charts/child`), and their templates with
+    /// full names.
     fn collect(
         chart: &Chart,
         parent: Option<&str>,
-        parts: &mut usize,
+        paths: &mut Vec<String>,
         templates: &mut Vec<(String, Arc<[u8]>, usize)>,
     ) -> Self {
-        let number = *parts;
-        *parts += 1;
+        let number = paths.len();
         let name = chart.name().to_owned();
         let path = match parent {
             Some(parent) => format!("{parent}/charts/{name}"),
             None => name.clone(),
         };
+        paths.push(path.clone());
         let is_library = chart.metadata.kind.eq_ignore_ascii_case("library");
         for file in chart.templates.iter() {
             let base = file.name.rsplit('/').next().unwrap_or_default();
@@ -223,7 +248,7 @@ impl Part {
         }
         let below = chart.dependencies.iter();
         let below = below
-            .map(|chart| Self::collect(chart, Some(&path), parts, templates))
+            .map(|chart| Self::collect(chart, Some(&path), paths, templates))
             .collect();
         Self {
             number,
@@ -231,7 +256,6 @@ impl Part {
             metadata: Arc::clone(&chart.metadata),
             files: Arc::clone(&chart.files),
             below,
-            path,
         }
     }
 
@@ -284,25 +308,4 @@ fn release_object(release: &Release) -> Map {
     ];
     let entries = entries.into_iter().map(|(name, value)| (Str::from(name), value));
     Map::of(Entries::Any, entries.collect())
-}
-
-fn map<'v>(entries: impl Iterator<Item = (&'v String, &'v Json)>) -> Map {
-    let entries = entries.map(|(key, item)| (Str::from(key.as_str()), value(item)));
-    Map::of(Entries::Any, entries.collect())
-}
-
-/// A value for templates: numbers that are written whole are `int64`, as those of `--set` and of objects
-/// of a cluster; those of a chart were read as `float64`.
-pub fn value(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::Nil,
-        Json::Bool(flag) => Value::Bool(*flag),
-        Json::Number(number) => match number.as_i64() {
-            Some(whole) if !number.is_f64() => Value::int64(whole),
-            _ => Value::Float(number.as_f64().unwrap_or_default()),
-        },
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => Value::List(List::new(items.iter().map(value).collect())),
-        Json::Object(entries) => Value::Map(map(entries.iter())),
-    }
 }

@@ -57,7 +57,7 @@ impl Files {
 }
 
 impl Host for Files {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         "engine.files"
     }
 
@@ -181,7 +181,7 @@ impl Cluster {
 }
 
 impl Host for Cluster {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         "*common.Capabilities"
     }
 
@@ -239,7 +239,7 @@ const JSON_NAMES: [(&str, &str); 5] = [
 ];
 
 impl Host for Struct {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         self.type_name
     }
 
@@ -300,7 +300,7 @@ impl Host for Struct {
 struct Versions(Vec<String>);
 
 impl Host for Versions {
-    fn type_name(&self) -> &str {
+    fn type_name(&self) -> &'static str {
         "common.VersionSet"
     }
 

@@ -29,6 +29,8 @@ pub(super) fn version(data: &[u8], limits: &Limits) -> Result<(), LoadError> {
     decoder.done().map_err(failed)?;
     match version.as_str() {
         "" | "v1" | "v2" => Ok(()),
+        // Helm reads it, to say so
+        "v3" => Err(LoadError::NotYet),
         _ => Err(LoadError::Version),
     }
 }
@@ -61,14 +63,40 @@ pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Resul
     Ok(value.as_object().map_or(0, values::nodes))
 }
 
+/// What the index of a repository says of a chart besides its `Chart.yaml`.
+#[derive(Debug, Default)]
+pub(crate) struct Offer {
+    pub(crate) urls: Vec<String>,
+    pub(crate) created: String,
+    pub(crate) digest: String,
+    pub(crate) removed: bool,
+}
+
 /// Reads what the index of a repository says of a chart. That two dependencies have one name is not
 /// looked at there.
-pub(crate) fn index_entry(entry: &Value) -> Result<Result<Metadata, ValidationError>, FileError> {
-    let mut parsed = Parsed::default();
+pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, Offer), ValidationError>, FileError> {
+    let (mut parsed, mut offer) = (Parsed::default(), Offer::default());
     let mut decoder = Decoder::default();
-    decoder.object(entry, Place::Root("v2.Metadata"), |decoder, key, value| {
-        decoder.metadata_field(key, value, &mut parsed);
-    });
+    decoder.object(
+        entry,
+        Place::Root("v2.Metadata"),
+        |decoder, key, value| match key {
+            "urls" => decoder.texts(value, Place::Field("ChartVersion.entries.urls"), &mut offer.urls),
+            "digest" => decoder.text(
+                value,
+                Place::Field("ChartVersion.entries.digest"),
+                &mut offer.digest,
+            ),
+            "removed" => decoder.flag(
+                value,
+                Place::Field("ChartVersion.entries.removed"),
+                &mut offer.removed,
+            ),
+            // a text that is no time is kept, and what is no text left out: nothing depends on it
+            "created" => offer.created = value.as_str().unwrap_or_default().to_owned(),
+            key => decoder.metadata_field(key, value, &mut parsed),
+        },
+    );
     decoder.done()?;
     let mut metadata = parsed.metadata;
     if metadata.api_version.is_empty() {
@@ -83,7 +111,7 @@ pub(crate) fn index_entry(entry: &Value) -> Result<Result<Metadata, ValidationEr
         {
             Err(error)
         }
-        _ => Ok(metadata),
+        _ => Ok((metadata, offer)),
     })
 }
 

@@ -27,6 +27,9 @@ pub enum LoadError {
     /// An `apiVersion` other than `v1` and `v2`.
     #[error("unsupported chart version")]
     Version,
+    /// `apiVersion: v3`, which nothing renders.
+    #[error("invalid chart apiVersion")]
+    NotYet,
     /// The bytes are no gzip.
     #[error("stream does not appear to be a valid chart file (details: gzip: invalid header)")]
     NotGzip,

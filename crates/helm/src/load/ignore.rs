@@ -11,6 +11,9 @@ use crate::limits::LimitExceeded;
 /// The most rules: each is held against each file.
 const RULES_MAX: usize = 1_000;
 
+/// The most bytes of a `.helmignore`, for the same reason.
+pub(super) const BYTES_MAX: u64 = 64 << 10;
+
 /// What is always ignored: dot files directly in `templates/`.
 const DEFAULT: &str = "templates/.?*";
 
@@ -31,6 +34,9 @@ struct Rule {
 impl Rules {
     /// Reads the text of a `.helmignore` and adds what is always ignored.
     pub(super) fn parse(text: &str) -> Result<Self, LoadError> {
+        if text.len() as u64 > BYTES_MAX {
+            return Err(LimitExceeded::IgnoreBytes(BYTES_MAX).into());
+        }
         let mut rules = Self::default();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for line in text.lines() {

@@ -260,7 +260,8 @@ impl Summary {
         (label("owner")? == OWNER).then_some(())?;
         Some(Self {
             name: label("name")?.to_owned(),
-            version: label("version")?.parse().ok()?,
+            // Go's int
+            version: label("version")?.parse::<i64>().ok()?.try_into().ok()?,
             status: label("status")?.into(),
         })
     }

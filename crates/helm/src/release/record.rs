@@ -9,7 +9,8 @@ use crate::hooks::{Hook, or_default, time};
 use crate::open::open_words;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,8 +92,8 @@ pub struct Release {
     /// Its hooks.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hooks: Vec<Hook>,
-    /// Which revision it is, from 1.
-    #[serde(skip_serializing_if = "is_zero")]
+    /// Which revision it is, from 1: Go's int.
+    #[serde(skip_serializing_if = "is_zero", deserialize_with = "revision")]
     pub version: u64,
     /// Where its objects are, unless they say otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -135,7 +136,7 @@ pub struct Info {
     #[serde(skip_serializing_if = "is_not_said")]
     pub status: Status,
     /// The revision that was brought back, if one was. Since Helm 4.3.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero", deserialize_with = "revision")]
     pub rollback_revision: u64,
     /// The chart's notes.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -250,6 +251,11 @@ fn recorded(files: &[File]) -> Option<Vec<RecordedFile>> {
         modified: None,
     };
     (!files.is_empty()).then(|| files.iter().map(record).collect())
+}
+
+fn revision<'de, D: Deserializer<'de>>(reader: D) -> Result<u64, D::Error> {
+    let number = i64::deserialize(reader)?;
+    u64::try_from(number).map_err(|_| D::Error::custom("a revision is below zero"))
 }
 
 fn is_zero(number: &u64) -> bool {

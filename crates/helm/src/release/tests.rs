@@ -249,6 +249,12 @@ fn odd_records() {
         &gzipped(br#"{"config":"secret"}"#),
         "it is not a release: a value of another kind than expected at byte 18 of line 1",
     );
+    for (number, byte) in [("9223372036854775808", 30), ("-1", 14), ("1.5", 14)] {
+        check(
+            &gzipped(format!(r#"{{"version":{number}}}"#).as_bytes()),
+            &format!("it is not a release: a value of another kind than expected at byte {byte} of line 1"),
+        );
+    }
     check(
         &STANDARD.encode([0x1f, 0x8b, 8, 0, 1]),
         "it cannot be decompressed",
@@ -271,6 +277,14 @@ fn odd_records() {
     let none = from_object(&json!({"data": {}})).unwrap_err();
     assert_eq!(none.to_string(), "there is no release in the object's data");
     assert_eq!(Summary::of(&json!({"metadata": {"labels": {"name": "a"}}})), None);
+    let summary = |version: &str| {
+        let labels = json!({"owner": "helm", "name": "a", "status": "deployed", "version": version});
+        Summary::of(&json!({"metadata": {"labels": labels}})).map(|summary| summary.version)
+    };
+    assert_eq!(summary("9223372036854775807"), Some(i64::MAX as u64));
+    for version in ["18446744073709551615", "9223372036854775808", "-1", "x"] {
+        assert_eq!(summary(version), None, "{version}");
+    }
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! `index.yaml`: which charts a repository offers, in which versions.
 //!
-//! An index is read whole; an entry that is not valid is left out and told, as Helm leaves it out.
-//! Whoever runs a repository writes it: its size has a limit, and so has the number of its values. Fields
-//! that are not known are passed over, where Helm refuses a YAML index that has one.
+//! An entry that is not valid is left out and told, as Helm leaves it out. Whoever runs a repository writes
+//! the index: its size has a limit, and so has the number of its values. As Helm writes it, it is read entry
+//! by entry and takes what is kept of it; written otherwise it is read whole, and less of it. Fields that are
+//! not known are passed over, where Helm refuses a YAML index that has one.
 
-use crate::load::index_entry;
-use crate::metadata::Metadata;
+use super::layout::Layout;
+use crate::json_weight;
+use crate::load::{FileError, index_entry};
+use crate::metadata::{Metadata, ValidationError};
+use crate::values;
 use equate_manifest::yaml::{self, YamlError};
-use equate_template::{Constraint, Version};
+use equate_template::{Constraint, NoConstraint, NoVersion, Version};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -21,14 +25,21 @@ pub struct IndexLimits {
 }
 
 impl Default for IndexLimits {
-    /// As many bytes as Flux reads (50 MiB), and the values that many hold.
+    /// As many bytes as Flux reads (50 MiB), and the values that many hold: 45 in a version of 1,200 bytes.
     fn default() -> Self {
         Self {
             bytes_max: 50 << 20,
-            nodes_max: 5_000_000,
+            nodes_max: 2_500_000,
         }
     }
 }
+
+/// Values of one entry that is read by itself: each may be a map that takes 700 bytes.
+const ENTRY_NODES_MAX: usize = 20_000;
+/// Values of an index that is read whole, for the same reason.
+const WHOLE_NODES_MAX: usize = 300_000;
+/// Memory that an index in JSON may take once it is read.
+const JSON_MEMORY_MAX: usize = 256 << 20;
 
 /// The charts of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,7 +71,21 @@ pub struct Skipped {
     /// Its version, if it has one.
     pub version: String,
     /// Why.
-    pub reason: String,
+    pub reason: SkipReason,
+}
+
+/// Why an entry is left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SkipReason {
+    /// There is nothing.
+    #[error("empty entry")]
+    Empty,
+    /// It is no chart.
+    #[error(transparent)]
+    Invalid(#[from] ValidationError),
+    /// Its version is none.
+    #[error(transparent)]
+    Version(#[from] NoVersion),
 }
 
 /// Why a text is no index.
@@ -84,8 +109,30 @@ pub enum IndexError {
     #[error("error converting YAML to JSON: yaml")]
     Yaml(#[source] YamlError),
     /// Something in it is of another kind than it has to be.
-    #[error("{0}")]
-    Type(String),
+    #[error("{place} is not a {wanted}")]
+    Type {
+        /// What.
+        place: String,
+        /// What it has to be.
+        wanted: &'static str,
+    },
+    /// A field of an entry is.
+    #[error("entries.{chart}")]
+    Entry {
+        /// The chart it stands under.
+        chart: String,
+        /// Which, in the words of Go's decoder.
+        #[source]
+        source: FileError,
+    },
+    /// There is more in it than is read.
+    #[error("the index has more than {0} values")]
+    Values(usize),
+    /// It takes more memory than it may.
+    #[error(
+        "the index takes more than {0} bytes of memory: as YAML, as `helm repo index` writes it, it takes less"
+    )]
+    Memory(usize),
     /// It does not say which version of the format it is.
     #[error("no API version specified")]
     NoApiVersion,
@@ -101,8 +148,8 @@ pub enum LookupError {
     #[error("no chart version found")]
     NoVersions,
     /// The version is neither one nor a constraint.
-    #[error("{0}")]
-    Constraint(String),
+    #[error(transparent)]
+    Constraint(#[from] NoConstraint),
     /// No version of it will do.
     #[error("no chart version found for {name}-{version}")]
     NoVersion {
@@ -126,58 +173,110 @@ impl Index {
             });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| IndexError::NotUtf8(error.valid_up_to()))?;
-        let options = yaml::Options {
-            bytes_max: limits.bytes_max,
-            nodes_max: limits.nodes_max,
-            ..yaml::Options::default()
-        };
-        let documents = yaml::load(text, &options).map_err(IndexError::Yaml)?;
-        let value = documents
-            .into_iter()
-            .next()
-            .map_or(Value::Null, |document| document.value);
-        let mut map = match value {
-            Value::Null => Map::new(),
-            Value::Object(map) => map,
-            _ => return Err(IndexError::Type("the index is not a mapping".to_owned())),
-        };
-        let mut index = Self::default();
-        match map.remove("entries") {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(charts)) => {
-                for (name, entries) in charts {
-                    index.add(name, entries)?;
-                }
-            }
-            Some(_) => return Err(IndexError::Type("entries is not a mapping".to_owned())),
-        }
-        match map.get("apiVersion").and_then(Value::as_str) {
-            None | Some("") => Err(IndexError::NoApiVersion),
-            Some(_) => Ok(index),
+        match Self::by_entry(text, limits)? {
+            Some(index) => Ok(index),
+            None => Self::whole(text, limits),
         }
     }
 
-    fn add(&mut self, chart: String, entries: Value) -> Result<(), IndexError> {
-        let entries = match entries {
-            Value::Null => Vec::new(),
-            Value::Array(entries) => entries,
-            _ => return Err(IndexError::Type(format!("entries.{chart} is not a list"))),
+    /// Reads an index of Helm's layout piece by piece; none of another layout.
+    pub(super) fn by_entry(text: &str, limits: &IndexLimits) -> Result<Option<Self>, IndexError> {
+        let Some(layout) = Layout::of(text) else {
+            return Ok(None);
         };
-        let mut versions: Vec<(Version, Entry)> = Vec::new();
-        for entry in &entries {
-            match read_entry(entry).map_err(|what| IndexError::Type(format!("entries.{chart}: {what}")))? {
-                Ok(entry) => versions.push(entry),
-                Err(reason) => self.skipped.push(Skipped {
-                    chart: chart.clone(),
+        let mut left = limits.nodes_max;
+        let Some(Value::Object(head)) = piece(&layout.head, &mut left, limits)? else {
+            return Ok(None);
+        };
+        let mut index = Self::default();
+        for chart in &layout.charts {
+            let Some(Value::Object(name)) = piece(chart.name, &mut left, limits)? else {
+                return Ok(None);
+            };
+            let mut names = name.into_iter();
+            let (Some((name, Value::Null)), None) = (names.next(), names.next()) else {
+                return Ok(None);
+            };
+            if index.charts.contains_key(&name) {
+                return Ok(None);
+            }
+            let mut versions = Vec::new();
+            for version in &chart.versions {
+                let Some(Value::Array(entries)) = piece(version, &mut left, limits)? else {
+                    return Ok(None);
+                };
+                let [entry] = entries.as_slice() else {
+                    return Ok(None);
+                };
+                versions.extend(index.version(&name, entry)?);
+            }
+            index.insert(name, versions);
+        }
+        index.checked(&head).map(Some)
+    }
+
+    pub(super) fn whole(text: &str, limits: &IndexLimits) -> Result<Self, IndexError> {
+        let mut map = match whole(text, limits)? {
+            Value::Null => Map::new(),
+            Value::Object(map) => map,
+            _ => return Err(wrong("the index", "mapping")),
+        };
+        let mut index = Self::default();
+        let charts = map.keys().find(|key| key.to_lowercase() == "entries").cloned();
+        match charts.and_then(|key| map.remove(&key)) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(charts)) => {
+                for (name, entries) in charts {
+                    let entries = match entries {
+                        Value::Null => Vec::new(),
+                        Value::Array(entries) => entries,
+                        _ => return Err(wrong(&format!("entries.{name}"), "list")),
+                    };
+                    let mut versions = Vec::new();
+                    // an entry is gone when the next is read
+                    for entry in entries {
+                        versions.extend(index.version(&name, &entry)?);
+                    }
+                    index.insert(name, versions);
+                }
+            }
+            Some(_) => return Err(wrong("entries", "mapping")),
+        }
+        index.checked(&map)
+    }
+
+    /// The index, if it says that it is one.
+    fn checked(self, head: &Map<String, Value>) -> Result<Self, IndexError> {
+        let said = head.iter().find(|(key, _)| key.to_lowercase() == "apiversion");
+        match said.and_then(|(_, version)| version.as_str()) {
+            None | Some("") => Err(IndexError::NoApiVersion),
+            Some(_) => Ok(self),
+        }
+    }
+
+    /// A version of a chart, if it is not left out.
+    fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, Entry)>, IndexError> {
+        let read = read_entry(entry).map_err(|source| IndexError::Entry {
+            chart: chart.to_owned(),
+            source,
+        })?;
+        match read {
+            Ok(version) => Ok(Some(version)),
+            Err(reason) => {
+                self.skipped.push(Skipped {
+                    chart: chart.to_owned(),
                     version: said(entry, "version"),
                     reason,
-                }),
+                });
+                Ok(None)
             }
         }
+    }
+
+    fn insert(&mut self, chart: String, mut versions: Vec<(Version, Entry)>) {
         versions.sort_by(|(a, _), (b, _)| b.order(a));
         let versions = versions.into_iter().map(|(_, entry)| entry).collect();
         self.charts.insert(chart, versions);
-        Ok(())
     }
 
     /// The charts and their versions, the newest first.
@@ -200,7 +299,7 @@ impl Index {
             return Err(LookupError::NoVersions);
         }
         let asked = if version.is_empty() { "*" } else { version };
-        let constraint = Constraint::parse(asked).map_err(LookupError::Constraint)?;
+        let constraint = Constraint::parse(asked)?;
         let exact = versions.iter().find(|entry| entry.metadata.version == version);
         let allowed = |entry: &&Entry| {
             Version::parse(&entry.metadata.version).is_ok_and(|version| constraint.allows(&version))
@@ -214,43 +313,87 @@ impl Index {
     }
 }
 
-/// An entry, or why it is left out; the error is what makes the whole index none.
-fn read_entry(entry: &Value) -> Result<Result<(Version, Entry), String>, String> {
-    if entry.is_null() {
-        return Ok(Err("empty entry".to_owned()));
+fn wrong(place: &str, wanted: &'static str) -> IndexError {
+    IndexError::Type {
+        place: place.to_owned(),
+        wanted,
     }
-    let metadata = match index_entry(entry).map_err(|error| error.to_string())? {
-        Ok(metadata) => metadata,
-        Err(error) => return Ok(Err(error.to_string())),
+}
+
+/// The value of a piece; none where it is not one whole value.
+fn piece(text: &str, left: &mut usize, limits: &IndexLimits) -> Result<Option<Value>, IndexError> {
+    let options = yaml::Options {
+        bytes_max: limits.bytes_max,
+        nodes_max: ENTRY_NODES_MAX,
+        documents_max: 1,
+        ..yaml::Options::default()
+    };
+    let Ok(documents) = yaml::load(text, &options) else {
+        return Ok(None);
+    };
+    let Some(document) = documents.into_iter().next() else {
+        return Ok(None);
+    };
+    let nodes = match &document.value {
+        Value::Array(list) => list.iter().filter_map(Value::as_object).map(values::nodes).sum(),
+        Value::Object(map) => values::nodes(map),
+        _ => 1,
+    };
+    *left = left
+        .checked_sub(nodes)
+        .ok_or(IndexError::Values(limits.nodes_max))?;
+    Ok(Some(document.value))
+}
+
+/// The value of an index, in JSON or YAML.
+fn whole(text: &str, limits: &IndexLimits) -> Result<Value, IndexError> {
+    if text.trim_start().starts_with('{') {
+        if !json_weight::is_within(text.as_bytes(), JSON_MEMORY_MAX) {
+            return Err(IndexError::Memory(JSON_MEMORY_MAX));
+        }
+        // what is no JSON may be YAML
+        if let Ok(value) = serde_json::from_str(text) {
+            return Ok(value);
+        }
+    }
+    let options = yaml::Options {
+        bytes_max: limits.bytes_max,
+        nodes_max: limits.nodes_max.min(WHOLE_NODES_MAX),
+        ..yaml::Options::default()
+    };
+    let documents = yaml::load(text, &options).map_err(IndexError::Yaml)?;
+    let first = documents.into_iter().next();
+    Ok(first.map_or(Value::Null, |document| document.value))
+}
+
+/// An entry, or why it is left out; the error is what makes the whole index none.
+fn read_entry(entry: &Value) -> Result<Result<(Version, Entry), SkipReason>, FileError> {
+    if entry.is_null() {
+        return Ok(Err(SkipReason::Empty));
+    }
+    let (metadata, offer) = match index_entry(entry)? {
+        Ok(read) => read,
+        Err(error) => return Ok(Err(error.into())),
     };
     let version = match Version::parse(&metadata.version) {
         Ok(version) => version,
-        Err(error) => return Ok(Err(error)),
-    };
-    let urls = match entry.get("urls") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(urls)) => urls
-            .iter()
-            .map(|url| url.as_str().map(str::to_owned).ok_or("a URL is not a text"))
-            .collect::<Result<_, _>>()?,
-        Some(_) => return Err("urls is not a list".to_owned()),
+        Err(error) => return Ok(Err(error.into())),
     };
     let entry = Entry {
-        urls,
-        created: said(entry, "created"),
-        digest: said(entry, "digest"),
-        removed: entry.get("removed").and_then(Value::as_bool).unwrap_or(false),
+        urls: offer.urls,
+        created: offer.created,
+        digest: offer.digest,
+        removed: offer.removed,
         metadata,
     };
     Ok(Ok((version, entry)))
 }
 
 fn said(entry: &Value, key: &str) -> String {
-    entry
-        .get(key)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    let mut fields = entry.as_object().into_iter().flatten();
+    let found = fields.find(|(name, _)| name.to_lowercase() == key);
+    let text = found.and_then(|(_, value)| value.as_str());
+    text.unwrap_or_default().to_owned()
 }
 
 /// A reference of an index that is no URL.

@@ -3,4 +3,7 @@
 //! Bytes and texts in, answers out: fetching is done elsewhere.
 
 pub mod index;
+mod layout;
 pub mod oci;
+#[cfg(test)]
+mod tests;

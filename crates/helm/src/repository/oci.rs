@@ -3,7 +3,7 @@
 //! A version's `+` cannot stand in a tag and is a `_` there. Only tags that are whole versions count as
 //! versions of a chart (`1.2.0`, not `v1.2.0` or `1.2`); others can be named by who knows them.
 
-use equate_template::{Constraint, Version};
+use equate_template::{Constraint, NoConstraint, Version};
 
 /// The media type of a chart's metadata, the config of its manifest.
 pub const CONFIG_MEDIA_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -73,8 +73,8 @@ pub enum ReferenceError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
     /// The version is neither one nor a constraint.
-    #[error("{0}")]
-    Constraint(String),
+    #[error(transparent)]
+    Constraint(#[from] NoConstraint),
     /// There is none.
     #[error("could not locate a version matching provided version string {0}")]
     None(String),
@@ -168,7 +168,7 @@ pub fn choose<'v>(versions: &'v [String], asked: &str) -> Result<&'v str, Choose
         return Ok(exact);
     }
     let constraint = if asked.is_empty() { "*" } else { asked };
-    let constraint = Constraint::parse(constraint).map_err(ChooseError::Constraint)?;
+    let constraint = Constraint::parse(constraint)?;
     let allowed = |text: &&String| Version::parse(text).is_ok_and(|version| constraint.allows(&version));
     let found = versions.iter().find(allowed);
     found

@@ -3,7 +3,8 @@
 //! Faults come in the order in which Helm's validator looks: type, constant, enumeration and format each
 //! end the schema they are in, everything else is looked at to its end.
 
-use super::compile::{Compiled, Dependency, Id, Schema};
+use super::compile::{Compiled, Dependency, Id, Pattern, Schema};
+use super::equal::{WORK_MAX, Work, equal, equal_items};
 use super::failure::{Failure, Room, What, all_quoted, quote, shown};
 use super::format;
 use super::number::{Decimal, count};
@@ -18,20 +19,27 @@ const STEPS_MAX: usize = 500_000;
 /// The most bytes that may be said of what is wrong with the values of a chart.
 pub(super) const FAULTS_BYTES_MAX: usize = 1 << 20;
 
+/// The most schemas that are held against one value on the way to one: each takes stack.
+const NESTED_MAX: usize = 2_000;
+
 /// Holds values against a schema. What is wrong takes as many bytes as there is room for.
-pub(super) fn check(compiled: &Compiled<'_>, values: &Values, bytes_max: usize) -> Result<(), Failure> {
-    let values = Value::Object(values.clone());
+pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Result<(), Failure> {
     let room = Room::new(bytes_max);
+    let work = Work::new();
     let mut checker = Checker {
         compiled,
         room: &room,
+        work: &work,
         steps: 0,
-        exhausted: false,
+        exhausted: None,
     };
-    let result = checker.schema(0, &values, &Path::Root, None);
-    if checker.exhausted {
+    let result = checker.schema(0, values, &Path::Root, None);
+    if let Some(exhausted) = checker.exhausted {
+        return Err(Failure::of_all(exhausted));
+    }
+    if work.is_done() {
         return Err(Failure::of_all(format!(
-            "the schema was held against values more than {STEPS_MAX} times"
+            "holding the schema against values takes more than {WORK_MAX} comparisons"
         )));
     }
     if room.is_full() {
@@ -73,6 +81,7 @@ struct Scope<'s> {
     /// The value that it is held against.
     value: *const Value,
     parent: Option<&'s Scope<'s>>,
+    depth: usize,
 }
 
 /// What of a map or list was looked at.
@@ -92,19 +101,22 @@ impl Seen<'_> {
 type Checked<'v> = Result<Seen<'v>, Failure>;
 
 struct Checker<'c> {
-    compiled: &'c Compiled<'c>,
+    compiled: &'c Compiled,
     room: &'c Room,
+    work: &'c Work,
     steps: usize,
-    exhausted: bool,
+    /// What there was too much of.
+    exhausted: Option<String>,
 }
 
 /// One schema at one value.
 struct Here<'h, 'v> {
-    schema: &'h Schema<'h>,
+    schema: &'h Schema,
     value: &'v Value,
     path: &'h Path<'h>,
     scope: &'h Scope<'h>,
     room: &'h Room,
+    work: &'h Work,
     seen: Seen<'v>,
     faults: Vec<Failure>,
 }
@@ -135,10 +147,10 @@ impl<'c> Checker<'c> {
     ) -> Checked<'v> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
-            self.exhausted = true;
-            return Err(Failure::default());
+            let times = format!("the schema was held against values more than {STEPS_MAX} times");
+            self.exhausted.get_or_insert(times);
         }
-        if self.room.is_full() {
+        if self.exhausted.is_some() || self.room.is_full() || self.work.is_done() {
             return Err(Failure::default());
         }
         stacker::maybe_grow(128 << 10, 1 << 20, || self.schema_here(id, value, path, parent))
@@ -162,11 +174,17 @@ impl<'c> Checker<'c> {
             schema: id,
             value: std::ptr::from_ref(value),
             parent,
+            depth: parent.map_or(0, |parent| parent.depth + 1),
         };
-        if is_cycle(&scope) {
+        if scope.depth > NESTED_MAX {
+            let deep = format!("schemas lead to one another more than {NESTED_MAX} times");
+            self.exhausted.get_or_insert(deep);
+            return Err(Failure::default());
+        }
+        if is_cycle(&scope, self.work) {
             return Err(self.said(path, || "references lead in a circle".into()));
         }
-        if let Err(wrong) = whole(schema, value, self.room) {
+        if let Err(wrong) = whole(schema, value, self.room, self.work) {
             return Err(self.said(path, || wrong));
         }
         let mut here = Here {
@@ -175,6 +193,7 @@ impl<'c> Checker<'c> {
             path,
             scope: &scope,
             room: self.room,
+            work: self.work,
             seen: Seen::default(),
             faults: Vec::new(),
         };
@@ -280,7 +299,7 @@ impl<'c> Checker<'c> {
         }
         let mut found = fallback;
         let mut next = Some(scope);
-        while let Some(scope) = next {
+        while let Some(scope) = next.filter(|_| self.work.spend(4)) {
             found = anchor(scope.schema).unwrap_or(found);
             next = scope.parent;
         }
@@ -296,6 +315,8 @@ impl<'c> Checker<'c> {
             schema.min_properties,
             schema.max_properties,
         );
+        let asked = schema.required.len() + schema.dependencies.len() + schema.dependent_required.len();
+        self.work.spend(map.len() + asked);
         let missing = missing(map, &schema.required);
         match missing.as_slice() {
             [] => {}
@@ -304,7 +325,7 @@ impl<'c> Checker<'c> {
         }
         for (key, dependency) in &schema.dependencies {
             match dependency {
-                _ if !map.contains_key(*key) => {}
+                _ if !map.contains_key(&**key) => {}
                 Dependency::Keys(keys) => depends(here, map, key, keys),
                 Dependency::Schema(id) => self.same_into(here, *id),
             }
@@ -324,12 +345,12 @@ impl<'c> Checker<'c> {
             }
         }
         for (key, id) in &schema.dependent_schemas {
-            if map.contains_key(*key) {
+            if map.contains_key(&**key) {
                 self.same_into(here, *id);
             }
         }
         for (key, keys) in &schema.dependent_required {
-            if map.contains_key(*key) {
+            if map.contains_key(&**key) {
                 depends(here, map, key, keys);
             }
         }
@@ -345,8 +366,8 @@ impl<'c> Checker<'c> {
                 seen = true;
                 self.below(here, *id, value, &path);
             }
-            for (regex, id) in &schema.patterns {
-                if regex.is_match(key) {
+            for (pattern, id) in &schema.patterns {
+                if matches(pattern, key, self.work) {
                     seen = true;
                     self.below(here, *id, value, &path);
                 }
@@ -372,7 +393,7 @@ impl<'c> Checker<'c> {
         let schema = here.schema;
         bounds(here, "Items", items.len(), schema.min_items, schema.max_items);
         if schema.unique_items
-            && let Some((first, second)) = equal_items(items)
+            && let Some((first, second)) = equal_items(items, self.work)
         {
             here.says(|| format!("items at {} and {} are equal", count(first), count(second)));
         }
@@ -573,19 +594,28 @@ fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
 }
 
 /// Whether the same schema is held against the same value already.
-fn is_cycle(scope: &Scope<'_>) -> bool {
+fn is_cycle(scope: &Scope<'_>, work: &Work) -> bool {
     let mut next = scope.parent;
+    let mut passed = 0;
     while let Some(outer) = next.filter(|outer| std::ptr::eq(outer.value, scope.value)) {
         if outer.schema == scope.schema {
             return true;
         }
+        passed += 1;
         next = outer.parent;
     }
+    work.spend(passed / 16);
     false
 }
 
+/// Whether a pattern is somewhere in a text; not when there is no more to be spent.
+fn matches(pattern: &Pattern, text: &str, work: &Work) -> bool {
+    let bytes = text.len().saturating_add(1);
+    work.spend(bytes.saturating_mul(pattern.slowness)) && pattern.regex.is_match(text)
+}
+
 /// What is wrong with a value as a whole; nothing is said where it is not wanted.
-fn whole(schema: &Schema<'_>, value: &Value, room: &Room) -> Result<(), String> {
+fn whole(schema: &Schema, value: &Value, room: &Room, work: &Work) -> Result<(), String> {
     let wrong = |what: &dyn Fn() -> String| match room.is_quiet() {
         true => Err(String::new()),
         false => Err(what()),
@@ -604,16 +634,18 @@ fn whole(schema: &Schema<'_>, value: &Value, room: &Room) -> Result<(), String> 
         return wrong(&|| format!("got {found}, want {}", schema.types.join(" or ")));
     }
     let is_simple = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
-    if let Some(wanted) = schema.constant.filter(|wanted| !equal(value, wanted)) {
+    if let Some(wanted) = &schema.constant
+        && !equal(value, wanted, work)
+    {
         return wrong(&|| match is_simple(wanted) {
             true => format!("value must be {}", shown(wanted)),
             false => "'const' failed".into(),
         });
     }
-    if let Some(wanted) = schema.one_of_values
-        && !wanted.iter().any(|wanted| equal(value, wanted))
+    if let Some(wanted) = &schema.one_of_values
+        && !wanted.iter().any(|wanted| equal(value, wanted, work))
     {
-        return wrong(&|| match (wanted.iter().all(is_simple), wanted) {
+        return wrong(&|| match (wanted.iter().all(is_simple), &**wanted) {
             (false, _) => "'enum' failed".into(),
             (_, [one]) => format!("value must be {}", shown(one)),
             (_, all) => {
@@ -622,50 +654,14 @@ fn whole(schema: &Schema<'_>, value: &Value, room: &Room) -> Result<(), String> 
             }
         });
     }
-    let (Some(name), Value::String(text)) = (schema.format, value) else {
+    let (Some(name), Value::String(text)) = (&schema.format, value) else {
         return Ok(());
     };
+    work.read(text, 4);
     match format::wrong(name, text) {
         Some(why) => wrong(&|| format!("{} is not valid {name}: {why}", quote(text))),
         None => Ok(()),
     }
-}
-
-fn equal(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => {
-            Decimal::new(left).order(Decimal::new(right)) == Ordering::Equal
-        }
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            let same =
-                |(key, value): (&String, &Value)| right.get(key).is_some_and(|other| equal(value, other));
-            left.len() == right.len() && left.iter().all(same)
-        }
-        (left, right) => left == right,
-    }
-}
-
-/// The first two items that are equal, the later one as early as may be.
-fn equal_items(items: &[Value]) -> Option<(usize, usize)> {
-    let mut kinds: std::collections::HashMap<String, Vec<usize>> = std::collections::HashMap::new();
-    for (index, item) in items.iter().enumerate() {
-        // equal items have the same outline, so few are compared
-        let outline = match item {
-            Value::Number(number) => format!("{:e}", number.as_f64().unwrap_or_default()),
-            Value::Array(items) => format!("[{}]", items.len()),
-            Value::Object(map) => format!("{:?}", map.keys().collect::<Vec<_>>()),
-            other => other.to_string(),
-        };
-        let same = kinds.entry(outline).or_default();
-        if let Some(first) = same.iter().find(|first| equal(&items[**first], item)) {
-            return Some((*first, index));
-        }
-        same.push(index);
-    }
-    None
 }
 
 fn bounds(here: &mut Here<'_, '_>, what: &str, found: usize, least: Option<usize>, most: Option<usize>) {
@@ -677,14 +673,13 @@ fn bounds(here: &mut Here<'_, '_>, what: &str, found: usize, least: Option<usize
     }
 }
 
-fn missing<'k>(map: &Values, keys: &[&'k str]) -> Vec<&'k str> {
-    keys.iter()
-        .filter(|key| !map.contains_key(**key))
-        .copied()
-        .collect()
+fn missing<'k>(map: &Values, keys: &'k [Box<str>]) -> Vec<&'k str> {
+    let keys = keys.iter().map(|key| &**key);
+    keys.filter(|key| !map.contains_key(*key)).collect()
 }
 
-fn depends(here: &mut Here<'_, '_>, map: &Values, key: &str, keys: &[&str]) {
+fn depends(here: &mut Here<'_, '_>, map: &Values, key: &str, keys: &[Box<str>]) {
+    here.work.spend(keys.len());
     let missing = missing(map, keys);
     if !missing.is_empty() {
         let (missing, key) = (all_quoted(missing), quote(key));
@@ -698,8 +693,8 @@ fn string(here: &mut Here<'_, '_>, text: &str) {
         let length = text.chars().count();
         bounds(here, "Length", length, schema.min_length, schema.max_length);
     }
-    if let Some((regex, source)) = &schema.pattern
-        && !regex.is_match(text)
+    if let Some((pattern, source)) = &schema.pattern
+        && !matches(pattern, text, here.work)
     {
         here.says(|| format!("{} does not match pattern {}", quote(text), quote(source)));
     }

@@ -12,8 +12,10 @@ use std::sync::Arc;
 const SCHEMAS_MAX: usize = 100_000;
 /// The most different expressions: each keeps up to 256 KiB of what it was searched with.
 const PATTERNS_MAX: usize = 300;
-/// The bytes that an expression may take. It counts as the first of these that is enough.
-const PATTERN_BYTES: [usize; 3] = [8 << 10, 32 << 10, 128 << 10];
+/// The bytes that an expression may take, of which the first that is enough counts, and as how many
+/// comparisons a byte counts that is searched with it: where the fast way has no room, each state is looked
+/// at for each byte.
+const PATTERN_BYTES: [(usize, usize); 3] = [(8 << 10, 5), (32 << 10, 20), (128 << 10, 100)];
 /// The most bytes that all of them may take.
 const PATTERNS_BYTES_MAX: usize = 16 << 20;
 
@@ -82,46 +84,54 @@ pub(super) enum Draft {
 /// Where a schema is in [`Compiled::schemas`].
 pub(super) type Id = usize;
 
-/// A schema with all that it refers to.
+/// A schema with all that it refers to. It owns what it says: it is kept while its text is gone.
 #[derive(Debug)]
-pub(super) struct Compiled<'d> {
-    pub(super) schemas: Vec<Schema<'d>>,
+pub(super) struct Compiled {
+    pub(super) schemas: Vec<Schema>,
     /// Whether any asks what others have not looked at.
     pub(super) tracks: bool,
     /// `$dynamicAnchor`s and `$recursiveAnchor`s (which have no name) by resource.
     pub(super) dynamic: HashMap<(String, String), Id>,
 }
 
+/// An expression.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    pub(super) regex: Arc<Regex>,
+    /// As how many comparisons a byte counts that is searched.
+    pub(super) slowness: usize,
+}
+
 /// What stands beside additional items or properties.
 #[derive(Debug)]
-pub(super) enum Dependency<'d> {
-    Keys(Vec<&'d str>),
+pub(super) enum Dependency {
+    Keys(Vec<Box<str>>),
     Schema(Id),
 }
 
 /// One schema. Keywords that its draft does not have are absent.
 #[derive(Debug, Default)]
-pub(super) struct Schema<'d> {
+pub(super) struct Schema {
     pub(super) always: Option<bool>,
     pub(super) resource: String,
     pub(super) old: bool,
     pub(super) types: Vec<&'static str>,
-    pub(super) constant: Option<&'d Value>,
-    pub(super) one_of_values: Option<&'d [Value]>,
-    pub(super) format: Option<&'d str>,
+    pub(super) constant: Option<Value>,
+    pub(super) one_of_values: Option<Box<[Value]>>,
+    pub(super) format: Option<Box<str>>,
     pub(super) reference: Option<Id>,
     pub(super) recursive: Option<Id>,
     pub(super) dynamic: Option<(Id, Option<String>)>,
     pub(super) min_properties: Option<usize>,
     pub(super) max_properties: Option<usize>,
-    pub(super) required: Vec<&'d str>,
-    pub(super) dependencies: Vec<(&'d str, Dependency<'d>)>,
-    pub(super) properties: BTreeMap<&'d str, Id>,
-    pub(super) patterns: Vec<(Arc<Regex>, Id)>,
+    pub(super) required: Vec<Box<str>>,
+    pub(super) dependencies: Vec<(Box<str>, Dependency)>,
+    pub(super) properties: BTreeMap<Box<str>, Id>,
+    pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) additional_properties: Option<Id>,
     pub(super) property_names: Option<Id>,
-    pub(super) dependent_schemas: Vec<(&'d str, Id)>,
-    pub(super) dependent_required: Vec<(&'d str, Vec<&'d str>)>,
+    pub(super) dependent_schemas: Vec<(Box<str>, Id)>,
+    pub(super) dependent_required: Vec<(Box<str>, Vec<Box<str>>)>,
     pub(super) min_items: Option<usize>,
     pub(super) max_items: Option<usize>,
     pub(super) unique_items: bool,
@@ -134,7 +144,7 @@ pub(super) struct Schema<'d> {
     pub(super) max_contains: Option<usize>,
     pub(super) min_length: Option<usize>,
     pub(super) max_length: Option<usize>,
-    pub(super) pattern: Option<(Arc<Regex>, &'d str)>,
+    pub(super) pattern: Option<(Pattern, Box<str>)>,
     pub(super) minimum: Option<Decimal>,
     pub(super) maximum: Option<Decimal>,
     pub(super) above: Option<Decimal>,
@@ -151,8 +161,13 @@ pub(super) struct Schema<'d> {
     pub(super) unevaluated_items: Option<Id>,
 }
 
-impl<'d> Compiled<'d> {
-    pub(super) fn new(document: &'d Value) -> Result<Self, SchemaFault> {
+impl Compiled {
+    /// What it takes in memory, nearly.
+    pub(super) fn weight(&self) -> usize {
+        self.schemas.len().saturating_mul(size_of::<Schema>())
+    }
+
+    pub(super) fn new(document: &Value) -> Result<Self, SchemaFault> {
         let mut compiler = Compiler {
             resources: HashMap::new(),
             anchors: HashMap::new(),
@@ -218,9 +233,9 @@ struct Compiler<'d> {
     known: HashMap<usize, Id>,
     waiting: Vec<(Id, &'d Value, String)>,
     /// Expressions that were read, by their texts.
-    patterns: HashMap<&'d str, Arc<Regex>>,
+    patterns: HashMap<&'d str, Pattern>,
     patterns_bytes_left: usize,
-    out: Compiled<'d>,
+    out: Compiled,
 }
 
 /// How deep values may be; what JSON is read with allows no more.
@@ -356,7 +371,7 @@ impl<'d> Compiler<'d> {
         self.id(value, &base)
     }
 
-    fn schema(&mut self, value: &'d Value, base: String) -> Result<Schema<'d>, SchemaFault> {
+    fn schema(&mut self, value: &'d Value, base: String) -> Result<Schema, SchemaFault> {
         let map = match value {
             Value::Bool(flag) => {
                 return Ok(Schema {
@@ -484,9 +499,9 @@ impl<'d> Keywords<'_, 'd> {
             .map(|(key, value)| (key.as_str(), value)))
     }
 
-    fn pattern(&mut self, source: &'d str) -> Read<Arc<Regex>> {
+    fn pattern(&mut self, source: &'d str) -> Read<Pattern> {
         if let Some(known) = self.compiler.patterns.get(source) {
-            return Ok(Arc::clone(known));
+            return Ok(known.clone());
         }
         if self.compiler.patterns.len() == PATTERNS_MAX {
             return Err(SchemaFault::Patterns);
@@ -495,7 +510,7 @@ impl<'d> Keywords<'_, 'd> {
             pattern: source.to_owned(),
             why,
         };
-        for bytes in PATTERN_BYTES {
+        for (bytes, slowness) in PATTERN_BYTES {
             let Some(regex) = go_pattern(source, bytes).map_err(failed)? else {
                 continue;
             };
@@ -504,31 +519,34 @@ impl<'d> Keywords<'_, 'd> {
                 .patterns_bytes_left
                 .checked_sub(bytes)
                 .ok_or(SchemaFault::PatternsBytes)?;
-            let regex = Arc::new(regex);
-            self.compiler.patterns.insert(source, Arc::clone(&regex));
-            return Ok(regex);
+            let pattern = Pattern {
+                regex: Arc::new(regex),
+                slowness,
+            };
+            self.compiler.patterns.insert(source, pattern.clone());
+            return Ok(pattern);
         }
         Err(failed("it takes too much memory".into()))
     }
 
-    fn any(&mut self, schema: &mut Schema<'d>) -> Read<()> {
+    fn any(&mut self, schema: &mut Schema) -> Read<()> {
         schema.types = types(self.map.get("type"))?;
         if self.is_from(Draft::D6) {
-            schema.constant = self.map.get("const");
+            schema.constant = self.map.get("const").cloned();
         }
         schema.one_of_values = match self.map.get("enum") {
             None => None,
-            Some(Value::Array(items)) => Some(items),
+            Some(Value::Array(items)) => Some(items.as_slice().into()),
             Some(_) => return Err(wrong("enum", "a list")),
         };
         let format = self.text("format")?;
         if schema.old {
-            schema.format = format;
+            schema.format = format.map(Into::into);
         }
         Ok(())
     }
 
-    fn of_objects(&mut self, schema: &mut Schema<'d>) -> Read<()> {
+    fn of_objects(&mut self, schema: &mut Schema) -> Read<()> {
         schema.min_properties = self.count("minProperties")?;
         schema.max_properties = self.count("maxProperties")?;
         if let Some(required) = self.map.get("required") {
@@ -536,11 +554,13 @@ impl<'d> Keywords<'_, 'd> {
         }
         for (key, value) in self.table("properties")? {
             let id = self.compiler.id(value, self.base)?;
-            schema.properties.insert(key, id);
+            schema.properties.insert(key.into(), id);
         }
         for (key, value) in self.table("patternProperties")? {
-            let regex = self.pattern(key)?;
-            schema.patterns.push((regex, self.compiler.id(value, self.base)?));
+            let pattern = self.pattern(key)?;
+            schema
+                .patterns
+                .push((pattern, self.compiler.id(value, self.base)?));
         }
         schema.additional_properties = self.one("additionalProperties")?;
         for (key, value) in self.table("dependencies")? {
@@ -548,7 +568,7 @@ impl<'d> Keywords<'_, 'd> {
                 Value::Array(_) => Dependency::Keys(strings("dependencies", value)?),
                 _ => Dependency::Schema(self.compiler.id(value, self.base)?),
             };
-            schema.dependencies.push((key, dependency));
+            schema.dependencies.push((key.into(), dependency));
         }
         if self.is_from(Draft::D6) {
             schema.property_names = self.one("propertyNames")?;
@@ -556,7 +576,7 @@ impl<'d> Keywords<'_, 'd> {
         Ok(())
     }
 
-    fn of_lists(&mut self, schema: &mut Schema<'d>) -> Read<()> {
+    fn of_lists(&mut self, schema: &mut Schema) -> Read<()> {
         schema.min_items = self.count("minItems")?;
         schema.max_items = self.count("maxItems")?;
         schema.unique_items = self.flag("uniqueItems")?;
@@ -575,11 +595,11 @@ impl<'d> Keywords<'_, 'd> {
         Ok(())
     }
 
-    fn of_scalars(&mut self, schema: &mut Schema<'d>) -> Read<()> {
+    fn of_scalars(&mut self, schema: &mut Schema) -> Read<()> {
         schema.min_length = self.count("minLength")?;
         schema.max_length = self.count("maxLength")?;
         if let Some(source) = self.text("pattern")? {
-            schema.pattern = Some((self.pattern(source)?, source));
+            schema.pattern = Some((self.pattern(source)?, source.into()));
         }
         (schema.minimum, schema.above) = self.bound("minimum", "exclusiveMinimum")?;
         (schema.maximum, schema.below) = self.bound("maximum", "exclusiveMaximum")?;
@@ -599,7 +619,7 @@ impl<'d> Keywords<'_, 'd> {
         }
     }
 
-    fn combined(&mut self, schema: &mut Schema<'d>) -> Read<()> {
+    fn combined(&mut self, schema: &mut Schema) -> Read<()> {
         schema.not = self.one("not")?;
         schema.all_of = self.list("allOf")?;
         schema.any_of = self.list("anyOf")?;
@@ -614,7 +634,7 @@ impl<'d> Keywords<'_, 'd> {
         Ok(())
     }
 
-    fn newer(&mut self, schema: &mut Schema<'d>) -> Read<()> {
+    fn newer(&mut self, schema: &mut Schema) -> Read<()> {
         if !self.is_from(Draft::D2019) {
             return Ok(());
         }
@@ -625,12 +645,12 @@ impl<'d> Keywords<'_, 'd> {
         for (key, value) in self.table("dependentRequired")? {
             schema
                 .dependent_required
-                .push((key, strings("dependentRequired", value)?));
+                .push((key.into(), strings("dependentRequired", value)?));
         }
         for (key, value) in self.table("dependentSchemas")? {
             schema
                 .dependent_schemas
-                .push((key, self.compiler.id(value, self.base)?));
+                .push((key.into(), self.compiler.id(value, self.base)?));
         }
         schema.unevaluated_properties = self.one("unevaluatedProperties")?;
         schema.unevaluated_items = self.one("unevaluatedItems")?;
@@ -659,10 +679,11 @@ impl<'d> Keywords<'_, 'd> {
     }
 }
 
-fn strings<'d>(keyword: &str, value: &'d Value) -> Result<Vec<&'d str>, SchemaFault> {
+fn strings(keyword: &str, value: &Value) -> Result<Vec<Box<str>>, SchemaFault> {
     let fault = || wrong(keyword, "a list of strings");
     let items = value.as_array().ok_or_else(fault)?;
-    items.iter().map(|item| item.as_str().ok_or_else(fault)).collect()
+    let text = |item: &Value| item.as_str().map(Into::into).ok_or_else(fault);
+    items.iter().map(text).collect()
 }
 
 /// The types, in the order in which they are told.
@@ -671,13 +692,14 @@ fn types(value: Option<&Value>) -> Result<Vec<&'static str>, SchemaFault> {
         "null", "boolean", "number", "integer", "string", "array", "object",
     ];
     let fault = || wrong("type", "the name of a type, or a list of them");
-    let named: Vec<&str> = match value {
+    let named: Vec<Box<str>> = match value {
         None => return Ok(Vec::new()),
-        Some(Value::String(name)) => vec![name],
+        Some(Value::String(name)) => vec![name.as_str().into()],
         Some(value) => strings("type", value).map_err(|_| fault())?,
     };
-    if named.is_empty() || named.iter().any(|name| !TYPES.contains(name)) {
+    if named.is_empty() || named.iter().any(|name| !TYPES.contains(&&**name)) {
         return Err(fault());
     }
-    Ok(TYPES.into_iter().filter(|known| named.contains(known)).collect())
+    let is_named = |known: &&str| named.iter().any(|name| **name == **known);
+    Ok(TYPES.into_iter().filter(is_named).collect())
 }

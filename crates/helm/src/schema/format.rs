@@ -136,7 +136,9 @@ fn semver(text: &str) -> Checked {
     )?;
     let is_number = |part: &&str| number(Some(part)).is_some() && (*part == "0" || !part.starts_with('0'));
     unless(numbers.iter().all(is_number), "version core is not three numbers")?;
-    equate_template::Version::parse(text).map(|_| ())
+    equate_template::Version::parse(text)
+        .map(|_| ())
+        .map_err(|error| error.to_string())
 }
 
 fn duration(text: &str) -> Checked {

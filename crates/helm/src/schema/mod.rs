@@ -5,6 +5,7 @@
 //! | `compile.rs` | reads a schema, follows its references |
 //! | `address.rs` | addresses of schemas, relative to one another |
 //! | `check.rs` | holds values against it |
+//! | `equal.rs` | whether values are equal, and how much may be compared |
 //! | `failure.rs` | what is wrong, in the words of Helm's validator |
 //! | `number.rs` | numbers, which are exact however they are written |
 //! | `format.rs` | texts with a form: dates, addresses, … |
@@ -20,6 +21,7 @@
 mod address;
 mod check;
 mod compile;
+mod equal;
 mod failure;
 mod format;
 mod number;
@@ -29,18 +31,53 @@ use crate::json_weight;
 use check::FAULTS_BYTES_MAX;
 use compile::Compiled;
 use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
 
 pub use compile::SchemaFault;
 
 /// The most memory that a schema may take once it is read; large ones take a few megabytes.
-const SCHEMA_BYTES_MAX: usize = 64 << 20;
+const SCHEMA_BYTES_MAX: usize = 32 << 20;
 
 /// Values that are not what a chart or its subcharts want. Prints as Helm says it, over several lines.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{details}")]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{}", told(.charts))]
 pub struct SchemaError {
-    /// The charts, each with what is wrong.
-    pub details: String,
+    /// What is wrong, chart by chart: its name, and why.
+    pub charts: Vec<(String, Wrong)>,
+}
+
+fn told(charts: &[(String, Wrong)]) -> String {
+    let told = charts.iter().map(|(chart, wrong)| format!("{chart}:\n{wrong}"));
+    told.collect()
+}
+
+/// What is wrong with a chart's values, or with its schema.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Wrong {
+    /// The schema cannot be used.
+    #[error(transparent)]
+    Schema(#[from] NoSchema),
+    /// The values are not what it says: a list of faults, in lines.
+    #[error("{0}\n")]
+    Values(String),
+    /// What stands for the values of a subchart is no map.
+    #[error("invalid type for values: expected object (map), got {0}\n")]
+    NoMap(&'static str),
+}
+
+/// Why a schema cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NoSchema {
+    /// It is too large.
+    #[error("the schema takes more than {0} bytes of memory\n")]
+    Memory(usize),
+    /// It is no JSON.
+    #[error(transparent)]
+    Json(Arc<serde_json::Error>),
+    /// It is no schema, or refers to what is not there.
+    #[error(transparent)]
+    Fault(#[from] SchemaFault),
 }
 
 /// Holds coalesced values against the schemas of a chart and all charts in it.
@@ -48,65 +85,128 @@ pub struct SchemaError {
 /// # Errors
 /// All that is wrong, chart by chart; also schemas that cannot be read.
 pub fn validate(chart: &Chart, values: &Values) -> Result<(), SchemaError> {
-    let mut details = String::new();
-    of_chart(chart, values, &mut details);
-    match details.is_empty() {
+    let schemas = Schemas::read(chart);
+    match schemas.is_empty() {
         true => Ok(()),
-        false => Err(SchemaError { details }),
+        false => schemas.check(&mut values.clone()),
     }
 }
 
-fn of_chart(chart: &Chart, values: &Values, details: &mut String) {
-    if let Some(schema) = &chart.schema
-        && let Err(wrong) = of_schema(schema, values, FAULTS_BYTES_MAX.saturating_sub(details.len()))
-    {
-        details.push_str(chart.name());
-        details.push_str(":\n");
-        details.push_str(&wrong);
+/// The schemas of a chart and of the charts in it, read once for many values.
+pub(crate) struct Schemas {
+    chart: String,
+    own: Option<Result<Compiled, NoSchema>>,
+    below: Vec<Self>,
+    weight: usize,
+}
+
+impl fmt::Debug for Schemas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schemas")
+            .field("chart", &self.chart)
+            .field("below", &self.below)
+            .finish_non_exhaustive()
     }
-    for subchart in &chart.dependencies {
-        match values.get(subchart.name()) {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(values)) => of_chart(subchart, values, details),
-            Some(other) => {
-                let found = match other {
-                    Value::Bool(_) => "bool",
-                    Value::Number(number) if number.is_f64() => "float64",
-                    Value::Number(_) => "int64",
-                    Value::String(_) => "string",
-                    _ => "[]interface {}",
-                };
-                let name = subchart.name();
-                details.push_str(&format!(
-                    "{name}:\ninvalid type for values: expected object (map), got {found}\n"
-                ));
+}
+
+impl Schemas {
+    /// Cost: the bytes of the schemas.
+    pub(crate) fn read(chart: &Chart) -> Self {
+        let own = chart.schema.as_deref().map(read);
+        let below: Vec<Self> = chart.dependencies.iter().map(|chart| Self::read(chart)).collect();
+        let weight = match &own {
+            // what is kept of a text is some times as long
+            Some(Ok(compiled)) => compiled.weight() + 4 * chart.schema.as_ref().map_or(0, |text| text.len()),
+            Some(Err(_)) | None => 0,
+        };
+        Self {
+            chart: chart.name().to_owned(),
+            own,
+            weight: weight + below.iter().map(|below| below.weight).sum::<usize>(),
+            below,
+        }
+    }
+
+    /// What they take in memory, nearly.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Whether any value will do, as long as those of subcharts are maps, which they are once coalesced.
+    fn is_empty(&self) -> bool {
+        self.own.is_none() && self.below.iter().all(Self::is_empty)
+    }
+
+    /// Holds coalesced values against them, which stay what they are.
+    pub(crate) fn check(&self, values: &mut Values) -> Result<(), SchemaError> {
+        let mut charts = Vec::new();
+        let mut left = FAULTS_BYTES_MAX;
+        let whole = Value::Object(std::mem::take(values));
+        self.check_below(&whole, &mut left, &mut charts);
+        if let Value::Object(whole) = whole {
+            *values = whole;
+        }
+        match charts.is_empty() {
+            true => Ok(()),
+            false => Err(SchemaError { charts }),
+        }
+    }
+
+    fn check_below(&self, values: &Value, left: &mut usize, charts: &mut Vec<(String, Wrong)>) {
+        let wrong = match &self.own {
+            None => None,
+            Some(Err(fault)) => Some(Wrong::Schema(fault.clone())),
+            Some(Ok(compiled)) => check::check(compiled, values, *left)
+                .err()
+                .map(|failure| Wrong::Values(failure.listed())),
+        };
+        if let Some(wrong) = wrong {
+            if let Wrong::Values(told) = &wrong {
+                *left = left.saturating_sub(told.len());
             }
+            charts.push((self.chart.clone(), wrong));
+        }
+        for below in &self.below {
+            let found = match values.get(&below.chart) {
+                None | Some(Value::Null) => continue,
+                Some(values @ Value::Object(_)) => {
+                    below.check_below(values, left, charts);
+                    continue;
+                }
+                Some(Value::Bool(_)) => "bool",
+                Some(Value::Number(number)) if number.is_f64() => "float64",
+                Some(Value::Number(_)) => "int64",
+                Some(Value::String(_)) => "string",
+                Some(Value::Array(_)) => "[]interface {}",
+            };
+            charts.push((below.chart.clone(), Wrong::NoMap(found)));
         }
     }
 }
 
-/// Holds values against one schema; what is wrong is a text of lines.
-fn of_schema(schema: &[u8], values: &Values, bytes_max: usize) -> Result<(), String> {
+fn read(schema: &[u8]) -> Result<Compiled, NoSchema> {
     if !json_weight::is_within(schema, SCHEMA_BYTES_MAX) {
-        return Err(format!(
-            "the schema takes more than {SCHEMA_BYTES_MAX} bytes of memory\n"
-        ));
+        return Err(NoSchema::Memory(SCHEMA_BYTES_MAX));
     }
-    let document: Value = serde_json::from_slice(schema).map_err(|error| error.to_string())?;
-    let compiled = Compiled::new(&document).map_err(|fault| fault.to_string())?;
-    check::check(&compiled, values, bytes_max).map_err(|failure| format!("{}\n", failure.listed()))
+    let document: Value = serde_json::from_slice(schema).map_err(|error| NoSchema::Json(Arc::new(error)))?;
+    Ok(Compiled::new(&document)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FAULTS_BYTES_MAX, of_schema};
+    use super::Schemas;
+    use crate::chart::Chart;
     use serde_json::json;
 
     fn check(schema: &serde_json::Value, values: &serde_json::Value) -> String {
-        let values = values.as_object().unwrap();
-        of_schema(schema.to_string().as_bytes(), values, FAULTS_BYTES_MAX)
-            .err()
-            .unwrap_or_default()
+        let chart = Chart {
+            schema: Some(schema.to_string().into_bytes().into()),
+            ..Chart::default()
+        };
+        let error = Schemas::read(&chart)
+            .check(&mut values.as_object().unwrap().clone())
+            .err();
+        error.map_or_else(String::new, |error| error.charts[0].1.to_string())
     }
 
     #[test]
@@ -186,7 +286,7 @@ mod tests {
             (
                 json!({"examples": vec![json!({}); 200_000]}),
                 json!({}),
-                "the schema takes more than 67108864 bytes of memory\n",
+                "the schema takes more than 33554432 bytes of memory\n",
             ),
             (
                 json!({"allOf": (0..301).map(|n| json!({"pattern": n.to_string()})).collect::<Vec<_>>()}),
@@ -206,6 +306,38 @@ mod tests {
         ] {
             assert_eq!(check(&schema, &values), told);
         }
+    }
+
+    #[test]
+    fn what_is_compared_is_counted() {
+        let many: Vec<_> = (0..20_000).map(|n| json!({ "a": n })).collect();
+        let limit = "- at '': holding the schema against values takes more than 10000000 comparisons\n";
+        for (schema, told) in [
+            (json!({"uniqueItems": true}), ""),
+            (json!({"items": {"enum": many}}), limit),
+            (
+                json!({"contains": {"required": (0..20_000).map(|n| n.to_string()).collect::<Vec<_>>()}}),
+                limit,
+            ),
+        ] {
+            let schema = json!({"properties": {"a": schema}});
+            assert_eq!(check(&schema, &json!({ "a": many })), told, "{told}");
+        }
+        let texts = vec!["a".repeat(1_500_000); 2];
+        let schema = json!({"properties": {"a": {"items": {"pattern": "a"}}}});
+        assert_eq!(check(&schema, &json!({ "a": texts })), limit);
+    }
+
+    #[test]
+    fn references_that_lead_on_and_on_end() {
+        let next = |n: usize| json!({"$ref": format!("#/$defs/{}", n + 1)});
+        let mut definitions: serde_json::Map<_, _> = (0..5_000).map(|n| (n.to_string(), next(n))).collect();
+        definitions.insert("5000".into(), json!(true));
+        let told = check(&json!({"$ref": "#/$defs/0", "$defs": definitions}), &json!({}));
+        assert_eq!(
+            told,
+            "- at '': schemas lead to one another more than 2000 times\n"
+        );
     }
 
     #[test]

@@ -53,6 +53,16 @@ impl Decimal {
         }
     }
 
+    /// Digits without zeros behind them, and how many places they are to be moved: the same for equal numbers.
+    pub(super) fn shortest(self) -> (i128, i32) {
+        let (mut digits, mut exponent) = (self.digits, self.exponent);
+        while digits != 0 && digits % 10 == 0 {
+            digits /= 10;
+            exponent += 1;
+        }
+        (digits, if digits == 0 { 0 } else { exponent })
+    }
+
     pub(super) fn is_multiple_of(self, other: Self) -> bool {
         match self.aligned(other) {
             Some((_, 0)) => false,

@@ -48,6 +48,12 @@ pub(crate) fn arguments(case: &Case) -> Vec<String> {
     words
 }
 
+/// The variables of the case's environment.
+pub(crate) fn environment(case: &Case) -> impl Iterator<Item = (&str, &str)> {
+    let words = case.env.as_deref().unwrap_or_default().split(' ');
+    words.filter_map(|word| word.split_once('='))
+}
+
 /// The files that a command left in the folder, by their paths, in order.
 pub(crate) fn left(case: &Case, root: &Path) -> io::Result<Vec<(String, String)>> {
     let mut found = Vec::new();

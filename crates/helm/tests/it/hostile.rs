@@ -1,11 +1,18 @@
 //! Charts and values that are made to do harm: each ends in an error that names a limit.
 
+use equate_helm::cache::Cache;
+use equate_helm::capabilities::Capabilities;
 use equate_helm::dependencies::process;
+use equate_helm::engine::{Bounds, Program, Release};
 use equate_helm::load::LoadError;
+use equate_helm::render::{self, Request};
 use equate_helm::values::{UserValues, coalesce, read};
 use equate_helm::{Chart, File, Limits, Values};
+use equate_template::Seeded;
 use std::error::Error;
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const CHART: &str = "apiVersion: v2\nname: demo\nversion: 1.2.3\n";
 
@@ -232,6 +239,72 @@ fn a_tree_leaves_out_what_helmignore_says() {
     let names = |files: &[File]| files.iter().map(|file| file.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&chart.files), [".helmignore"]);
     assert_eq!(names(&chart.templates), ["templates/a.yaml"]);
+}
+
+#[test]
+fn a_helmignore_is_limited() {
+    let load = |rules: String| {
+        let files = [file("Chart.yaml", CHART), file(".helmignore", rules)];
+        Chart::from_tree(files, &Limits::default())
+    };
+    check(load("a\n".repeat(1_000)), "loaded");
+    check(load("a\n".repeat(1_002)), ".helmignore has more than 1000 rules");
+    check(load("#".repeat(65_536)), "loaded");
+    check(load("#".repeat(65_537)), ".helmignore is larger than 65536 bytes");
+}
+
+/// Texts of actions alone take forty times their length.
+#[test]
+fn templates_are_weighed() {
+    let chart = Chart::from_files(
+        [
+            file("Chart.yaml", CHART),
+            file("templates/a", "{{.}}".repeat(200_000)),
+            file("templates/b", "{{.}}".repeat(200_000)),
+            file("templates/c", "{{.}}".repeat(200_000)),
+        ],
+        &Limits::default(),
+    );
+    let error = Program::read(&chart.unwrap()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("limit: templates that take more than 100663296 bytes once they are read"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_render_can_be_stopped() {
+    let files = [
+        file("Chart.yaml", CHART),
+        file("templates/a", "{{ range 1000000000 }}{{ end }}"),
+    ];
+    let chart = Chart::from_files(files, &Limits::default()).unwrap();
+    let release = Release {
+        name: "demo".into(),
+        namespace: "default".into(),
+        revision: 1,
+        is_upgrade: false,
+    };
+    let request = Request {
+        chart: &chart,
+        values: &Values::new(),
+        release: &release,
+        capabilities: &Capabilities::default(),
+        skip_schema: false,
+        subchart_notes: false,
+    };
+    let bounds = Bounds {
+        stop: Some(Arc::new(AtomicBool::new(true))),
+        ..Bounds::default()
+    };
+    let world = Box::new(Seeded::new(b"", 0));
+    let error = render::render(request, &Cache::default(), world, bounds).unwrap_err();
+    assert!(
+        error.to_string().ends_with("limit: the render was stopped"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -108,20 +108,15 @@ fn an_index_has_limits() {
     assert_eq!(index.charts().count(), 1);
     assert_eq!(index.skipped()[0].version, "x");
     assert_eq!(
-        index.skipped()[0].reason,
+        index.skipped()[0].reason.to_string(),
         "validation: chart.metadata.version \"x\" is invalid"
     );
     assert_eq!(
         parse(100, 100).unwrap_err().to_string(),
         format!("the index has {} bytes, and at most 100 are read", text.len())
     );
-    let error = parse(1_000, 10).unwrap_err();
-    assert!(
-        error
-            .source()
-            .unwrap()
-            .to_string()
-            .contains("more than 10 values"),
-        "{error:?}"
+    assert_eq!(
+        parse(1_000, 10).unwrap_err().to_string(),
+        "the index has more than 10 values"
     );
 }

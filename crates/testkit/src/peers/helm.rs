@@ -1,7 +1,8 @@
 //! The judge of charts: Helm itself, built from the pinned module in `crates/xtask/peers/helm`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::control_plane::{go, key, module};
@@ -22,6 +23,19 @@ impl Helm {
         let mut command = Command::new(&self.program);
         command.arg("helm");
         command
+    }
+
+    /// Writes a program called `helm` into a folder, for who runs Helm by its path.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn script(&self, folder: &Path) -> Result<PathBuf, Error> {
+        let path = folder.join("helm");
+        let program = self.program.display();
+        fs::write(&path, format!("#!/bin/sh\nexec '{program}' helm \"$@\"\n"))
+            .map_err(Error::io("write", &path))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(Error::io("write", &path))?;
+        Ok(path)
     }
 
     /// Answers questions on standard input line by line, in a mode of the judge's (`render`, `bench`).

@@ -95,13 +95,30 @@ impl Kustomize {
     /// # Errors
     /// When the engine cannot be started again, or answers what is no answer.
     pub fn build(&mut self, directory: &Path, options: KustomizeOptions) -> Result<KustomizeAnswer, Error> {
-        let request = serde_json::json!({
+        self.build_with(directory, options, None)
+    }
+
+    /// The same with charts, which a helm program renders, if there is one.
+    ///
+    /// # Errors
+    /// As without.
+    pub fn build_with(
+        &mut self,
+        directory: &Path,
+        options: KustomizeOptions,
+        helm: Option<&Path>,
+    ) -> Result<KustomizeAnswer, Error> {
+        let mut request = serde_json::json!({
             "path": directory,
             "options": {
                 "reorder": if options.legacy_order { "unspecified" } else { "none" },
                 "load_restrictions": i32::from(options.any_file),
             },
         });
+        if let Some(helm) = helm {
+            request["options"]["enable_helm"] = true.into();
+            request["options"]["helm_command"] = helm.to_string_lossy().into();
+        }
         match self.process.ask(&request.to_string()) {
             Ok(line) if !line.is_empty() => answer(&line).ok_or_else(|| {
                 Error::io("understand the answer of", &self.library)(std::io::Error::from(

@@ -12,3 +12,4 @@ mod kustomize;
 mod live;
 mod peer;
 mod recorded;
+mod releases;

@@ -157,13 +157,18 @@ func render(loaded *chart.Chart, text string) (map[string]string, error) {
 			return nil, fmt.Errorf("found in Chart.yaml, but missing in charts/ directory: %s", strings.Join(missing, ", "))
 		}
 	}
+	// what follows is how an installation goes, up to the texts
 	if err := chartutil.ProcessDependencies(loaded, values); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("chart dependencies processing failed: %w", err)
 	}
 	options := common.ReleaseOptions{Name: "demo", Namespace: "default", Revision: 1, IsInstall: true}
 	top, err := util.ToRenderValues(loaded, values, options, common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
+	}
+	kubernetes := common.DefaultCapabilities.KubeVersion.String()
+	if wanted := loaded.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, kubernetes) {
+		return nil, fmt.Errorf("chart requires kubeVersion: %s which is incompatible with Kubernetes %s", wanted, kubernetes)
 	}
 	return engine.Render(loaded, top)
 }

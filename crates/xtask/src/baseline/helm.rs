@@ -90,6 +90,7 @@ fn answers(mut helm: Command, case: &format::Case) -> Result<Vec<(String, String
         .current_dir(&root)
         .env_clear()
         .env("HOME", home.path())
+        .envs(chart_case::environment(case))
         .output()?;
     let hide = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);

@@ -1,13 +1,16 @@
 //! `cargo xtask baseline kustomize`: the answers in our cases, from the real engine.
 //!
 //! Each case's files are written into a fresh folder and built; its path is told as `<ROOT>`,
-//! addresses in Go's messages as `0x`. A case with a schema of its own has a process of its own, as
+//! addresses in Go's messages as `0x`. Where charts are rendered, kustomize runs Helm 4.2, the one whose
+//! engine ours follows; with more words for the command line, kubectl's kustomize is asked. A case with a schema of its own has a process of its own, as
 //! the engine keeps the schema of an earlier build. Only the recorded answers of a case are rewritten, never its files or what it says of ours.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use equate_testkit::peers::{self, Kustomize, KustomizeOptions};
+use equate_testkit::peers::{self, KubectlVersion, Kustomize, KustomizeAnswer, KustomizeOptions};
+use tempfile::TempDir;
 
 use super::format::{Case, Content, SPEC};
 
@@ -33,6 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
+    let mut charts = None;
     let mut used_for_a_schema = false;
     let (mut asked, mut stale) = (0, Vec::new());
     for path in cases()? {
@@ -45,13 +49,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         if !case.judged {
             continue;
         }
+        if case.enable_helm && charts.is_none() {
+            charts = match peers::available(Charts::new(&mut progress))? {
+                Ok(found) => Some(found),
+                Err(skip) => {
+                    println!("{name}: {}", skip.0);
+                    continue;
+                }
+            };
+        }
         asked += 1;
         let has_a_schema = text.contains("openapi:");
         if has_a_schema || used_for_a_schema {
             engine = peers::kustomize(&mut progress)?;
         }
         used_for_a_schema = has_a_schema;
-        let answered = case.with_answers(&answers(&mut engine, &case)?);
+        let answered = case.with_answers(&answers(&mut engine, charts.as_ref(), &case)?);
         if answered != text {
             stale.push(path.clone());
             if !args.check {
@@ -91,8 +104,71 @@ pub(super) fn cases_in(folder: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     Ok(found)
 }
 
+/// What it takes to render charts.
+struct Charts {
+    /// Holds `helm`.
+    folder: TempDir,
+    helm: PathBuf,
+    kubectl: PathBuf,
+}
+
+impl Charts {
+    fn new(progress: &mut dyn FnMut(&str)) -> Result<Self, peers::Error> {
+        let folder = tempfile::tempdir().map_err(|source| peers::Error::Io {
+            what: "make a folder below",
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        let helm = peers::helm(progress)?.script(folder.path())?;
+        let kubectl = peers::kubectl(KubectlVersion::V1_37, progress)?.kubectl;
+        Ok(Self {
+            folder,
+            helm,
+            kubectl,
+        })
+    }
+
+    /// What kubectl's kustomize says, with more words.
+    fn by_command(&self, directory: &Path, words: &str) -> Result<KustomizeAnswer, std::io::Error> {
+        let output = Command::new(&self.kubectl)
+            .arg("kustomize")
+            .arg(directory)
+            .args(["--enable-helm", "--reorder", "none", "--helm-command"])
+            .arg(&self.helm)
+            .args(words.split_whitespace())
+            .output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = text(&output.stderr);
+        Ok(KustomizeAnswer {
+            result: match output.status.success() {
+                true => Ok(text(&output.stdout)),
+                false => Err(said.strip_prefix("error: ").unwrap_or(&said).to_owned()),
+            },
+            warnings: said,
+        })
+    }
+
+    /// The text without what differs from run to run: folders that are made for it.
+    fn hidden(&self, text: &str) -> String {
+        const MADE: &str = "kustomize-helm-";
+        let text = text.replace(&*self.folder.path().to_string_lossy(), "<HELM>");
+        let text = text.replace(&format!("{}/{MADE}", std::env::temp_dir().display()), MADE);
+        let mut pieces = text.split(MADE);
+        let mut hidden = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            hidden.push_str("<MADE>");
+            hidden.push_str(piece.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+        hidden
+    }
+}
+
 /// What the real engine says of a case, by the names a case has for it.
-fn answers(engine: &mut Kustomize, case: &Case) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+fn answers(
+    engine: &mut Kustomize,
+    charts: Option<&Charts>,
+    case: &Case,
+) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let root = folder.path().canonicalize()?;
     write(case, &root)?;
@@ -100,8 +176,16 @@ fn answers(engine: &mut Kustomize, case: &Case) -> Result<Vec<(&'static str, Str
         legacy_order: case.legacy_order,
         any_file: case.any_file,
     };
-    let answer = engine.build(&root.join(&case.build), options)?;
-    let hide = |text: &str| without_addresses(&text.replace(&*root.to_string_lossy(), "<ROOT>"));
+    let directory = root.join(&case.build);
+    let charts = charts.filter(|_| case.enable_helm);
+    let answer = match (charts, &case.args) {
+        (Some(charts), Some(words)) => charts.by_command(&directory, words)?,
+        (charts, _) => engine.build_with(&directory, options, charts.map(|charts| &*charts.helm))?,
+    };
+    let hide = |text: &str| {
+        let text = without_addresses(&text.replace(&*root.to_string_lossy(), "<ROOT>"));
+        charts.map_or(text.clone(), |charts| charts.hidden(&text))
+    };
     let mut answers = match answer.result {
         Ok(output) => vec![("output", output)],
         Err(error) => {

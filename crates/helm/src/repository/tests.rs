@@ -1,0 +1,170 @@
+use super::index::{Index, IndexLimits};
+use super::layout::Layout;
+use serde_json::Value;
+use std::error::Error as _;
+
+const HELMS: &str = "apiVersion: v1
+entries:
+  a:
+  - apiVersion: v2
+    created: \"2026-01-02T03:04:05Z\"
+    description: |
+      Several
+
+      lines
+    digest: abc
+    keywords:
+    - x
+    name: a
+    urls:
+    - a-1.2.0.tgz
+    version: 1.2.0
+
+  - name: a
+    version: 1.10.0
+    removed: true
+  - name: a
+    version: x
+  b:
+    - Name: b
+      Version: 2.0.0
+      URLs: [b.tgz]
+      Digest: 7
+  none:
+generated: \"2026-01-02T03:04:05Z\"
+";
+
+fn check(text: &str, is_cut: bool) {
+    let limits = IndexLimits::default();
+    let by_entry = Index::by_entry(text, &limits);
+    let whole = Index::whole(text, &limits);
+    let told = |error: super::index::IndexError| error.to_string();
+    match by_entry.map_err(told) {
+        Ok(None) => assert!(!is_cut, "not cut: {text}"),
+        Ok(Some(index)) => {
+            assert!(is_cut, "cut: {text}");
+            assert_eq!(index, whole.unwrap(), "{text}");
+        }
+        Err(error) => {
+            assert!(is_cut, "cut: {text}");
+            assert_eq!(error, told(whole.unwrap_err()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn by_entry_as_whole() {
+    check(HELMS, true);
+    check(&HELMS.replace('\n', "\r\n"), true);
+    let index = Index::parse(HELMS.as_bytes(), &IndexLimits::default()).unwrap();
+    let entry = index.get("b", "").unwrap();
+    assert_eq!(
+        (entry.urls.as_slice(), entry.digest.as_str()),
+        (&["b.tgz".to_owned()][..], "7")
+    );
+    assert!(index.get("a", "").unwrap().removed);
+    assert_eq!(index.skipped()[0].version, "x");
+    assert_eq!(
+        index.get("none", "").unwrap_err().to_string(),
+        "no chart version found"
+    );
+    for line in include_str!("../../tests/golden/repository.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        if let Some(text) = case["index"].as_str() {
+            let is_cut = Layout::of(text).is_some();
+            match Index::by_entry(text, &IndexLimits::default()) {
+                // a piece that is no value
+                Ok(None) => check(text, false),
+                _ => check(text, is_cut),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_read_whole() {
+    for (from, to) in [
+        ("apiVersion: v1\n", "---\napiVersion: v1\n"),
+        ("apiVersion: v1\n", "# v1\napiVersion: v1\n"),
+        ("  b:\n", "  # more\n  b:\n"),
+        ("  none:\n", "  none: []\n"),
+        ("  none:\n", "  a:\n"),
+        ("  none:\n", " none:\n"),
+        ("  b:\n", "  ? b\n"),
+        ("description: |", "description: &text |"),
+        (
+            "    version: 1.10.0\n",
+            "    version: 1.10.0\n    description: *text\n",
+        ),
+        ("    version: x\n", "    version: \"x\n  - y\"\n"),
+        ("    version: x\n", "    version: x\n    urls: [a\n  - b\n    ]\n"),
+        ("    version: x\n", "    version: x\n   more: y\n"),
+        ("entries:\n", "entries: # all\n"),
+        ("generated: ", "entries:\n  c:\ngenerated: "),
+        ("    keywords:\n", "\tkeywords:\n"),
+    ] {
+        let text = HELMS.replacen(from, to, 1);
+        assert_ne!(text, HELMS);
+        let by_entry = Index::by_entry(&text, &IndexLimits::default());
+        match to {
+            // an anchor that nobody asks for does no harm
+            "description: &text |" => check(&text, true),
+            _ => assert!(by_entry.unwrap().is_none(), "{text}"),
+        }
+    }
+    let json =
+        r#" {"ApiVersion": "v1", "Entries": {"a": [{"NAME": "a", "version": "1.0.0", "urls": ["u"]}]}}"#;
+    let index = Index::parse(json.as_bytes(), &IndexLimits::default()).unwrap();
+    assert_eq!(index.get("a", "1.0.0").unwrap().urls, ["u"]);
+    let flow = "{apiVersion: v1, entries: {a: [{name: a, version: 1.0.0}]}}";
+    let index = Index::parse(flow.as_bytes(), &IndexLimits::default()).unwrap();
+    assert_eq!(index.charts().count(), 1);
+}
+
+/// However it is written, an index that would take too much ends in an error that says so.
+#[test]
+fn what_takes_too_much() {
+    let refused = |text: &str, nodes_max: usize| {
+        let limits = IndexLimits {
+            nodes_max,
+            ..IndexLimits::default()
+        };
+        let error = Index::parse(text.as_bytes(), &limits).unwrap_err();
+        let cause = error.source().map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    };
+    let entry = "  - name: a\n    version: 1.0.0\n";
+    let many = format!("apiVersion: v1\nentries:\n  a:\n{}", entry.repeat(200));
+    assert_eq!(refused(&many, 300), "the index has more than 300 values");
+    let wide = format!("{many}    maintainers: [{}]\n", "{},".repeat(20_001));
+    assert!(refused(&wide, 1_000).contains("more than 1000 values"));
+    let json = format!(
+        r#"{{"apiVersion":"v1","entries":{{"a":[{}{{}}]}}}}"#,
+        "{},".repeat(600_000)
+    );
+    assert!(refused(&json, 2_500_000).starts_with("the index takes more than 268435456 bytes of memory"));
+}
+
+#[test]
+fn faults_of_entries() {
+    let refused = |text: &str| {
+        let text = format!("apiVersion: v1\n{text}");
+        check(&text, Layout::of(&text).is_some());
+        let error = Index::parse(text.as_bytes(), &IndexLimits::default()).unwrap_err();
+        let cause = error.source().map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    };
+    let unmarshal = "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal";
+    assert_eq!(
+        refused("entries:\n  a:\n  - urls: x\n"),
+        format!(
+            "entries.a: {unmarshal} string into Go struct field ChartVersion.entries.urls of type []string"
+        )
+    );
+    assert_eq!(
+        refused("entries:\n  a:\n  - x\n"),
+        format!("entries.a: {unmarshal} string into Go value of type v2.Metadata")
+    );
+    assert_eq!(refused("entries: []\n"), "entries is not a mapping");
+    assert_eq!(refused("entries: {a: x}\n"), "entries.a is not a list");
+}
