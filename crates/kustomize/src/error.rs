@@ -140,6 +140,50 @@ pub enum Fault {
         #[source]
         source: ChartError,
     },
+    #[error("chart {name:?} cannot be had")]
+    ChartAbsent {
+        name: String,
+        #[source]
+        source: ChartError,
+    },
+    #[error("chart {name:?} renders no manifest in {template}: {fault}")]
+    ChartOutput {
+        name: String,
+        template: String,
+        fault: Box<Fault>,
+    },
+    #[error("the link '{link}' of a chart leads {whither}")]
+    ChartLinkLost { link: String, whither: &'static str },
+    #[error(
+        "security; the link '{link}' of a chart leads to '{file}', which is neither in the chart nor in or below '{}'",
+        shown(root)
+    )]
+    ChartLink {
+        link: String,
+        file: String,
+        root: String,
+    },
+    #[error("could not parse values file into rnode: '{file}', {line}:{column}: {fault}")]
+    ValuesYaml {
+        file: String,
+        line: usize,
+        column: usize,
+        fault: Box<Fault>,
+    },
+    #[error(
+        "could not parse values file into rnode: EOF: '{file}' holds no values, and some were to go with them"
+    )]
+    NoValues { file: String },
+    #[error("could not merge values: '{file}' must be a map: found {found}")]
+    ValuesKind { file: String, found: &'static str },
+    #[error("could not load additionalValuesFile: {0}")]
+    AdditionalValues(Box<Fault>),
+    #[error("could not merge values: {path}: wrong node kind: expected {expected} but got {found}")]
+    ValuesMerge {
+        path: String,
+        expected: &'static str,
+        found: &'static str,
+    },
 
     // limits
     #[error("more than {0} files are read")]
@@ -156,6 +200,10 @@ pub enum Fault {
         "more than {0} kustomizations are entered: bases that list bases more than once double each time"
     )]
     Kustomizations(usize),
+    #[error("more than {0} charts are rendered")]
+    Charts(usize),
+    #[error("the directories of a chart are nested deeper than {0} levels")]
+    ChartDepth(usize),
     #[error("more than {0} properties are reached by definitions that refer to one another")]
     Properties(usize),
     #[error("definitions refer to one another deeper than {0} levels")]
@@ -508,6 +556,7 @@ impl Fault {
             | Self::NotComponent { path, .. }
             | Self::IsComponent { path }
             | Self::LinkAway { link: path, .. }
+            | Self::ChartLinkLost { link: path, .. }
             | Self::ExpectedDirectory { path } => see(path),
             Self::LoadRestriction {
                 file: one,
@@ -527,7 +576,10 @@ impl Fault {
                 file.see(see);
                 base.see(see);
             }
-            Self::NotManifest(fault) => fault.see(see),
+            Self::NotManifest(fault) | Self::AdditionalValues(fault) | Self::ChartOutput { fault, .. } => {
+                fault.see(see);
+            }
+            Self::ChartLink { link, file, root } => [link, file, root].into_iter().for_each(see),
             _ => {}
         }
     }

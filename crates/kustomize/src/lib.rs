@@ -24,8 +24,8 @@
 //! | `substitute` | `${var}` |
 //! | `files` | names of files for objects |
 //!
-//! Refused by name: remote bases and Helm charts where the caller has nothing that fetches them,
-//! plugins that are programs.
+//! Refused by name: remote bases and Helm charts where the caller has nothing that fetches or renders
+//! them, plugins that are programs.
 
 mod bases;
 mod budget;
@@ -65,7 +65,7 @@ mod variables;
 mod workers;
 
 pub use budget::Stop;
-pub use charts::{Chart, ChartError, Charts, ValuesMerge};
+pub use charts::{Chart, ChartError, Charts, ValuesFile};
 pub use error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 pub use files::file_names;
 pub use inputs::{Inputs, RemoteInput};

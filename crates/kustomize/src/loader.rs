@@ -35,6 +35,8 @@ pub(crate) struct Loader<'t> {
     pub(crate) budget: Budget,
     /// How often a kustomization was entered.
     pub(crate) entered: usize,
+    /// How many charts were rendered.
+    pub(crate) charts_rendered: usize,
     restriction: LoadRestriction,
     /// Whether the tree is a whole file system, where absolute paths mean something.
     pub(crate) whole: bool,
@@ -93,6 +95,7 @@ impl<'t> Loader<'t> {
             fetched: Vec::new(),
             budget: Budget::new(&limits),
             entered: 0,
+            charts_rendered: 0,
             limits,
             restriction,
             whole: false,
@@ -265,27 +268,37 @@ impl<'t> Loader<'t> {
         Ok((shown, content))
     }
 
-    /// The real path of the file that `entry` names in a kustomization in `root`.
-    pub(crate) fn resolve_file(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
-        let shown = || entry.to_owned();
+    /// The path that `entry` names in a kustomization in `root`: an absolute one where it means something.
+    fn join(&self, root: &str, entry: &str) -> Result<String, PathFault> {
         let fetched = !path::split_label(root).0.is_empty();
-        let clean = match path::join(root, entry) {
+        match path::join(root, entry) {
             Err(PathFault::Absolute) if self.whole && !fetched => {
                 path::join("", entry.trim_start_matches('/'))
             }
             joined => joined,
-        };
-        let clean = clean.map_err(|fault| match fault {
+        }
+    }
+
+    /// Whether a kustomization in `root` may name what is really at a path.
+    pub(crate) fn may_name(&mut self, root: &str, real: &str) -> bool {
+        let fetched = !path::split_label(root).0.is_empty();
+        let within = self
+            .locate(root)
+            .map_or(true, |(root, _)| path::is_within(real, &root));
+        // what was fetched reads nothing but itself, whatever else is allowed
+        within || !fetched && self.restriction == LoadRestriction::Tree
+    }
+
+    /// The real path of the file that `entry` names in a kustomization in `root`.
+    pub(crate) fn resolve_file(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
+        let shown = || entry.to_owned();
+        let clean = self.join(root, entry).map_err(|fault| match fault {
             PathFault::Absolute => Fault::AbsolutePath { path: shown() },
             PathFault::Outside => Fault::OutsideTree { path: shown() },
         })?;
         match self.locate(&clean) {
             Ok((real, EntryKind::File)) => {
-                let within = self
-                    .locate(root)
-                    .map_or(true, |(root, _)| path::is_within(&real, &root));
-                // what was fetched reads nothing but itself, whatever else is allowed
-                if (fetched || self.restriction == LoadRestriction::Root) && !within {
+                if !self.may_name(root, &real) {
                     return Err(Fault::LoadRestriction {
                         file: real,
                         root: root.to_owned(),
@@ -317,7 +330,8 @@ impl<'t> Loader<'t> {
         }
     }
 
-    fn read_real(&mut self, path: &str) -> Result<Bytes, Fault> {
+    /// Reads the file at a real path.
+    pub(crate) fn read_real(&mut self, path: &str) -> Result<Bytes, Fault> {
         let (tree, _, rest) = self.tree_of(path);
         let content = tree.map_or(Err(ReadError::Absent), |tree| tree.read(rest));
         let content = content.map_err(|source| match source {
@@ -372,19 +386,24 @@ impl<'t> Loader<'t> {
 
     /// The real path of the directory that `entry` names in a kustomization in `root`.
     pub(crate) fn resolve_directory(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
-        let path = || entry.to_owned();
-        let repository = path::split_label(root).0;
-        let clean = path::join(root, entry).map_err(|fault| match fault {
-            PathFault::Absolute => Fault::AbsolutePath { path: path() },
-            PathFault::Outside if repository.is_empty() => Fault::OutsideTree { path: path() },
-            PathFault::Outside => Fault::OutsideRepository {
-                path: path(),
-                repository: repository.trim_end_matches('/').to_owned(),
-            },
-        })?;
+        let clean = path::join(root, entry).map_err(|fault| misplaced(fault, root, entry))?;
         match self.locate(&clean) {
             Ok((real, EntryKind::Directory)) => Ok(real),
-            Ok(_) => Err(Fault::NotDirectory { path: path() }),
+            Ok(_) => Err(Fault::NotDirectory {
+                path: entry.to_owned(),
+            }),
+            Err(lost) => Err(lost.fault(entry)),
+        }
+    }
+
+    /// The real path of the directory that `entry` names in a kustomization in `root`, if there is one.
+    pub(crate) fn find_directory(&mut self, root: &str, entry: &str) -> Result<Option<String>, Fault> {
+        let clean = self
+            .join(root, entry)
+            .map_err(|fault| misplaced(fault, root, entry))?;
+        match self.locate(&clean) {
+            Ok((real, EntryKind::Directory)) => Ok(Some(real)),
+            Ok(_) | Err(Lost::Absent) => Ok(None),
             Err(lost) => Err(lost.fault(entry)),
         }
     }
@@ -423,5 +442,19 @@ pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {
         place,
         fault: Box::new(fault),
         told: Vec::new(),
+    }
+}
+
+/// Why no directory can be what `entry` names in a kustomization in `root`.
+fn misplaced(fault: PathFault, root: &str, entry: &str) -> Fault {
+    let path = entry.to_owned();
+    let repository = path::split_label(root).0.trim_end_matches('/');
+    match fault {
+        PathFault::Absolute => Fault::AbsolutePath { path },
+        PathFault::Outside if repository.is_empty() => Fault::OutsideTree { path },
+        PathFault::Outside => Fault::OutsideRepository {
+            path,
+            repository: repository.to_owned(),
+        },
     }
 }

@@ -14,6 +14,9 @@ use std::collections::VecDeque;
 /// Where upstream keeps a resource's history during a build, and where its own output may be read from.
 const INTERNAL: &str = "internal.config.kubernetes.io/";
 
+/// How upstream marks what a chart made.
+const FROM_CHART: &str = "internal.config.kubernetes.io/helm-generated";
+
 /// Long texts are read in parts of so many bytes: what comes of one is looked at while it is where a
 /// processor reads fast.
 const PART_BYTES: usize = 16 << 10;
@@ -57,6 +60,7 @@ pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<R
             );
             resource.column = column;
             resource.history = history(&resource);
+            resource.from_chart = is_from_chart(&resource);
             resource.spelling = spelling;
             resources.push(resource);
             continue;
@@ -169,6 +173,12 @@ fn history(resource: &Resource) -> Vec<Former> {
             namespace: namespace.to_owned(),
         })
         .collect()
+}
+
+/// Whether upstream's own annotation says that a chart made it.
+fn is_from_chart(resource: &Resource) -> bool {
+    let annotation = || resource.texts("annotations")?.get(FROM_CHART)?.as_str();
+    annotation() == Some("true")
 }
 
 /// A document that is a manifest; `None` if it is empty.

@@ -564,18 +564,20 @@ pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
 /// What is not carried out is refused by its name.
 fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError> {
     let fields = &kustomization.fields;
-    let old = "helmChartInflationGenerator";
-    if !fields.helm_charts.is_empty() && !charts {
-        return Err(at(kustomization.place(&["helmCharts"]))(Fault::Helm));
+    if charts {
+        return Ok(());
     }
-    if !fields.helm_chart_inflation_generator.is_empty() {
-        let fault = match charts {
-            true => Fault::Unsupported {
-                field: old.to_owned(),
-            },
-            false => Fault::Helm,
-        };
-        return Err(at(kustomization.place(&[old]))(fault));
+    let lists = [
+        ("helmCharts", &fields.helm_charts),
+        (
+            "helmChartInflationGenerator",
+            &fields.helm_chart_inflation_generator,
+        ),
+    ];
+    for (field, entries) in lists {
+        if !entries.is_empty() {
+            return Err(at(kustomization.place(&[field]))(Fault::Helm));
+        }
     }
     Ok(())
 }

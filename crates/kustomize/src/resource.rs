@@ -44,6 +44,8 @@ pub(crate) struct Resource {
     /// Where it was made and by what it was changed, when that is to be told.
     pub(crate) note: Option<Note>,
     pub(crate) changes: Vec<Note>,
+    /// Whether a chart made it, which settled its namespace.
+    pub(crate) from_chart: bool,
     /// Whether it is only there for the build, which is found out at its end.
     pub(crate) is_local: bool,
 }

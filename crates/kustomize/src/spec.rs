@@ -143,6 +143,8 @@ pub struct Limits {
     pub pattern_bytes_max: usize,
     /// The most properties looked at in one file of `crds`, each time one is reached.
     pub crd_properties_max: usize,
+    /// The most charts rendered.
+    pub charts_max: usize,
     /// The most threads that one build works with, itself included: more than one only where there is
     /// much to do. What is built is the same with any number. 1 where many builds run at once.
     pub threads_max: usize,
@@ -154,7 +156,7 @@ static THREADS: LazyLock<usize> =
 
 impl Default for Limits {
     /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects, 20,000 kustomizations, 1 GiB made,
-    /// 128 MiB of expressions, 200,000 properties, a thread for each processor there is.
+    /// 128 MiB of expressions, 200,000 properties, 1,000 charts, a thread for each processor there is.
     fn default() -> Self {
         Self {
             files_max: 20_000,
@@ -166,6 +168,7 @@ impl Default for Limits {
             made_bytes_max: 1 << 30,
             pattern_bytes_max: 128 << 20,
             crd_properties_max: 200_000,
+            charts_max: 1_000,
             threads_max: *THREADS,
         }
     }

@@ -11,11 +11,14 @@ mod mask;
 pub(crate) mod output;
 mod target;
 
+use crate::charts::Renderer;
+use crate::template;
 use commit::Commit;
 use disk::{Disk, tree_path};
+use equate_api::meta::Duration;
 use equate_git::{LocalRepository, TreeishError};
 use equate_kustomize::{
-    BuildError, Built, Fault, LoadRestriction, Loaders, Options, Order, Remotes, kustomize_with,
+    BuildError, Built, Charts, LoadRestriction, Loaders, Options, Order, Remotes, kustomize_with,
 };
 use output::OutputError;
 use std::path::{Path, PathBuf};
@@ -63,11 +66,48 @@ struct Directory {
         value_name = "RESTRICTION"
     )]
     load_restrictor: Restrictor,
-    /// Allow helmCharts.
-    #[arg(long)]
-    enable_helm: bool,
+    #[command(flatten)]
+    charts: ChartArgs,
     #[command(flatten)]
     fetch: fetch::Fetching,
+}
+
+/// The options of the kustomize CLI about charts.
+#[derive(Debug, clap::Args)]
+struct ChartArgs {
+    /// Render helmCharts.
+    #[arg(long)]
+    enable_helm: bool,
+    /// The version of Kubernetes to render charts for, unless the kustomization says.
+    #[arg(long, value_name = "VERSION")]
+    helm_kube_version: Option<String>,
+    /// An API version the cluster serves, besides the usual ones, unless the kustomization says.
+    #[arg(long, value_name = "VERSION")]
+    helm_api_versions: Vec<String>,
+    /// Print the text of a chart that is refused.
+    #[arg(long)]
+    helm_debug: bool,
+    /// How long all charts together may take: `30s`, `5m0s`; 0 is for ever.
+    #[arg(long, value_name = "DURATION", default_value = "5m0s")]
+    helm_timeout: Duration,
+    /// Means nothing: charts are rendered here, and no program is run.
+    #[arg(long, value_name = "PROGRAM")]
+    helm_command: Option<String>,
+}
+
+impl ChartArgs {
+    fn renderer(&self) -> Option<Renderer> {
+        if self.helm_command.is_some() {
+            eprintln!("warning: --helm-command means nothing here: charts are rendered without helm");
+        }
+        self.enable_helm.then(|| Renderer {
+            kube_version: self.helm_kube_version.clone().unwrap_or_default(),
+            api_versions: self.helm_api_versions.clone(),
+            debug: self.helm_debug,
+            stop: template::stop_after(self.helm_timeout),
+            ..Renderer::default()
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -103,9 +143,6 @@ pub(crate) enum RenderError {
     /// The build failed.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// Charts were allowed, and there are some.
-    #[error("{0}: helmCharts are not rendered yet: render them with helm and name what it prints")]
-    Charts(equate_kustomize::Place),
     /// The working directory is not known.
     #[error("could not tell the working directory")]
     Here(#[source] std::io::Error),
@@ -137,20 +174,17 @@ impl Directory {
         };
         let target = Target::choose(&self.target, has)?;
         let fetcher = self.fetch.fetcher(runtime.handle())?;
+        let renderer = self.charts.renderer();
         let loaders = Loaders {
             remotes: fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
+            charts: renderer.as_ref().map(|renderer| renderer as &dyn Charts),
             ..Loaders::default()
         };
         let built = self.build(&target, loaders);
         if let Err(RenderError::Build(error)) = &built {
             tell(&error.told);
         }
-        let built = built.map_err(|error| match error {
-            RenderError::Build(error) if self.enable_helm && matches!(*error.fault, Fault::Helm) => {
-                RenderError::Charts(error.place)
-            }
-            error => error,
-        })?;
+        let built = built?;
         warn(&built);
         Ok(output::write(built.objects, self.output.as_deref())?)
     }

@@ -24,6 +24,7 @@ impl Resource {
         self.suffixes.clone_from(&old.suffixes);
         self.behavior = old.behavior;
         self.needs_hash &= old.needs_hash;
+        self.from_chart |= old.from_chart;
         self.changes.clone_from(&old.changes);
     }
 

@@ -12,6 +12,7 @@ use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use crate::secrets::{self, SecretFile};
 use crate::selector::Matcher;
+use crate::spelling::Spelling;
 use equate_manifest::patch::json;
 use equate_manifest::yaml::{self, Duplicates, Options};
 use serde_json::{Map, Value};
@@ -35,6 +36,30 @@ enum Content {
     Json(json::Patch),
     /// An entry that holds nothing: upstream lets it pass.
     Nothing,
+}
+
+/// Merges values, as a strategic patch is merged. `spelling` is of those below.
+pub(crate) fn merge_values(
+    mut under: Map<String, Value>,
+    spelling: &Spelling,
+    over: Map<String, Value>,
+    schema: &Schema,
+) -> Result<Option<Value>, Fault> {
+    for blank in &spelling.blanks {
+        merge::drop_blank(&mut under, &blank.path, schema);
+    }
+    merge::merge(under, over, schema).map_err(|fault| match fault {
+        merge::MergeFault::Directive(directive) => Fault::Directive { directive },
+        merge::MergeFault::Kind {
+            path,
+            expected,
+            found,
+        } => Fault::ValuesMerge {
+            path,
+            expected,
+            found,
+        },
+    })
 }
 
 /// Reads an entry of `patches`.

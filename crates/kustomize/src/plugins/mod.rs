@@ -7,6 +7,7 @@ mod fields;
 mod iam_policy;
 mod value_add;
 
+use crate::charts;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault};
 use crate::field_spec::FieldSpec;
@@ -53,10 +54,13 @@ pub(crate) fn generate(
                 .map_err(at(place))?;
             continue;
         }
+        if configuration.kind() == "HelmChartInflationGenerator" {
+            chart(build, kustomization, &configuration, so_far)?;
+            continue;
+        }
         let kind = match configuration.kind() {
             "ConfigMapGenerator" => Kind::ConfigMap,
             "SecretGenerator" => Kind::Secret,
-            "HelmChartInflationGenerator" => return Err(at(configuration.place())(Fault::Helm)),
             other => return Err(unsupported(&configuration, other)),
         };
         let fields: MakerFields = read(&configuration, &GENERATOR)?;
@@ -93,6 +97,23 @@ pub(crate) fn generate(
             .map_err(at(place))?;
     }
     Ok(())
+}
+
+/// Renders a chart that has a configuration of its own. The kustomization's namespace is not handed down.
+fn chart(
+    build: &mut Build<'_, '_>,
+    kustomization: &Kustomization,
+    configuration: &Resource,
+    so_far: &mut Accumulated,
+) -> Result<(), BuildError> {
+    let place = configuration.place();
+    if build.loader.charts.is_none() {
+        return Err(at(place)(Fault::Helm));
+    }
+    let asked = charts::of_generator(configuration.object.clone().into_value());
+    let asked = asked.map_err(at(place.clone()))?;
+    let note = note_of(build, configuration);
+    build.chart(kustomization, asked, &place, &note, so_far)
 }
 
 /// Runs the entries of `transformers`.

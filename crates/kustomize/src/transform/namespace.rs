@@ -46,6 +46,9 @@ impl Namespace<'_> {
         let hash = |resource: &Resource| hasher.hash_one(resource.called(schema));
         let selection = Selection::new(specs);
         let set = |known: &mut ByType<Vec<&'s FieldSpec>>, resource: &mut Resource| {
+            if resource.from_chart {
+                return Ok(hash(resource));
+            }
             budget.make(self.name.len() + resource.name().len())?;
             resource.remember(schema);
             self.set_own(resource, schema)?;

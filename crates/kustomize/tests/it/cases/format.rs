@@ -7,7 +7,10 @@
 //! order: legacy              (input order without this line)
 //! files: anywhere            (files in or below each kustomization's root without this line)
 //! judge: none                (the real engine has no say: the rule is not kustomize's)
+//! helm: true                 (charts are rendered)
+//! args: --helm-kube-version 1.30   (more words of the kustomize command, where charts are rendered)
 //! args: demo . --set a=b     (of `helm template`, in a case of a chart)
+//! env: A=b C=d               (what the environment of that says besides)
 //! judge: helm 4.2            (of a chart: what it asks of is told by this version; 4.3 without this line)
 //!
 //! -- kustomization.yaml
@@ -49,6 +52,10 @@ pub(crate) struct Case {
     pub(crate) judged: bool,
     /// What is asked for, where it is no build.
     pub(crate) args: Option<String>,
+    /// Whether a build renders charts.
+    pub(crate) enable_helm: bool,
+    /// What its environment has, `NAME=value` by blanks.
+    pub(crate) env: Option<String>,
     /// Which Helm is asked, where it is not the usual one.
     pub(crate) helm: Option<String>,
     pub(crate) files: Vec<File>,
@@ -85,6 +92,8 @@ impl Case {
             any_file: false,
             judged: true,
             args: None,
+            enable_helm: false,
+            env: None,
             helm: None,
             files: Vec::new(),
             answers: Vec::new(),
@@ -120,14 +129,16 @@ impl Case {
     fn header(&mut self, line: &str) -> Result<(), String> {
         let option = line
             .split_once(": ")
-            .filter(|(key, _)| ["build", "order", "files", "judge", "args"].contains(key));
+            .filter(|(key, _)| ["build", "order", "files", "judge", "args", "env", "helm"].contains(key));
         match option {
             Some(("build", directory)) => directory.clone_into(&mut self.build),
             Some(("order", "legacy")) => self.legacy_order = true,
             Some(("files", "anywhere")) => self.any_file = true,
             Some(("judge", "none")) => self.judged = false,
             Some(("judge", "helm 4.2")) => self.helm = Some("4.2".to_owned()),
+            Some(("helm", "true")) => self.enable_helm = true,
             Some(("args", args)) => self.args = Some(args.to_owned()),
+            Some(("env", env)) => self.env = Some(env.to_owned()),
             Some(_) => return Err(format!("{line:?} is no option")),
             None if line.is_empty() => self.rule.push('\n'),
             None => {

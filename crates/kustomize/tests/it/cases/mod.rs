@@ -193,19 +193,23 @@ topics!(
     vars,
 );
 
+/// Replayed where charts are rendered: by the tests of the command line.
+const ELSEWHERE: &str = "charts";
+
 #[test]
 fn every_topic_is_replayed() {
     let folders: BTreeSet<String> = listing(&folder())
         .into_iter()
         .filter(|name| !name.ends_with(".md"))
         .collect();
-    let known: BTreeSet<String> = TOPICS.iter().map(|&name| name.to_owned()).collect();
+    let known = TOPICS.iter().chain([&ELSEWHERE]).map(|&name| name.to_owned());
+    let known: BTreeSet<String> = known.collect();
     assert_eq!(folders, known);
 }
 
 #[test]
 fn answers_are_named_as_the_format_has_them() {
-    for topic in TOPICS {
+    for topic in TOPICS.iter().chain([&ELSEWHERE]) {
         for name in listing(&folder().join(topic)) {
             let text = std::fs::read_to_string(folder().join(topic).join(&name)).unwrap();
             let case = Case::parse(&text).unwrap();
@@ -222,6 +226,7 @@ fn answers_are_named_as_the_format_has_them() {
             assert!(shapes.contains(&&found[..]), "{topic}/{name}: {found:?}");
             let judged = found.contains(&"output") || found.contains(&"error");
             assert_eq!(case.judged, judged, "{topic}/{name}");
+            assert_eq!(case.enable_helm, *topic == ELSEWHERE, "{topic}/{name}");
             // a rewrite by the baseline changes no other byte
             let recorded: Vec<(&str, String)> = ["output", "error", "warnings"]
                 .into_iter()

@@ -1,0 +1,75 @@
+//! The values of a chart: what stands in files, and what the kustomization says itself.
+
+use super::{Chart, ValuesFile, ValuesMerge};
+use crate::error::Fault;
+use crate::patch;
+use crate::schema::Schema;
+use crate::spelling::{self, Spelling};
+use equate_manifest::json::type_name;
+use equate_manifest::yaml::{self, Dialect, Options};
+use serde_json::{Map, Value};
+
+/// What the kustomization's own values and those of a file come to. The file is asked for only if it counts.
+pub(super) fn first(
+    chart: &Chart,
+    schema: &Schema,
+    file: impl FnOnce() -> Result<ValuesFile, Fault>,
+) -> Result<ValuesFile, Fault> {
+    let inline = &chart.values_inline;
+    if inline.is_empty() {
+        return file();
+    }
+    let merged = match chart.values_merge {
+        ValuesMerge::Replace => inline.clone(),
+        ValuesMerge::Override => {
+            let (values, spelling) = read(&file()?)?;
+            merge(values, &spelling, inline.clone(), schema)?
+        }
+        ValuesMerge::Merge => {
+            let (values, _) = read(&file()?)?;
+            merge(inline.clone(), &Spelling::default(), values, schema)?
+        }
+    };
+    Ok(ValuesFile {
+        name: "valuesInline".to_owned(),
+        text: yaml::to_string(&Value::Object(merged)),
+    })
+}
+
+/// The first document, by the rules that manifests are read by: `no` is a text there and a date a time.
+/// For Helm, which reads a file that nothing is merged with, `no` is a flag and a date a text.
+fn read(file: &ValuesFile) -> Result<(Map<String, Value>, Spelling), Fault> {
+    let options = Options {
+        dialect: Dialect::Yaml12,
+        ..Options::default()
+    };
+    let name = || file.name.clone();
+    let documents = spelling::load(&file.text, &file.name, &options).map_err(|error| Fault::ValuesYaml {
+        file: name(),
+        line: error.place.line,
+        column: error.place.column,
+        fault: error.fault,
+    })?;
+    let first = documents.into_iter().next();
+    match first.map(|(document, spelling)| (document.value, spelling)) {
+        None => Err(Fault::NoValues { file: name() }),
+        Some((Value::Null, _)) => Ok((Map::new(), Spelling::default())),
+        Some((Value::Object(map), spelling)) => Ok((map, spelling)),
+        Some((other, _)) => Err(Fault::ValuesKind {
+            file: name(),
+            found: type_name(&other),
+        }),
+    }
+}
+
+fn merge(
+    under: Map<String, Value>,
+    spelling: &Spelling,
+    over: Map<String, Value>,
+    schema: &Schema,
+) -> Result<Map<String, Value>, Fault> {
+    match patch::merge_values(under, spelling, over, schema)? {
+        Some(Value::Object(map)) => Ok(map),
+        _ => Ok(Map::new()),
+    }
+}
