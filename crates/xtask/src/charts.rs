@@ -2,8 +2,8 @@
 //!
 //! Every chart below the folders is rendered with its own values, and once with each of its
 //! `ci/*-values.yaml`. Both sides render twice: what differs between two renders of one side (passwords,
-//! certificates, dates) is chance, and lines that hold it are compared by their place alone. With `--bench`,
-//! both are timed instead.
+//! certificates, dates) is chance, and lines that hold it are compared by their place alone. `cargo xtask
+//! bench helm` times both instead.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,9 +20,6 @@ pub(crate) struct Args {
     /// Folders with charts in them.
     #[arg(required = true)]
     folders: Vec<PathBuf>,
-    /// Times both, this often each, instead of comparing.
-    #[arg(long, value_name = "TIMES")]
-    bench: Option<u32>,
     /// Where Helm's answers are kept and looked for.
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
@@ -37,23 +34,23 @@ struct Question {
     json: Value,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+/// Helm itself; `None`, with a line, where it cannot be had.
+fn judge() -> Result<Option<peers::Helm>, Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
-    let helm = match peers::available(peers::helm(&mut progress))? {
-        Ok(helm) => helm,
+    Ok(match peers::available(peers::helm(&mut progress))? {
+        Ok(helm) => Some(helm),
         Err(skip) => {
             println!("{}", skip.0);
-            return Ok(());
+            None
         }
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let Some(helm) = judge()? else {
+        return Ok(());
     };
-    let mut questions = Vec::new();
-    for folder in &args.folders {
-        let folder = std::path::absolute(folder)?;
-        find(&folder, &folder, &mut questions)?;
-    }
-    if let Some(times) = args.bench {
-        return bench(&helm, &questions, times);
-    }
+    let questions = questions(&args.folders)?;
     let theirs = match args.answers.as_ref().filter(|file| file.exists()) {
         Some(file) => read(&std::fs::read_to_string(file)?)?,
         None => {
@@ -78,6 +75,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         0 => Ok(()),
         count => Err(format!("{count} renders are not as Helm's").into()),
     }
+}
+
+fn questions(folders: &[PathBuf]) -> Result<Vec<Question>, Box<dyn Error>> {
+    let mut questions = Vec::new();
+    for folder in folders {
+        let folder = std::path::absolute(folder)?;
+        find(&folder, &folder, &mut questions)?;
+    }
+    Ok(questions)
 }
 
 fn read(text: &str) -> Result<Vec<[Value; 2]>, serde_json::Error> {
@@ -131,8 +137,7 @@ fn ours(mode: &str) -> Result<Command, Box<dyn Error>> {
             "build",
             "--quiet",
             "--release",
-            "-p",
-            "equate-helm",
+            "--workspace",
             "--example",
             "answers",
         ])
@@ -185,6 +190,9 @@ struct Table {
     differ: usize,
     fail_alike: usize,
     fail_otherwise: usize,
+    /// Lines of what is equal but for chance, and how many of them are chance.
+    lines: usize,
+    masked: usize,
 }
 
 type Texts = BTreeMap<String, String>;
@@ -201,19 +209,19 @@ impl Table {
         let [ours, ours_again] = ours.map(texts);
         match (theirs, ours) {
             (Ok(theirs), Ok(ours)) => {
-                let (again, ours_again) = (again?, ours_again?);
                 if theirs == ours {
                     self.equal += 1;
-                } else if masked(&theirs, &again) == masked(&ours, &ours_again) {
+                    return Ok(());
+                }
+                let (theirs, ours) = (masked(&theirs, &again?), masked(&ours, &ours_again?));
+                if alike(&theirs, &ours) {
                     self.equal_but_chance += 1;
+                    let lines = || ours.values().flat_map(|text| text.split_inclusive('\n'));
+                    self.lines += lines().count();
+                    self.masked += lines().filter(|line| *line == CHANCE).count();
                 } else {
                     self.differ += 1;
-                    tell(
-                        &question.name,
-                        &masked(&theirs, &again),
-                        &masked(&ours, &ours_again),
-                        folder,
-                    )?;
+                    tell(&question.name, &theirs, &ours, folder)?;
                 }
             }
             (Err(theirs), Err(ours)) if theirs == ours => self.fail_alike += 1,
@@ -242,6 +250,10 @@ impl Table {
         println!(
             "| {} | {} | {} | {} | {} |",
             self.equal, self.equal_but_chance, self.differ, self.fail_alike, self.fail_otherwise
+        );
+        println!(
+            "chance: {} of {} lines of the renders that are equal but for it",
+            self.masked, self.lines
         );
     }
 }
@@ -280,6 +292,26 @@ fn masked(one: &Texts, two: &Texts) -> Texts {
 /// What stands for lines of chance.
 const CHANCE: &str = "<chance>\n";
 
+/// Whether masked texts are the same. Where Helm's own renders do not agree (maps have no order there), ours may
+/// say one of these things each time.
+fn alike(theirs: &Texts, ours: &Texts) -> bool {
+    let same = |(path, theirs): (&String, &String)| {
+        ours.get(path).is_some_and(|ours| {
+            let diff = similar::TextDiff::from_lines(theirs.as_str(), ours.as_str());
+            diff.ops().iter().all(|op| {
+                let equal = op.tag() == similar::DiffTag::Equal;
+                let mut masked = diff.iter_changes(op);
+                equal
+                    || op.tag() == similar::DiffTag::Replace
+                        && masked.all(|change| {
+                            change.tag() == similar::ChangeTag::Insert || change.value() == CHANCE
+                        })
+            })
+        })
+    };
+    theirs.len() == ours.len() && theirs.iter().all(same)
+}
+
 fn tell(name: &str, theirs: &Texts, ours: &Texts, folder: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let paths: std::collections::BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
     let differ: Vec<_> = paths
@@ -315,28 +347,34 @@ fn tell(name: &str, theirs: &Texts, ours: &Texts, folder: Option<&Path>) -> Resu
     Ok(())
 }
 
-fn bench(helm: &peers::Helm, questions: &[Question], times: u32) -> Result<(), Box<dyn Error>> {
+/// Times both on the charts below the folders, so many times each: read, rendered for the first time, and
+/// again with what was read.
+pub(crate) fn bench(folders: &[PathBuf], times: u32) -> Result<(), Box<dyn Error>> {
+    let Some(helm) = judge()? else {
+        return Ok(());
+    };
+    let questions = questions(folders)?;
     let more = json!({ "times": times });
-    let theirs = ask(helm.answers("bench"), questions, &more)?;
-    let ours = ask(ours("bench")?, questions, &more)?;
+    let theirs = ask(helm.answers("bench"), &questions, &more)?;
+    let ours = ask(ours("bench")?, &questions, &more)?;
     println!(
-        "| Chart | Helm {}: read | render | Equate: read | render | again | ratio |",
+        "| Chart | Helm {}: read | render | Equate: read | render | again | Helm's render / again |",
         peers::HELM_VERSION
     );
     println!("|---|---|---|---|---|---|---|");
     for ((question, theirs), ours) in questions.iter().zip(&theirs).zip(&ours) {
+        let name = &question.name;
         if let (None, None) = (theirs["error"].as_str(), ours["error"].as_str()) {
             let (slow, warm) = (median(&theirs["render"]), median(&ours["warm"]));
             println!(
-                "| {} | {:.1} | {slow:.1} | {:.1} | {:.1} | {warm:.2} | {:.1} |",
-                question.name,
+                "| {name} | {:.1} | {slow:.1} | {:.1} | {:.1} | {warm:.2} | {:.1} |",
                 theirs["load"].as_f64().unwrap_or_default(),
                 ours["load"].as_f64().unwrap_or_default(),
                 median(&ours["render"]),
                 slow / warm
             );
         } else {
-            println!("| {} | fails | | {} | | | |", question.name, ours["error"]);
+            println!("| {name} | fails | | {} | | | |", ours["error"]);
         }
     }
     Ok(())

@@ -1,14 +1,16 @@
 //! `cargo xtask test-peers`: the tests that hold what is ours against the real tools.
+//!
+//! The test programs are those of `cargo test --workspace`, built in one go and then run one after another:
+//! another selection of packages has other features, and half of the dependencies would be built again for each.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
 use equate_testkit::real::{Profile, RealCluster};
-
-/// The crates with such tests.
-const CRATES: [&str; 1] = ["equate-testkit"];
+use serde_json::Value;
 
 /// The tests of the controllers that run on any cluster.
 const ANYWHERE: [&str; 10] = [
@@ -33,7 +35,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    sops()?;
+    let programs = Programs::build()?;
+    sops(&programs)?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
     if let Err(skip) = peers::available(peers::control_plane(&mut progress))? {
         println!("{}", skip.0);
@@ -45,51 +48,84 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     }
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .arg("test")
-        .args(CRATES.iter().flat_map(|name| ["--package", name]))
-        .args(["--test", "it"]);
     // a control plane takes half a gigabyte and both cores to start
-    cargo
-        .args(["--", "--test-threads=1", "--nocapture"])
+    let mut tests = programs.command("equate-testkit", "it")?;
+    tests
+        .args(["--test-threads=1", "--nocapture"])
         .args(&args.arguments);
-    succeeds(cargo.env(RUN_VARIABLE, "1"), "the real-peer tests")?;
-    installed()?;
-    anywhere()?;
-    ssh()
+    succeeds(tests.env(RUN_VARIABLE, "1"), "the real-peer tests")?;
+    installed(&programs)?;
+    anywhere(&programs)?;
+    ssh(&programs)
+}
+
+/// The test programs of the workspace: package and target, folder of the package and path.
+struct Programs(BTreeMap<(String, String), (PathBuf, PathBuf)>);
+
+impl Programs {
+    fn build() -> Result<Self, Box<dyn Error>> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .args(["test", "--workspace", "--no-run", "--message-format=json"])
+            .stderr(Stdio::inherit());
+        let output = cargo.output()?;
+        if !output.status.success() {
+            return Err(format!("the tests do not build ({})", output.status).into());
+        }
+        let mut programs = BTreeMap::new();
+        for line in String::from_utf8(output.stdout)?.lines() {
+            let message: Value = serde_json::from_str(line)?;
+            let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+            let (Some(program), Some(manifest), Some(target)) =
+                (text("/executable"), text("/manifest_path"), text("/target/name"))
+            else {
+                continue;
+            };
+            let folder = Path::new(manifest).parent();
+            let (Some(folder), Some(true)) =
+                (folder, message.pointer("/profile/test").and_then(Value::as_bool))
+            else {
+                continue;
+            };
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            let key = (format!("equate-{name}"), target.to_owned());
+            programs.insert(key, (folder.to_owned(), program.into()));
+        }
+        Ok(Self(programs))
+    }
+
+    /// A program as cargo runs it.
+    fn command(&self, package: &str, target: &str) -> Result<Command, String> {
+        let key = (package.to_owned(), target.to_owned());
+        let found = self.0.get(&key);
+        let (folder, program) = found.ok_or_else(|| format!("{package} has no test program {target}"))?;
+        let mut command = Command::new(program);
+        command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+        Ok(command)
+    }
 }
 
 /// What is installed in a cluster, by this program and by kubectl.
-fn installed() -> Result<(), Box<dyn Error>> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "test",
-        "--package",
-        "equate-cli",
-        "--test",
-        "it",
-        "--",
-        "install::",
-    ]);
+fn installed(programs: &Programs) -> Result<(), Box<dyn Error>> {
+    let mut tests = programs.command("equate-cli", "it")?;
     // each starts a control plane of its own
-    cargo.arg("--test-threads=1");
-    succeeds(cargo.env(RUN_VARIABLE, "1"), "the tests of what is installed")
+    tests.args(["install::", "--test-threads=1"]);
+    succeeds(tests.env(RUN_VARIABLE, "1"), "the tests of what is installed")
 }
 
 /// What holds on the embedded API, on a real one with all its controllers.
-fn anywhere() -> Result<(), Box<dyn Error>> {
+fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
     let cluster = runtime.block_on(RealCluster::start(Profile::Full, &mut progress))?;
     let tests = |package: &str, threads: &str, names: &[&str]| {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo
-            .args(["test", "--package", package, "--test", "it", "--", threads])
+        let mut tests = programs.command(package, "it")?;
+        tests
+            .arg(threads)
             .args(names)
             .env("EQUATE_TEST_CLUSTER", "real")
             .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
-        succeeds(&mut cargo, "the tests on the real API")
+        succeeds(&mut tests, "the tests on the real API")
     };
     // the API server has the same two cores
     let outcome = tests("equate-controllers", "--test-threads=4", &ANYWHERE)
@@ -99,9 +135,9 @@ fn anywhere() -> Result<(), Box<dyn Error>> {
 }
 
 /// Secrets, both ways, with the real sops and a real transit engine.
-fn sops() -> Result<(), Box<dyn Error>> {
+fn sops(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
-    let programs = [
+    let peers = [
         (
             peers::SOPS_VARIABLE,
             peers::available(peers::sops(&mut progress))?,
@@ -112,25 +148,25 @@ fn sops() -> Result<(), Box<dyn Error>> {
         ),
     ];
     let tests = [
-        ["--package", "equate-sops", "--lib", "real::"].as_slice(),
-        &["--package", "equate-controllers", "--test", "it", "transit::"],
+        ("equate-sops", "equate_sops", "real::"),
+        ("equate-controllers", "it", "transit::"),
     ];
-    for tests in tests {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.arg("test").args(tests).args(["--", "--nocapture"]);
-        for (variable, program) in &programs {
-            match program {
-                Ok(program) => drop(cargo.env(variable, program)),
+    for (package, target, filter) in tests {
+        let mut tests = programs.command(package, target)?;
+        tests.args([filter, "--nocapture"]);
+        for (variable, peer) in &peers {
+            match peer {
+                Ok(peer) => drop(tests.env(variable, peer)),
                 Err(skip) => println!("{}", skip.0),
             }
         }
-        succeeds(&mut cargo, "the tests against the real sops")?;
+        succeeds(&mut tests, "the tests against the real sops")?;
     }
     Ok(())
 }
 
 /// Fetching over ssh, from a real server.
-fn ssh() -> Result<(), Box<dyn Error>> {
+fn ssh(programs: &Programs) -> Result<(), Box<dyn Error>> {
     /// Where its package puts it: it is on nobody's PATH but root's.
     const SERVER: &str = "/usr/sbin/sshd";
     // nothing is installed on a person's machine unasked
@@ -141,9 +177,8 @@ fn ssh() -> Result<(), Box<dyn Error>> {
         println!("skipped: ssh, for no server is installed (openssh-server)");
         return Ok(());
     }
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--package", "equate-git", "--test", "it", "ssh::"]);
-    succeeds(&mut cargo, "the tests against a real ssh server")
+    let mut tests = programs.command("equate-git", "it")?;
+    succeeds(tests.arg("ssh::"), "the tests against a real ssh server")
 }
 
 /// Installs a package where that is a matter of one command.

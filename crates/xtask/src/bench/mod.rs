@@ -1,11 +1,13 @@
 //! Times the whole: the release binary as a user runs it, a repository on disk, a client outside;
-//! and kustomize builds, beside the real engine.
+//! and kustomize builds and charts, beside the real engines.
 //!
-//! Nothing here asserts a time; the table goes to `docs/performance.md` by hand,
+//! Nothing here asserts a time but `helm`, for charts that are made to take all of it; the table goes to `docs/performance.md` by hand,
 //! with the machine it was taken on.
 
 mod cluster;
 mod fleet;
+mod helm;
+mod hostile;
 mod kustomize;
 mod process;
 mod session;
@@ -29,6 +31,8 @@ enum What {
     Loop(LoopArgs),
     /// Many Kustomizations on a real kube-apiserver, beside a bare loop of the same writes.
     Cluster(ClusterArgs),
+    /// Hostile charts, each within a second and 200 MB; real ones beside Helm's engine.
+    Helm(helm::Args),
     /// Kustomize builds to text: this engine and the real one, on the same trees.
     Kustomize(KustomizeArgs),
 }
@@ -76,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let binary = |given: &Option<PathBuf>| given.as_deref().map_or_else(build, found);
     match &args.what {
         What::Cluster(args) => cluster::run(&binary(&args.equate)?, args),
+        What::Helm(args) => helm::run(&binary(&args.equate)?, args),
         What::Loop(args) => steps::run(&binary(&args.equate)?, args),
         What::Kustomize(args) => kustomize::run(args),
     }
@@ -91,7 +96,7 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = workspace()?;
     let mut command = Command::new(env!("CARGO"));
     command
-        .args(["build", "--release", "--locked", "-p", "equate-cli"])
+        .args(["build", "--release", "--locked", "--workspace", "--bin", "equate"])
         .current_dir(root);
     let status = launch(&mut command, Command::status)?;
     if !status.success() {

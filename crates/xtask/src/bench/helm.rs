@@ -1,0 +1,175 @@
+//! Charts: what hostile ones cost before a limit ends them, and real ones beside Helm's engine.
+//!
+//! A hostile chart is rendered by the release binary in a process of its own, so that its peak memory is its
+//! own too. Processor time counts: other programs do not make a chart slower.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::hostile::{HOSTILE, Hostile};
+use super::launch;
+use crate::charts;
+
+/// Hostile charts, and real ones beside Helm's engine.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Real charts below this folder, beside Helm itself.
+    #[arg(long, value_name = "FOLDER")]
+    charts: Option<PathBuf>,
+    /// How often each real chart is rendered.
+    #[arg(long, default_value_t = 15)]
+    rounds: u32,
+    /// Only the hostile charts whose names contain this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// The binary, relative to where this is run; without it the release binary is built.
+    #[arg(long, value_name = "FILE")]
+    pub(super) equate: Option<PathBuf>,
+}
+
+/// What a hostile chart may take.
+const SECONDS_MAX: f64 = 1.0;
+const MB_MAX: f64 = 200.0;
+/// One that takes longer is ended.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a render took.
+#[derive(Debug, Default)]
+struct Took {
+    wall: f64,
+    /// Processor time, in seconds, as exact as a hundredth.
+    cpu: f64,
+    /// Peak resident memory, in MB.
+    peak: f64,
+}
+
+pub(super) fn run(equate: &Path, args: &Args) -> Result<(), Box<dyn Error>> {
+    if let Some(folder) = &args.charts {
+        charts::bench(std::slice::from_ref(folder), args.rounds)?;
+        println!();
+    }
+    println!("| Hostile chart | processor s | wall s | peak MB | ends in |");
+    println!("|---|---|---|---|---|");
+    let mut wrong = Vec::new();
+    for hostile in HOSTILE.iter().filter(|hostile| hostile.name.contains(&args.only)) {
+        let folder = tempfile::tempdir()?;
+        let more = (hostile.write)(folder.path())?;
+        let (took, told) = render(equate, folder.path(), &more)?;
+        println!(
+            "| {} | {:.2} | {:.2} | {:.0} | {} |",
+            hostile.name,
+            took.cpu,
+            took.wall,
+            took.peak,
+            shown(&told)
+        );
+        wrong.extend(fault(hostile, &took, &told));
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n").into()),
+    }
+}
+
+/// How a render ended: its error, or nothing.
+struct Told {
+    /// Nothing where a signal ended it.
+    code: Option<i32>,
+    error: String,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a look at a process is repeated until it ends"
+)]
+fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told), Box<dyn Error>> {
+    let archive = folder.join("chart.tgz");
+    let chart = if archive.exists() { &archive } else { folder };
+    let said = tempfile::NamedTempFile::new()?;
+    let mut command = Command::new(equate);
+    command
+        .arg("template")
+        .arg(chart)
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(said.reopen()?);
+    let began = Instant::now();
+    let mut child = launch(&mut command, Command::spawn)?;
+    let mut took = Took::default();
+    let status = loop {
+        took.look(&child);
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > PATIENCE {
+            child.kill()?;
+            break child.wait()?;
+        }
+        // what it takes in the meantime is not seen: a few megabytes at most
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    took.wall = began.elapsed().as_secs_f64();
+    let told = Told {
+        code: status.code(),
+        error: String::from_utf8_lossy(&std::fs::read(said.path())?).into_owned(),
+    };
+    Ok((took, told))
+}
+
+impl Took {
+    /// Looks at a process, which keeps its processor time until it is waited for.
+    fn look(&mut self, child: &Child) {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.id()));
+        if let Ok(status) = read("status") {
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+            self.peak = self.peak.max(kib.unwrap_or_default() * 1_024.0 / 1e6);
+        }
+        if let Ok(stat) = read("stat") {
+            // behind the name, which is in parentheses: user and system time are the 12th and 13th
+            let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            let ticks: f64 = fields
+                .skip(11)
+                .take(2)
+                .filter_map(|ticks| ticks.parse::<f64>().ok())
+                .sum();
+            self.cpu = self.cpu.max(ticks / 100.0);
+        }
+    }
+}
+
+/// The line of an error that says why: the last.
+fn shown(told: &Told) -> String {
+    let why = match told.code {
+        Some(0) => "rendered",
+        Some(_) => told
+            .error
+            .lines()
+            .rfind(|line| !line.trim().is_empty() && !line.contains("Use --debug"))
+            .unwrap_or_default(),
+        None => "ended by a signal",
+    };
+    let mut why: String = why.trim().replace('|', "\\|").chars().rev().take(90).collect();
+    why = why.chars().rev().collect();
+    why
+}
+
+/// What is wrong with how a hostile chart ended.
+fn fault(hostile: &Hostile, took: &Took, told: &Told) -> Option<String> {
+    let name = hostile.name;
+    if took.cpu > SECONDS_MAX || took.peak > MB_MAX {
+        return Some(format!(
+            "{name}: {:.2} s and {:.0} MB, at most {SECONDS_MAX} s and {MB_MAX} MB are allowed",
+            took.cpu, took.peak
+        ));
+    }
+    match told.code {
+        None => Some(format!("{name}: ended by a signal")),
+        Some(0) if hostile.said.is_empty() => None,
+        Some(0) => Some(format!("{name}: rendered")),
+        Some(_) if told.error.contains(hostile.said) => None,
+        Some(_) => Some(format!("{name}: {} is not said in: {}", hostile.said, told.error)),
+    }
+}
