@@ -22,7 +22,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig to use.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "kube-context", value_name = "NAME")]
     pub(crate) context: Option<String>,
 }
 
@@ -134,6 +134,22 @@ impl Options {
         let connection = self.connect().await?;
         eprintln!("cluster: {connection}");
         Ok(connection)
+    }
+
+    /// The namespace of the context, as kubectl finds it; nothing where no kubeconfig names one. Where no
+    /// cluster is chosen the user's own kubeconfig still says it.
+    pub(crate) fn namespace(&self) -> Option<String> {
+        let directory = std::env::current_dir().ok()?;
+        let (variable, home) = (std::env::var_os("KUBECONFIG"), std::env::home_dir());
+        let files = match self.choose(variable.as_deref(), home.clone(), &directory) {
+            Ok(choice) => choice.files,
+            Err(_) => vec![home?.join(".kube").join("config")],
+        };
+        let kubeconfig = read(&files).ok()?;
+        let context = self.context.as_ref().or(kubeconfig.current_context.as_ref())?;
+        let mut contexts = kubeconfig.contexts.iter();
+        let found = contexts.find(|known| known.name == *context)?.context.as_ref()?;
+        found.namespace.clone().filter(|namespace| !namespace.is_empty())
     }
 
     fn choose(

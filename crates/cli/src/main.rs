@@ -3,6 +3,7 @@
 
 mod api;
 mod build;
+mod charts;
 mod connection;
 mod controllers;
 mod counts;

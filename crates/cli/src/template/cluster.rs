@@ -4,18 +4,26 @@ use super::TemplateError;
 use equate_apply::segment::{SegmentError, segment};
 use equate_helm::capabilities::{Capabilities, KubeVersion};
 use equate_template::{Fault, Map, Value};
+use futures::AsyncReadExt as _;
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
 use kube::Client;
 use std::collections::HashMap;
 use tokio::runtime::Handle;
 
-/// A cluster that a render may ask. What it answered about kinds is asked once.
+/// The most bytes of all that is looked up in a render.
+const ANSWERS_BYTES_MAX: u64 = 32 << 20;
+
+/// A cluster that a render may ask. It is asked once for each thing: what it answered holds for all of the
+/// render.
 #[derive(Clone)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     client: Client,
     runtime: Handle,
     served: HashMap<String, Vec<APIResource>>,
+    /// What was looked up, by its path; nothing where there is nothing.
+    found: HashMap<String, Option<serde_json::Value>>,
+    bytes_left: u64,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -30,6 +38,8 @@ impl Cluster {
             client,
             runtime,
             served: HashMap::new(),
+            found: HashMap::new(),
+            bytes_left: ANSWERS_BYTES_MAX,
         }
     }
 
@@ -120,17 +130,44 @@ impl Cluster {
         };
         let path = path(api_version, resource, namespace, name)
             .map_err(|error| Fault::message(error.to_string()))?;
+        if !self.found.contains_key(&path) {
+            let found = self.read(&path)?;
+            self.found.insert(path.clone(), found);
+        }
+        // each gets a copy: templates may change it
+        Ok(match self.found.get(&path) {
+            Some(Some(object)) => equate_helm::engine::value(object),
+            _ => Map::new().into(),
+        })
+    }
+
+    /// What is at a path, if anything is.
+    fn read(&mut self, path: &str) -> Result<Option<serde_json::Value>, Fault> {
+        let failed = |error: &dyn std::error::Error| Fault::message(error.to_string());
         let request = Request::get(path)
             .body(Vec::new())
-            .map_err(|error| Fault::message(error.to_string()))?;
-        match self
-            .runtime
-            .block_on(self.client.request::<serde_json::Value>(request))
-        {
-            Ok(object) => Ok(equate_helm::engine::value(&object)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Map::new().into()),
-            Err(error) => Err(Fault::message(error.to_string())),
-        }
+            .map_err(|error| failed(&error))?;
+        let most = self.bytes_left;
+        let body = self.runtime.block_on(async {
+            let stream = self.client.request_stream(request).await?;
+            let mut body = Vec::new();
+            let read = stream.take(most + 1).read_to_end(&mut body).await;
+            read.map_err(kube::Error::ReadEvents)?;
+            Ok(body)
+        });
+        let body = match body {
+            Ok(body) => body,
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) => return Err(failed(&error)),
+        };
+        self.bytes_left = most.checked_sub(body.len() as u64).ok_or_else(|| {
+            Fault::message(format!(
+                "limit: more than {ANSWERS_BYTES_MAX} bytes of objects that were looked up"
+            ))
+        })?;
+        serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| failed(&error))
     }
 }
 

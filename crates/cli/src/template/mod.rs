@@ -5,14 +5,16 @@
 //! `--api-versions`, or Helm's own defaults, and `lookup` finds nothing.
 
 mod cluster;
-mod world;
+mod verify;
+pub(crate) mod world;
 
 use crate::connection::{ConnectError, Options};
 use cluster::Cluster;
+use equate_api::meta::Duration;
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::{Capabilities, KubeVersion, KubeVersionError};
 use equate_helm::dependencies::{self, MissingDependencies, NotInstallable};
-use equate_helm::engine::Release;
+use equate_helm::engine::{Bounds, Release};
 use equate_helm::listing::{self, Choices, FileWrite, WriteMode};
 use equate_helm::load::LoadError;
 use equate_helm::release::{self, NameError};
@@ -20,13 +22,20 @@ use equate_helm::render::{self, Rendered, Request};
 use equate_helm::values::{UserValues, UserValuesError};
 use equate_helm::{Chart, Limits, Values};
 use equate_template::{Library, Session, TemplateSet, Value};
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
+use verify::VerifyError;
 use world::Real;
 
 /// The name of a release that nobody named.
-const NAME_DEFAULT: &str = "release-name";
+pub(crate) const NAME_DEFAULT: &str = "release-name";
+
+/// The namespace that nobody named.
+const NAMESPACE_DEFAULT: &str = "default";
 
 /// Helm's words after what a chart's text is refused for.
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
@@ -66,7 +75,7 @@ pub(crate) struct Args {
     /// Which cluster, with --dry-run=server.
     #[command(flatten)]
     cluster: Options,
-    /// The namespace of the release.
+    /// The namespace of the release; without it `HELM_NAMESPACE`, else that of the kubeconfig's context.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// API versions the cluster serves, besides the usual ones: `example.org/v1`, `example.org/v1/Thing`.
@@ -100,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIRECTORY")]
     output_dir: Option<PathBuf>,
     /// Write them below the release's name.
-    #[arg(long, requires = "output_dir")]
+    #[arg(long)]
     release_name: bool,
     /// Do not hold the values against the charts' schemas.
     #[arg(long)]
@@ -118,9 +127,18 @@ pub(crate) struct Args {
     /// The version of a chart that is fetched: means nothing to one that is here.
     #[arg(long, value_name = "VERSION", hide = true)]
     version: Option<String>,
+    /// Use the chart only if its provenance (CHART.prov) proves it: an archive that somebody signed.
+    #[arg(long)]
+    verify: bool,
+    /// The public keys of those whose signatures count, with --verify; GnuPG's own if none are named.
+    #[arg(long, value_name = "FILE")]
+    keyring: Option<PathBuf>,
     /// Where charts are fetched: not there yet.
     #[arg(long, value_name = "URL", hide = true)]
     repo: Option<String>,
+    /// How long the render may take: `30s`, `5m0s`; 0 is for ever.
+    #[arg(long, value_name = "DURATION", default_value = "5m0s")]
+    timeout: Duration,
     /// What an installation is told and a render has no use for, as Helm takes it.
     #[command(flatten)]
     _of_an_installation: OfAnInstallation,
@@ -143,8 +161,6 @@ struct OfAnInstallation {
     render_subchart_notes: bool,
     #[arg(long, hide = true)]
     description: Option<String>,
-    #[arg(long, hide = true)]
-    timeout: Option<String>,
     #[arg(long, hide = true)]
     devel: bool,
 }
@@ -190,6 +206,9 @@ pub(crate) enum TemplateError {
     /// The chart cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The chart is not proved.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
     /// It can be no release.
     #[error(transparent)]
     Type(#[from] NotInstallable),
@@ -204,9 +223,9 @@ pub(crate) enum TemplateError {
     /// The values cannot be read.
     #[error(transparent)]
     Values(#[from] UserValuesError),
-    /// The chart is not rendered.
-    #[error("{0}")]
-    Render(String),
+    /// The chart is not rendered; and what helps to find out why.
+    #[error("{0}{1}")]
+    Render(Box<render::Error>, Cow<'static, str>),
     /// A template is asked for that there is not.
     #[error(transparent)]
     NoTemplate(#[from] listing::NoTemplate),
@@ -298,7 +317,7 @@ impl Args {
             if told.is_some() || !self.api_versions.is_empty() {
                 warn("--kube-version and --api-versions mean nothing where a cluster is asked");
             }
-            let connection = runtime.block_on(self.cluster.connect_aloud())?;
+            let connection = runtime.block_on(self.place().connect_aloud())?;
             let mut cluster = Cluster::new(connection.client, runtime.handle().clone());
             return Ok((cluster.capabilities()?, Some(cluster)));
         }
@@ -324,7 +343,11 @@ impl Args {
             });
         }
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let chart = Chart::from_path(&path, &Limits::default())?;
+        let limits = Limits::default();
+        let chart = match self.verify {
+            true => verify::chart(&path, self.keyring.as_deref(), &limits)?,
+            false => Chart::from_path(&path, &limits)?,
+        };
         dependencies::check_installable(&chart)?;
         if chart.metadata.deprecated {
             warn("this chart is deprecated");
@@ -333,12 +356,31 @@ impl Args {
         Ok(chart)
     }
 
-    fn show(&self, rendered: &Rendered, release: &str) -> Result<(), TemplateError> {
-        let choices = Choices {
+    fn choices(&self) -> Choices {
+        Choices {
             no_hooks: self.no_hooks,
             skip_tests: self.skip_tests,
             show_only: self.show_only.clone(),
-        };
+        }
+    }
+
+    /// Which cluster: as Helm does, that of `HELM_KUBECONTEXT` unless the line names a context.
+    fn place(&self) -> Options {
+        let mut place = self.cluster.clone();
+        place.context = place.context.or_else(|| variable("HELM_KUBECONTEXT"));
+        place
+    }
+
+    /// The namespace of the release: Helm takes that of the kubeconfig's context, with or without a cluster.
+    fn namespace(&self) -> String {
+        let told = self.namespace.clone().or_else(|| variable("HELM_NAMESPACE"));
+        told.filter(|namespace| !namespace.is_empty())
+            .or_else(|| self.place().namespace())
+            .unwrap_or_else(|| NAMESPACE_DEFAULT.to_owned())
+    }
+
+    fn show(&self, rendered: &Rendered, release: &str) -> Result<(), TemplateError> {
+        let choices = self.choices();
         let crds = match self.include_crds {
             true => listing::crds(&rendered.chart),
             false => Vec::new(),
@@ -357,13 +399,20 @@ impl Args {
             })?;
             said.push_str(&format!("wrote {}\n", file.path));
         }
-        print(&(said + "\n"))
+        // nothing is left to show: Helm says so of the first template that is asked for
+        match self.show_only.first() {
+            None => print(&(said + "\n")),
+            Some(wanted) => {
+                print(&said)?;
+                Err(listing::NoTemplate(wanted.clone()).into())
+            }
+        }
     }
 }
 
 /// What `--name-template` comes to.
-fn named_by(template: &str) -> Result<String, TemplateError> {
-    let mut set = TemplateSet::new(Library::Helm);
+pub(crate) fn named_by(template: &str) -> Result<String, TemplateError> {
+    let mut set = TemplateSet::new(Library::Sprig);
     set.parse("name-template", template)
         .map_err(TemplateError::NameTemplate)?;
     let mut session = Session::new(equate_template::Options::default(), Box::new(Real::new(None)?));
@@ -380,7 +429,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
     release::check_name(&name).map_err(|error| TemplateError::Name(name.clone(), error))?;
     let release = Release {
         name,
-        namespace: args.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        namespace: args.namespace(),
         revision: 1,
         is_upgrade: args.is_upgrade,
     };
@@ -392,24 +441,49 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
         skip_schema: args.skip_schema_validation,
         subchart_notes: false,
     };
-    let limits = equate_template::Limits::default();
-    match render::render(request, &Cache::default(), Box::new(Real::new(cluster)?), limits) {
+    let bounds = Bounds {
+        stop: stop_after(args.timeout),
+        ..Bounds::default()
+    };
+    match render::render(request, &Cache::default(), Box::new(Real::new(cluster)?), bounds) {
         Ok(rendered) => {
             rendered.warnings.iter().for_each(|warning| warn(warning));
             args.show(&rendered, &release.name)
         }
         Err(error) => {
-            if let (true, render::Error::Manifest(unsorted)) = (args.debug, &error) {
-                let files = unsorted.texts.files.iter().map(|(path, text)| (&**path, &**text));
-                print(&listing::unsorted(files))?;
+            if args.debug && error.is_of_a_release() {
+                let texts = match &error {
+                    render::Error::Manifest(unsorted) => unsorted.texts.files.as_slice(),
+                    _ => &[],
+                };
+                let files = texts.iter().map(|(path, text)| (&**path, &**text));
+                print(&listing::unsorted(files, &args.choices())?)?;
             }
             let hint = match error.is_of_a_release() && !args.debug {
                 true => HINT,
                 false => "",
             };
-            Err(TemplateError::Render(format!("{error}{hint}")))
+            Err(TemplateError::Render(Box::new(error), hint.into()))
         }
     }
+}
+
+/// What is set when the time is over. An interrupt needs no such thing: it ends the process, and nothing is
+/// written before the render is done.
+pub(crate) fn stop_after(timeout: Duration) -> Option<Arc<AtomicBool>> {
+    let timeout = Some(timeout.get()).filter(|timeout| !timeout.is_zero())?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        #[expect(clippy::disallowed_methods, reason = "nobody waits for this thread")]
+        std::thread::sleep(timeout);
+        set.store(true, Ordering::Relaxed);
+    });
+    Some(stop)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 fn warn(text: &str) {

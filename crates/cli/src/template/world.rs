@@ -6,13 +6,13 @@ use equate_template::{Fault, Map, Seeded, Value, World};
 
 /// The real one. Its chance begins with what the machine gives, its clock stands while a chart is rendered.
 #[derive(Debug)]
-pub(super) struct Real {
+pub(crate) struct Real {
     chance: Seeded,
     cluster: Option<Cluster>,
 }
 
 impl Real {
-    pub(super) fn new(cluster: Option<Cluster>) -> Result<Self, TemplateError> {
+    pub(crate) fn new(cluster: Option<Cluster>) -> Result<Self, TemplateError> {
         use ring::rand::{SecureRandom, SystemRandom};
         let mut seed = [0; 32];
         SystemRandom::new()

@@ -155,7 +155,7 @@ fn what_fails_says_where_and_what_to_do() {
         ),
         (
             &["build", "charts", "--enable-helm"],
-            "error: charts/kustomization.yaml:2:3: helmCharts are not rendered yet: render them with helm and name what it prints\n",
+            "error: charts/kustomization.yaml:2:3: no repo specified for pull, no chart found at 'charts/x'\n",
         ),
         (
             &["build", "file"],

@@ -5,7 +5,7 @@
 mod chart_case;
 #[expect(dead_code, reason = "what the builds of kustomize ask of a case")]
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
-mod format;
+pub(super) mod format;
 
 use super::session::equate_in;
 use format::Case;
@@ -25,6 +25,20 @@ fn cases() -> Vec<PathBuf> {
     found
 }
 
+/// A line of Go's log, `"a text" key="a value"`, without the quotes.
+fn unquoted(line: &str) -> String {
+    let mut text = String::new();
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => {}
+            '\\' => text.extend(characters.next()),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
 /// What is wrong with our answer to a case.
 fn fault(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
@@ -33,7 +47,13 @@ fn fault(case: &Case) -> Option<String> {
     let arguments = chart_case::arguments(case);
     let mut line = vec!["template"];
     line.extend(arguments.iter().map(String::as_str));
-    let output = equate_in(&root, &line).env("NO_COLOR", "1").output().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let output = equate_in(&root, &line)
+        .env("NO_COLOR", "1")
+        .env("HOME", home.path())
+        .envs(chart_case::environment(case))
+        .output()
+        .unwrap();
     let hide = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&*root.to_string_lossy(), "<ROOT>");
     let (printed, said) = (hide(&output.stdout), hide(&output.stderr));
     let recorded = |name: &str| case.answer(name).unwrap_or_default();
@@ -79,9 +99,9 @@ fn fault(case: &Case) -> Option<String> {
         .filter(|line| line.starts_with("level=WARN"))
     {
         let message = logged.split_once("msg=").map_or(logged, |(_, message)| message);
-        let text = message.trim_matches('"');
-        if !warnings.iter().any(|warning| text.starts_with(warning)) {
-            differ("warnings", text, &warnings.join("\n"));
+        let text = unquoted(message);
+        if !warnings.contains(&&*text) {
+            differ("warnings", &text, &warnings.join("\n"));
         }
     }
     for (path, text) in chart_case::left(case, &root).unwrap() {
@@ -93,27 +113,38 @@ fn fault(case: &Case) -> Option<String> {
     (!faults.is_empty()).then_some(faults)
 }
 
+/// What is wrong with these cases, together.
+fn faults(paths: &[PathBuf]) -> String {
+    let mut faults = String::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path).unwrap();
+        let case = Case::parse(&text).unwrap();
+        let shown = path.display();
+        if let Some(fault) = fault(&case) {
+            let _ = write!(faults, "== {shown}\n{fault}\n");
+        }
+        let is_ours = case.answer("our error").is_some() || case.answer("our output").is_some();
+        if is_ours && case.answer("difference").is_none() {
+            let _ = write!(faults, "== {shown}\nours differs, and nothing says why\n");
+        }
+    }
+    faults
+}
+
 #[test]
 fn every_case_prints_what_helm_prints() {
-    let (mut faults, mut count) = (String::new(), 0);
-    for path in cases() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let case = Case::parse(&text).unwrap();
-        count += 1;
-        if let Some(fault) = fault(&case) {
-            let _ = write!(faults, "== {}\n{fault}\n", path.display());
-        }
-        assert!(
-            case.answer("our error").is_none() && case.answer("our output").is_none()
-                || case.answer("difference").is_some(),
-            "{}: ours differs, and nothing says why",
-            path.display()
-        );
-    }
-    assert!(count >= 70, "{count} cases");
+    let cases = cases();
+    assert!(cases.len() >= 600, "{} cases", cases.len());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let faults: String = std::thread::scope(|scope| {
+        let parts = cases.chunks(cases.len().div_ceil(threads));
+        let parts: Vec<_> = parts.map(|part| scope.spawn(|| faults(part))).collect();
+        parts.into_iter().map(|part| part.join().unwrap()).collect()
+    });
     assert!(
         faults.is_empty(),
-        "{} of {count} cases:\n{faults}",
-        faults.matches("\n== ").count() + 1
+        "{} of {} cases:\n{faults}",
+        faults.matches("== ").count(),
+        cases.len()
     );
 }
