@@ -559,7 +559,7 @@ impl<'e> Exec<'e> {
 
     /// A variable: the last of its name. To go past very many of them counts.
     fn var(&mut self, tree: &Tree, var: &Var) -> Run<&mut Slot> {
-        const SLOTS_PER_STEP: usize = 32;
+        const SLOTS_PER_STEP: usize = 16;
         let mut vars = self.vars[self.vars_from..].iter().rev();
         let Some(back) = vars.position(|slot| slot.number == var.slot) else {
             return self.fail(tree, format!("undefined variable: {}", var.name));
