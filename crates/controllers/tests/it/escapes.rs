@@ -555,7 +555,7 @@ async fn an_object_with_a_path_in_its_name_is_no_other_object() {
         "apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "namespace": "x/../../namespaces/@home-platform",
     }]);
     session.commit(&[("checks/a.yaml", Some(&*map("@home-a", "own", "one")))]);
-    let spec = json!({ "healthChecks": checks, "timeout": "2s" });
+    let spec = json!({ "healthChecks": checks, "timeout": "2s", "retryInterval": "1s" });
     session.kustomize("checks", "checks", spec).await;
     let message = session.fails("checks", "HealthCheckFailed").await;
     assert!(message.contains("theirs status: 'NotFound'"), "{message}");

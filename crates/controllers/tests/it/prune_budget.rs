@@ -266,8 +266,12 @@ async fn what_was_held_for_another_is_not_deleted_at_once_either() {
     }
     // as long as b cannot be built it may want them, and nothing else is held up
     let broken = drop_last(&session, "a", 12, 11, &[("b/own.yaml", Some("kind: [\n"))]);
-    let status = session.ready("a", &broken).await;
-    assert!(said(&status, ConditionType::PruneHeld).contains("may have moved to"));
+    session.ready("a", &broken).await;
+    session
+        .until("a", "holds what may be wanted", |status| {
+            said(status, ConditionType::PruneHeld).contains("may have moved to")
+        })
+        .await;
     let repaired = session.commit(&[("b/own.yaml", Some(&*config_map("own", "two")))]);
     session.ready("b", &repaired).await;
     let status = session

@@ -226,6 +226,8 @@ async fn impersonation_applies_and_deletes_with_the_rights_of_an_account() {
         "subjects": [{ "kind": "ServiceAccount", "name": "gotk-reconciler", "namespace": "@home" }],
     });
     create::<RoleBinding>(&session, binding).await;
+    let user = "system:serviceaccount:@home:gotk-reconciler";
+    session.may(user, "/api/v1/namespaces/@home/configmaps").await;
     let patch =
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: podinfo\nspec:\n  minReadySeconds: 1\n";
     let spec = json!({
@@ -272,10 +274,8 @@ async fn managed_fields_of_kubectl_are_taken_over() {
 
     // kubectl apply --server-side --force-conflicts
     let params = PatchParams::apply(KUBECTL).force();
-    api.patch("podinfo", &params, &Patch::Apply(&object))
-        .await
-        .unwrap();
-    assert!(by_kubectl(&api).await);
+    let applied = api.patch("podinfo", &params, &Patch::Apply(&object)).await;
+    assert!(names_kubectl(&applied.unwrap()));
     let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } });
     session.patch("podinfo", asked).await;
     let handled = |status: &equate_api::kustomize::KustomizationStatus| {
@@ -289,8 +289,11 @@ async fn managed_fields_of_kubectl_are_taken_over() {
 
 /// Whether anything of the Deployment names kubectl.
 async fn by_kubectl(api: &Api<Deployment>) -> bool {
-    let found = api.get("podinfo").await.unwrap();
-    serde_json::to_string(&found).unwrap().contains(KUBECTL)
+    names_kubectl(&api.get("podinfo").await.unwrap())
+}
+
+fn names_kubectl(found: &Deployment) -> bool {
+    serde_json::to_string(found).unwrap().contains(KUBECTL)
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ use tempfile::TempDir;
 /// What the session's repository stands in for.
 pub(crate) const URL: &str = "https://local.invalid/fleet";
 /// Long enough for a machine that does something else as well.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 /// Where the engine's own objects are, on a cluster of its own.
 pub(crate) const HOME: &str = "flux-system";
 /// What stands for the session's namespace in files and specs.
@@ -151,6 +151,8 @@ impl Session {
             repositories.create(&PostParams::default(), &fleet).await
         };
         eventually("GitRepositories are served", DEADLINE, create).await;
+        let list = async || self.kustomizations().list(&ListParams::default()).await;
+        eventually("Kustomizations are served", DEADLINE, list).await;
     }
 
     /// Defines a kind, unless another session on the cluster has.
@@ -339,6 +341,17 @@ impl Session {
         };
         let patch: Value = serde_json::from_str(&self.here(&patch.to_string())).unwrap();
         api.patch(name, &params, &Patch::Merge(patch)).await.unwrap()
+    }
+
+    /// Waits until a user may list this; what is granted is not in force at once.
+    pub(crate) async fn may(&self, user: &str, path: &str) {
+        let (user, path) = (self.here(user), self.here(path));
+        let what = format!("{user} may list {path}");
+        let list = async || {
+            let request = http::Request::get(&path).header("Impersonate-User", &user);
+            self.client.request_text(request.body(Vec::new()).unwrap()).await
+        };
+        eventually(&what, DEADLINE, list).await;
     }
 
     /// Deletes any object, as `kubectl delete` does.

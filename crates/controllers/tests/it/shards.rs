@@ -416,6 +416,12 @@ async fn what_is_of_another_shard_is_not_written() {
     fleet.session.ready("b", &first).await;
     // and back: what was applied stays, and is nobody's business here
     fleet.session.patch("b", label("b")).await;
+    // what comes after it and is answered says that it was heard of
+    let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "after" } } });
+    fleet.session.patch("a", asked).await;
+    let answered =
+        |status: &KustomizationStatus| status.last_handled_reconcile_at.as_deref() == Some("after");
+    fleet.session.until("a", "has answered", answered).await;
     let files = [("a/a.yaml", map("a", "2")), ("b/b.yaml", map("b", "2"))];
     let files: Vec<_> = files.iter().map(|(path, text)| (*path, Some(&**text))).collect();
     let second = fleet.session.commit(&files);

@@ -186,7 +186,11 @@ async fn spec_retry_interval() {
 async fn spec_timeout() {
     let session = Session::anywhere(&[("apps/web.yaml", &*never_available())]).await;
     session
-        .kustomize("apps", "apps", json!({ "wait": true, "timeout": "1s" }))
+        .kustomize(
+            "apps",
+            "apps",
+            json!({ "wait": true, "timeout": "1s", "retryInterval": "1s" }),
+        )
         .await;
     let message = session.fails("apps", "HealthCheckFailed").await;
     assert!(message.contains("Deployment"), "{message}");

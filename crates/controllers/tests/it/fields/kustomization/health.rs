@@ -83,7 +83,7 @@ async fn spec_health_checks_kind() {
     session
         .patch(
             "apps",
-            json!({ "spec": { "healthChecks": check, "timeout": "1s" } }),
+            json!({ "spec": { "healthChecks": check, "timeout": "1s", "retryInterval": "1s" } }),
         )
         .await;
     let message = session.fails("apps", "HealthCheckFailed").await;
@@ -97,7 +97,11 @@ async fn spec_health_checks_api_version_by_default() {
     let session = Session::anywhere(&[("apps/web.yaml", &*never_available())]).await;
     let check = json!([{ "kind": "Deployment", "name": "web" }]);
     session
-        .kustomize("apps", "apps", json!({ "healthChecks": check, "timeout": "1s" }))
+        .kustomize(
+            "apps",
+            "apps",
+            json!({ "healthChecks": check, "timeout": "1s", "retryInterval": "1s" }),
+        )
         .await;
     let message = session.fails("apps", "HealthCheckFailed").await;
     assert!(message.contains("Deployment"), "{message}");
@@ -111,7 +115,11 @@ async fn spec_health_checks_api_version() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
     let check = json!([{ "apiVersion": "absent.test/v1", "kind": "Nothing", "name": "a" }]);
     session
-        .kustomize("apps", "apps", json!({ "healthChecks": check, "timeout": "1s" }))
+        .kustomize(
+            "apps",
+            "apps",
+            json!({ "healthChecks": check, "timeout": "1s", "retryInterval": "1s" }),
+        )
         .await;
     let message = session.fails("apps", "HealthCheckFailed").await;
     assert!(message.contains("Nothing"), "{message}");
@@ -169,7 +177,7 @@ async fn spec_health_check_exprs_in_progress() {
         "apiVersion": "v1", "kind": "ConfigMap",
         "inProgress": "data.value == 'one'", "failed": "true", "current": "true",
     });
-    let session = expressions("one", check, json!({ "timeout": "1s" })).await;
+    let session = expressions("one", check, json!({ "timeout": "1s", "retryInterval": "1s" })).await;
     let message = session.fails("apps", "HealthCheckFailed").await;
     let expected = session.here("timeout waiting for: [ConfigMap/@home/a status: 'InProgress']");
     assert!(message.ends_with(&expected), "{message}");
@@ -180,7 +188,7 @@ async fn spec_health_check_exprs_in_progress() {
 #[tokio::test]
 async fn spec_health_check_exprs_api_version() {
     let check = json!({ "apiVersion": "v7", "kind": "ConfigMap", "current": "data.value == 'two'" });
-    let session = expressions("one", check, json!({ "timeout": "1s" })).await;
+    let session = expressions("one", check, json!({ "timeout": "1s", "retryInterval": "1s" })).await;
     session.fails("apps", "HealthCheckFailed").await;
     let other = json!([{ "apiVersion": "other.test/v1", "kind": "ConfigMap", "current": "false" }]);
     session
@@ -194,7 +202,7 @@ async fn spec_health_check_exprs_api_version() {
 #[tokio::test]
 async fn spec_health_check_exprs_kind() {
     let check = json!({ "apiVersion": "v1", "current": "data.value == 'two'" });
-    let session = expressions("one", check, json!({ "timeout": "1s" })).await;
+    let session = expressions("one", check, json!({ "timeout": "1s", "retryInterval": "1s" })).await;
     session.fails("apps", "HealthCheckFailed").await;
     for (check, ready) in [
         (
@@ -224,7 +232,7 @@ async fn spec_health_check_exprs_kind() {
 #[tokio::test]
 async fn spec_health_check_exprs_current_of_a_field_that_is_not_there() {
     let check = json!({ "apiVersion": "v1", "kind": "ConfigMap", "current": "status.ready" });
-    let session = expressions("one", check, json!({ "timeout": "1s" })).await;
+    let session = expressions("one", check, json!({ "timeout": "1s", "retryInterval": "1s" })).await;
     let message = session.fails("apps", "HealthCheckFailed").await;
     let expected = session.here(
         "timeout waiting for: [ConfigMap/@home/a status: 'Unknown': failed to evaluate the CEL expression \

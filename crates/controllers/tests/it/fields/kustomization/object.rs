@@ -131,12 +131,22 @@ async fn annotation_substitute() {
 /// In the cluster: whoever needs to may stop what is done to an object.
 #[tokio::test]
 async fn annotation_reconcile() {
-    let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
+    let files = [
+        ("apps/a.yaml", &*config("a", "one")),
+        ("apps/b.yaml", &*config("b", "one")),
+    ];
+    let session = Session::anywhere(&files).await;
     session.kustomize("apps", "apps", json!({})).await;
-    session.is("ConfigMap", "a", "/data/value", json!("one")).await;
+    for name in ["a", "b"] {
+        session.is("ConfigMap", name, "/data/value", json!("one")).await;
+    }
     let key = format!("{GROUP}/reconcile");
     let stop = json!({ "metadata": { "annotations": { &key: "disabled" } }, "data": { "value": "by hand" } });
     session.merge::<ConfigMap>("@home", "a", stop).await;
+    // what comes after it and is corrected says that it was heard of
+    let drift = json!({ "data": { "value": "by hand" } });
+    session.merge::<ConfigMap>("@home", "b", drift).await;
+    session.is("ConfigMap", "b", "/data/value", json!("one")).await;
     let revision = session.commit(&[("apps/a.yaml", Some(&*config("a", "two")))]);
     session.ready("apps", &revision).await;
     session
