@@ -13,9 +13,12 @@ use equate_testkit::git::Repository;
 use equate_testkit::peers::{self, KubectlVersion};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition,
+};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const NAMESPACE: &str = "flux-system";
 /// For anything that a loaded machine does.
@@ -26,6 +29,8 @@ struct World {
     client: kube::Client,
     kubeconfig: PathBuf,
     kubectl: Option<PathBuf>,
+    /// What kubectl keeps.
+    folder: TempDir,
 }
 
 impl World {
@@ -46,6 +51,7 @@ impl World {
             kubeconfig: cluster.kubeconfig().to_owned(),
             cluster,
             kubectl,
+            folder: tempfile::tempdir().unwrap(),
         }
     }
 
@@ -79,6 +85,8 @@ impl World {
 
     fn kubectl(&self, arguments: &[&str], input: &str) -> String {
         let mut command = Command::new(self.kubectl.as_ref().unwrap());
+        // what it keeps of a cluster it knows by the address, which another one had before
+        command.arg("--cache-dir").arg(self.folder.path());
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
         let command = command
             .stdin(Stdio::piped())
@@ -127,9 +135,10 @@ impl World {
             None => Api::all_with(self.client.clone(), &resource),
         };
         let name = object["metadata"]["name"].as_str().unwrap();
-        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&object))
-            .await
-            .unwrap();
+        // of a kind that was just defined there may be nothing yet
+        let params = PatchParams::apply("test").force();
+        let apply = async || api.patch(name, &params, &Patch::Apply(&object)).await;
+        eventually(&format!("{name} is applied"), DEADLINE, apply).await;
     }
 
     async fn deployment(&self) -> Deployment {
@@ -195,15 +204,21 @@ async fn it_is_applied_and_applying_it_again_changes_nothing() {
     }
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     for definition in equate_api::definitions() {
-        let found = definitions.get(definition.name).await.unwrap();
-        let conditions = found
-            .status
-            .and_then(|status| status.conditions)
-            .unwrap_or_default();
-        let established = conditions
-            .iter()
-            .any(|condition| condition.type_ == "Established" && condition.status == "True");
-        assert!(established, "{}: {conditions:?}", definition.name);
+        let established = async || {
+            let found = definitions.get(definition.name).await.unwrap();
+            let conditions = found
+                .status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
+            let is = |condition: &CustomResourceDefinitionCondition| {
+                condition.type_ == "Established" && condition.status == "True"
+            };
+            match conditions.iter().any(is) {
+                true => Ok(()),
+                false => Err(format!("{conditions:?}")),
+            }
+        };
+        eventually(definition.name, DEADLINE, established).await;
     }
     world.settled(&ONCE, objects).await;
 

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,21 +32,36 @@ fn program(variable: &str, name: &str) -> Option<PathBuf> {
     found
 }
 
+/// How often another free port is looked for.
+const PORT_ATTEMPTS: usize = 3;
+
 /// OpenBao, in memory, with two keys.
 struct Bao {
-    child: Child,
+    child: Mutex<Child>,
     host: String,
 }
 
 impl Drop for Bao {
     fn drop(&mut self) {
-        let _killed = self.child.kill();
-        let _ended = self.child.wait();
+        let child = self.child.get_mut().unwrap();
+        let _killed = child.kill();
+        let _ended = child.wait();
     }
 }
 
 impl Bao {
     async fn start(program: &Path, folder: &Path) -> Self {
+        // a port that is free may be another's by the time it is bound
+        for _ in 1..PORT_ATTEMPTS {
+            if let Some(bao) = Self::started(program, folder).await {
+                return bao;
+            }
+        }
+        Self::started(program, folder).await.unwrap()
+    }
+
+    /// With its keys; `None` where it has ended instead.
+    async fn started(program: &Path, folder: &Path) -> Option<Self> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let host = free.local_addr().unwrap().to_string();
         drop(free);
@@ -57,13 +73,23 @@ impl Bao {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let bao = Self { child, host };
-        let mounts = async || bao.call("sys/mounts/sops", r#"{"type":"transit"}"#);
-        eventually("OpenBao answers", DEADLINE, mounts).await;
+        let bao = Self {
+            child: Mutex::new(child),
+            host,
+        };
+        let mounts = async || match bao.child.lock().unwrap().try_wait().unwrap() {
+            Some(_) => Ok(false),
+            None => bao
+                .call("sys/mounts/sops", r#"{"type":"transit"}"#)
+                .map(|()| true),
+        };
+        if !eventually("OpenBao answers", DEADLINE, mounts).await {
+            return None;
+        }
         for key in ["first", "second"] {
             bao.call(&format!("sops/keys/{key}"), "{}").unwrap();
         }
-        bao
+        Some(bao)
     }
 
     fn call(&self, path: &str, body: &str) -> Result<(), String> {

@@ -166,14 +166,14 @@ fn what_a_repository_looks_like() {
 /// Waits until it is called, and then until it was quiet for a moment.
 fn called(receive: &Receiver<()>) -> bool {
     let mut any = false;
-    let mut patience = Duration::from_secs(10);
+    let mut patience = Duration::from_secs(60);
     loop {
         match receive.recv_timeout(patience) {
             Ok(()) => any = true,
             Err(RecvTimeoutError::Timeout) => return any,
             Err(RecvTimeoutError::Disconnected) => panic!("the watch ended"),
         }
-        patience = Duration::from_millis(100);
+        patience = Duration::from_millis(500);
     }
 }
 

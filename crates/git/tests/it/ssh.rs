@@ -14,6 +14,9 @@ use equate_testkit::git::Repository;
 
 use crate::{Fixture, chain};
 
+/// How often another free port is looked for.
+const PORT_ATTEMPTS: usize = 3;
+
 struct Sshd {
     child: Child,
     port: u16,
@@ -56,40 +59,56 @@ fn sshd() -> Option<Sshd> {
     let public = |name: &str| fs::read_to_string(file(name)).unwrap();
     fs::write(file("authorized"), public("user.pub") + &public("locked.pub")).unwrap();
     fs::set_permissions(file("authorized"), fs::Permissions::from_mode(0o600)).unwrap();
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    // Where it separates privileges it wants this directory.
+    fs::create_dir_all("/run/sshd").ok();
+    // a port that is free may be another's by the time it is bound
+    let found = (0..PORT_ATTEMPTS).find_map(|_| started(program, directory.path()));
+    if found.is_none() {
+        eprintln!("skipped: sshd does not start here");
+    }
+    let (child, port) = found?;
+    Some(Sshd {
+        child,
+        port,
+        directory,
+    })
+}
+
+/// A server that answers at a free port; `None` where it has ended instead.
+fn started(program: &Path, directory: &Path) -> Option<(Child, u16)> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let file = |name: &str| directory.join(name);
     let config = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv GIT_PROTOCOL\n",
         file("host").display(),
         file("authorized").display(),
     );
     fs::write(file("config"), config).unwrap();
-    // Where it separates privileges it wants this directory.
-    fs::create_dir_all("/run/sshd").ok();
-    let child = Command::new(program)
+    let mut child = Command::new(program)
         .args(["-D", "-e", "-f"])
         .arg(file("config"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut server = Sshd {
-        child,
-        port,
-        directory,
-    };
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        if server.child.try_wait().unwrap().is_some() || Instant::now() > deadline {
-            eprintln!("skipped: sshd does not start here");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answers = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        if answers {
+            return Some((child, port));
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
             return None;
         }
         std::thread::park_timeout(Duration::from_millis(20));
     }
-    Some(server)
 }
 
 impl Sshd {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -168,6 +169,11 @@ impl RealCluster {
         cluster
             .wait_for("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", None)
             .await?;
+        if profile == Profile::Full {
+            for node in files::NODES {
+                cluster.wait_for_node(node).await?;
+            }
+        }
         Ok(cluster)
     }
 
@@ -255,6 +261,21 @@ impl RealCluster {
 
     /// Waits until a GET succeeds, as the administrator or as whom they impersonate.
     async fn wait_for(&mut self, path: &str, user: Option<&str>) -> Result<(), Error> {
+        self.wait_until(path, user, |_| true).await
+    }
+
+    /// Waits until kwok plays a node, and pods may go there.
+    async fn wait_for_node(&mut self, node: &str) -> Result<(), Error> {
+        self.wait_until(&format!("/api/v1/nodes/{node}"), None, takes_pods)
+            .await
+    }
+
+    async fn wait_until(
+        &mut self,
+        path: &str,
+        user: Option<&str>,
+        passes: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
         let deadline = Instant::now() + START_TIMEOUT;
         let mut interval = tokio::time::interval(POLL_INTERVAL);
         let client = self.client()?;
@@ -266,7 +287,8 @@ impl RealCluster {
                 builder = builder.header("Impersonate-User", user);
             }
             let last_seen = match client.request_text(request(builder, Vec::new())?).await {
-                Ok(_) => return Ok(()),
+                Ok(body) if passes(&body) => return Ok(()),
+                Ok(body) => format!("GET {path}: {body}"),
                 Err(error) => format!("GET {path}: {error}"),
             };
             if Instant::now() > deadline {
@@ -274,6 +296,17 @@ impl RealCluster {
             }
         }
     }
+}
+
+/// Whether a node is ready and nothing keeps pods away.
+fn takes_pods(node: &str) -> bool {
+    let Ok(node) = serde_json::from_str::<Value>(node) else {
+        return false;
+    };
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    let taints = node["spec"]["taints"].as_array();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        && taints.is_none_or(Vec::is_empty)
 }
 
 /// What every component reads first.

@@ -7,14 +7,17 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use equate_testkit::cluster::Cluster;
+use equate_testkit::eventually::eventually;
 use equate_testkit::peers::{self, KubectlVersion};
 use equate_testkit::replay::compare::{Difference, texts};
 use equate_testkit::replay::ratchet::{self, Outcomes};
 use regex::Regex;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use crate::peer::real_cluster;
 
@@ -113,6 +116,9 @@ data: {a: b}
 colour: red
 "#;
 
+/// For what a server does some time after it was asked, on a machine that does much besides.
+const DEADLINE: Duration = Duration::from_secs(60);
+
 /// A command line, split at spaces, and what it reads from stdin.
 type Line = (&'static str, &'static str);
 
@@ -191,18 +197,18 @@ const COMMANDS: &[Line] = &[
     ("patch deploy web -p {\"spec\":{\"replicas\":\"x\"}}", ""),
     ("scale deploy web --replicas=1", ""),
     (
-        "wait --for=jsonpath={.spec.replicas}=1 deploy/web --timeout=5s",
+        "wait --for=jsonpath={.spec.replicas}=1 deploy/web --timeout=30s",
         "",
     ),
-    ("wait --for=condition=Available deploy/web --timeout=1s", ""),
-    ("get configmap settings -w --request-timeout=2s", ""),
+    ("wait --for=condition=Available deploy/web --timeout=3s", ""),
+    ("get configmap settings -w --request-timeout=4s", ""),
     (
-        "get configmap -w --output-watch-events --request-timeout=2s -l tier=front",
+        "get configmap -w --output-watch-events --request-timeout=4s -l tier=front",
         "",
     ),
     ("apply -f -", DEFINITION),
     (
-        "wait --for=condition=Established crd/lamps.kubectl.equate.dev --timeout=10s",
+        "wait --for=condition=Established crd/lamps.kubectl.equate.dev --timeout=30s",
         "",
     ),
     ("get crd lamps.kubectl.equate.dev", ""),
@@ -343,13 +349,29 @@ fn normal(text: &str, explain: bool) -> String {
     text
 }
 
+/// Makes a namespace and waits for what its controllers put into it: commands list that as well.
 async fn make_namespace(cluster: &Cluster, name: &str) {
     let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let request = http::Request::post("/api/v1/namespaces")
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body.to_string().into_bytes())
         .unwrap();
-    cluster.client().unwrap().request_text(request).await.unwrap();
+    let client = cluster.client().unwrap();
+    client.request_text(request).await.unwrap();
+    for awaited in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+        let path = format!("/api/v1/namespaces/{name}/{awaited}");
+        let get = async || {
+            let request = http::Request::get(&path).body(Vec::new()).unwrap();
+            client.request_text(request).await
+        };
+        eventually(awaited, DEADLINE, get).await;
+    }
+}
+
+/// Whether a command only reads what a server publishes of a new kind some time after it is established:
+/// the list of its resources, and its schema.
+fn is_published(line: &str) -> bool {
+    line.starts_with("api-resources --api-group=kubectl") || line.starts_with("explain lamp")
 }
 
 impl Outcome {
@@ -388,7 +410,12 @@ async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, 
         home: right_home.path(),
     };
     for (step, (line, stdin)) in COMMANDS.iter().enumerate() {
-        let (expected, actual) = tokio::join!(left.run(line, stdin), right.run(line, stdin));
+        let run = async || tokio::join!(left.run(line, stdin), right.run(line, stdin));
+        let (mut expected, mut actual) = run().await;
+        let end = Instant::now() + DEADLINE;
+        while is_published(line) && expected != actual && Instant::now() < end {
+            (expected, actual) = run().await;
+        }
         outcomes.note_as(&namespace, step, line, expected.compare(&actual));
     }
 }
