@@ -1,7 +1,8 @@
 //! What the README promises, command by command.
 
-use super::session::{Fleet, equate_in, said};
+use super::session::{DEADLINE, Fleet, equate_in, said};
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 const DEPLOYMENT: &str = "apps/base/web/deployment.yaml";
 
@@ -90,7 +91,7 @@ fn once_fails_on_a_workload_that_was_asked_to_fail() {
         1,
     );
     fleet.commit(DEPLOYMENT, Some(&failing));
-    let output = fleet.equate(&["up", "--path", "clusters/dev", "--once", "--timeout", "8s"]);
+    let output = fleet.equate(&["up", "--path", "clusters/dev", "--once", "--timeout", "25s"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("Deployment/web/web"), "{text}");
@@ -131,11 +132,11 @@ fn a_session_as_the_readme_tells_it() {
         0,
         &["Deployment/web/web", "ConfigMap/web/settings"],
     );
-    run(
-        &["events", "--for", "Kustomization/apps"],
-        0,
-        &["ReconciliationSucceeded"],
-    );
+    // an event is written beside the status
+    let told = ["events", "--for", "Kustomization/apps"];
+    let end = Instant::now() + DEADLINE;
+    while !said(&fleet.equate(&told)).contains("ReconciliationSucceeded") && Instant::now() < end {}
+    run(&told, 0, &["ReconciliationSucceeded"]);
     run(
         &[
             "-n",
@@ -174,8 +175,8 @@ fn a_session_as_the_readme_tells_it() {
         &["1 Kustomization: nothing would change"],
     );
     // Committed: followed.
-    fleet.commit(DEPLOYMENT, Some(&more));
-    up.wait_for("ready    Deployment/web/web");
+    let revision = fleet.commit(DEPLOYMENT, Some(&more));
+    up.wait_for(&format!("ready    Kustomization/apps  main@{}", &revision[..7]));
     run(&["reconcile", "kustomization", "apps"], 0, &[]);
     run(&["diff"], 0, &["nothing would change"]);
 

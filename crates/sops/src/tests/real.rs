@@ -334,6 +334,9 @@ impl Transit for Http {
     }
 }
 
+/// How often another free port is looked for.
+const PORT_ATTEMPTS: usize = 3;
+
 /// OpenBao, in memory.
 struct Bao {
     child: Child,
@@ -349,6 +352,13 @@ impl Drop for Bao {
 
 impl Bao {
     fn start(program: &Path, folder: &Path) -> Self {
+        // a port that is free may be another's by the time it is bound
+        let mut attempts = (0..PORT_ATTEMPTS).filter_map(|_| Self::started(program, folder));
+        attempts.next().unwrap()
+    }
+
+    /// With its key; `None` where it has ended instead.
+    fn started(program: &Path, folder: &Path) -> Option<Self> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let listen = free.local_addr().unwrap().to_string();
         drop(free);
@@ -360,12 +370,15 @@ impl Bao {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let bao = Self {
+        let mut bao = Self {
             child,
             address: format!("http://{listen}"),
         };
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !bao.call("sys/mounts/sops", r#"{"type":"transit"}"#) {
+            if bao.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             assert!(
                 Instant::now() < deadline,
                 "OpenBao does not answer at {}",
@@ -374,7 +387,7 @@ impl Bao {
             std::thread::yield_now();
         }
         assert!(bao.call("sops/keys/first", "{}"));
-        bao
+        Some(bao)
     }
 
     fn call(&self, path: &str, body: &str) -> bool {
