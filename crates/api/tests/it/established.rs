@@ -25,9 +25,9 @@ async fn cluster() -> Result<(equate_testkit::cluster::Cluster, kube::Client), B
     }
     for definition in equate_api::definitions() {
         let established = await_condition(api.clone(), definition.name, conditions::is_crd_established());
-        tokio::time::timeout(std::time::Duration::from_secs(30), established)
+        tokio::time::timeout(std::time::Duration::from_secs(120), established)
             .await
-            .map_err(|_| format!("{} is not established after 30s", definition.name))??;
+            .map_err(|_| format!("{} is not established after 120s", definition.name))??;
     }
     Ok((cluster, client))
 }

@@ -85,7 +85,7 @@ fn observe(api: Api<ConfigMap>, config: watcher::Config) -> mpsc::UnboundedRecei
 
 async fn until(events: &mut mpsc::UnboundedReceiver<String>, wanted: &str) -> Vec<String> {
     let mut seen = Vec::new();
-    let found = tokio::time::timeout(Duration::from_secs(20), async {
+    let found = tokio::time::timeout(crate::DEADLINE, async {
         while let Some(event) = events.recv().await {
             let done = event == wanted;
             seen.push(event);
@@ -259,7 +259,7 @@ async fn a_controller_converges() {
     // A deleted child comes back: the watch on owned objects wakes the owner.
     let first = child().await.unwrap().unwrap().uid();
     owners.delete("o-child", &DeleteParams::default()).await.unwrap();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + crate::DEADLINE;
     loop {
         if child().await.unwrap().is_some_and(|c| c.uid() != first) {
             break;
@@ -276,7 +276,7 @@ async fn a_controller_converges() {
 async fn wait_for_child(api: &Api<ConfigMap>) {
     let condition =
         kube::runtime::wait::await_condition(api.clone(), "o-child", |o: Option<&ConfigMap>| o.is_some());
-    tokio::time::timeout(Duration::from_secs(20), condition)
+    tokio::time::timeout(crate::DEADLINE, condition)
         .await
         .expect("no child")
         .unwrap();

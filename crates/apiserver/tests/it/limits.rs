@@ -145,7 +145,7 @@ async fn a_client_that_does_not_read_holds_no_history() {
             received.extend_from_slice(&chunk[..n]);
         }
     };
-    let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+    let read = tokio::time::timeout(crate::DEADLINE, read).await;
     assert!(read.is_ok(), "the watch goes on after {} bytes", received.len());
     assert!(
         received.len() < EVENTS * BYTES / 2,

@@ -4,7 +4,6 @@ use equate_apiserver::EmbeddedCluster;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -51,5 +50,5 @@ async fn a_stopped_server_lets_go_of_its_watches() {
         // An abrupt end is an error of TLS, a polite one the end of the stream: both are ends.
         while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
     };
-    tokio::time::timeout(Duration::from_secs(10), end).await.unwrap();
+    tokio::time::timeout(crate::DEADLINE, end).await.unwrap();
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// As long may anything take that is waited for.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) struct World {
     /// Ends the cluster when it goes.

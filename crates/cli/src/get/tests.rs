@@ -172,7 +172,7 @@ async fn a_watch_goes_on() {
         done.send(()).unwrap();
     };
     let both = futures::future::join(watch, change);
-    let (watched, ()) = tokio::time::timeout(std::time::Duration::from_secs(30), both)
+    let (watched, ()) = tokio::time::timeout(std::time::Duration::from_secs(120), both)
         .await
         .unwrap();
     watched.unwrap();

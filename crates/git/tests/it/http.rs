@@ -493,7 +493,7 @@ fn slow_hosts_are_left_in_time() {
         assert_eq!(kind, Kind::Timeout, "{fault:?}: {text}");
         assert!(text.contains("it took longer than 0.4s"), "{text}");
         assert!(
-            begun.elapsed() < Duration::from_secs(30),
+            begun.elapsed() < Duration::from_secs(120),
             "{fault:?} held for {:?}",
             begun.elapsed()
         );
@@ -502,7 +502,7 @@ fn slow_hosts_are_left_in_time() {
         check(Fault::Silence, resolved_before);
         check(Fault::Stall, resolved_before);
         check(Fault::Drip(Duration::from_millis(20)), resolved_before);
-        check(Fault::Delay(Duration::from_secs(60)), resolved_before);
+        check(Fault::Delay(Duration::from_secs(600)), resolved_before);
     }
     server.set(Fault::Delay(Duration::from_millis(50)));
     Fixture::new()

@@ -368,7 +368,7 @@ fn a_pack_that_breaks_off() {
 
 /// Waits until the server has no connection.
 async fn all_gone(server: &SshServer) {
-    eventually("all connections are closed", Duration::from_secs(30), || async {
+    eventually("all connections are closed", Duration::from_secs(120), || async {
         match server.connections() {
             0 => Ok(()),
             open => Err(open),

@@ -32,8 +32,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// How often a level is looked at while waiting for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A port found free may be taken before its owner binds it; then all of it starts again.
-const PORT_ATTEMPTS: usize = 3;
+/// A port found free may be taken before its owner binds it, and a server that has no time to write its
+/// roles gives up; then all of it starts again.
+const START_ATTEMPTS: usize = 3;
 
 /// Which controllers run beside the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,9 +123,8 @@ impl RealCluster {
         let mut attempt = 1;
         loop {
             match Self::start_once(&plane, profile).await {
-                Err(Error::Ended { log, .. })
-                    if attempt < PORT_ATTEMPTS && log.contains("address already in use") =>
-                {
+                Err(ended @ Error::Ended { .. }) if attempt < START_ATTEMPTS => {
+                    progress(&format!("the control plane starts again: {ended}"));
                     attempt += 1;
                 }
                 outcome => return outcome,

@@ -25,8 +25,12 @@ use crate::wire::{self, Answer, Call, Sender};
 
 pub use script::load_script;
 
-/// How long a step that awaits something is asked again, beyond the recorder's own sleep.
+/// How long a step is asked again that the recorder slept before, beyond that sleep; those that are known to
+/// differ take all of it.
 const AWAIT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a step is asked again that says what it waits for: a busy machine comes to it late.
+const UNTIL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often it is asked.
 const AWAIT_INTERVAL: Duration = Duration::from_millis(100);
@@ -267,7 +271,11 @@ pub async fn play<'a>(
     let mut captured: Vec<(String, String)> = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
         let call = step.call(&captured);
-        let deadline = Instant::now() + AWAIT_TIMEOUT + Duration::from_secs(step.sleep.unwrap_or(0));
+        let patience = match step.until {
+            Some(_) => UNTIL_TIMEOUT,
+            None => AWAIT_TIMEOUT,
+        };
+        let deadline = Instant::now() + patience + Duration::from_secs(step.sleep.unwrap_or(0));
         let answer = ask(sender, &call, deadline, |answer| match &step.until {
             Some(until) => until.holds(answer),
             None => step.sleep.is_none() || settled(index, step, answer),
@@ -327,7 +335,7 @@ async fn make_namespace(sender: &Sender, name: &str) -> Result<(), Error> {
     }
     for awaited in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
         let get = admin("GET", format!("/api/v1/namespaces/{name}/{awaited}"), None);
-        let deadline = Instant::now() + AWAIT_TIMEOUT;
+        let deadline = Instant::now() + UNTIL_TIMEOUT;
         let answer = ask(sender, &get, deadline, |answer| answer.status == 200)
             .await
             .map_err(|source| error(source.to_string()))?;

@@ -265,7 +265,7 @@ fn no_rule_holds_the_server() {
     let started = Instant::now();
     let found = causes(&version.validate(&object, None));
     assert!(
-        started.elapsed() < Duration::from_secs(20),
+        started.elapsed() < Duration::from_secs(120),
         "{:?}",
         started.elapsed()
     );
