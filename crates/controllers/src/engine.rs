@@ -24,12 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{self, Artifacts};
 use crate::git_repository;
-use crate::kustomization::build::normal;
-use crate::kustomization::index::Index;
-use crate::kustomization::places::Places;
-use crate::kustomization::reach::{Place, Reach};
-use crate::kustomization::terms::Registry;
-use crate::kustomization::transit::{TransitSettings, Transits};
+use crate::kustomization::cluster::remote::Places;
+use crate::kustomization::cluster::target::{Place, Reach};
+use crate::kustomization::drift::rules::Registry;
+use crate::kustomization::inputs::vault_transit::{TransitSettings, Transits};
+use crate::kustomization::ownership::index::Index;
+use crate::kustomization::render::normal;
 use crate::kustomization::{self, Context, Tally};
 use crate::policy::Policy;
 use crate::published::{News, Sources, news};

@@ -16,6 +16,6 @@ pub mod shards;
 
 pub use engine::{Engine, OwnLoop, Stats};
 pub use key::Key;
-pub use kustomization::transit::TransitSettings;
+pub use kustomization::inputs::vault_transit::TransitSettings;
 pub use policy::Policy;
 pub use shards::Shards;

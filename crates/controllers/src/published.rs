@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Key;
-use crate::kustomization::index::Source;
+use crate::kustomization::ownership::index::Source;
 use crate::runtime::feed::Pace;
 use crate::runtime::mirror::{Change, Mirror, Standing};
 use crate::runtime::read::chain;

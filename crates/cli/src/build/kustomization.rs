@@ -11,7 +11,7 @@ use super::{RenderError, tell, warn};
 use crate::connection::{self, ConnectError};
 use equate_api::kustomize::Kustomization;
 use equate_controllers::kustomization::declared::Declared;
-use equate_controllers::kustomization::values::{self, ValuesError};
+use equate_controllers::kustomization::inputs::substitute_from::{self, ValuesError};
 use equate_kustomize::{Built, EntryKind, Loaders, ReadError, Remotes, Resource, Stat, build_with};
 use equate_manifest::object::Object;
 use equate_manifest::yaml;
@@ -267,7 +267,7 @@ impl<'a> Renderer<'a> {
             substitution.strict = self.args.strict_substitute;
             if let Some(client) = &self.client {
                 let namespace = kustomization.metadata.namespace.as_deref().unwrap_or("default");
-                let read = values::read(client, namespace, &declared.substitute_from, None, None);
+                let read = substitute_from::read(client, namespace, &declared.substitute_from, None, None);
                 let read = self.runtime.block_on(read).map_err(KustomizationError::from)?;
                 substitution.variables = read.under(&substitution.variables);
             }

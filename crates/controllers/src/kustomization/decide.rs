@@ -13,6 +13,7 @@ use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
 use super::declared::Declared;
+use super::inputs::artifact::SourceSeen;
 use super::reasons::{Stall, Wait};
 use crate::Key;
 
@@ -35,44 +36,6 @@ pub struct Seen {
     pub handled_at: Option<String>,
     /// What this process did last; nothing after a start.
     pub last: Option<Last>,
-}
-
-/// A source, as far as a Kustomization needs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SourceSeen {
-    /// It may not be read here, and why.
-    Denied(String),
-    /// The API server does not serve its kind.
-    Unserved,
-    /// It is not known yet whether it exists; why not, if something is in the way.
-    Unlisted(Option<String>),
-    /// It does not exist.
-    Absent,
-    /// It has made nothing available yet.
-    NoArtifact,
-    /// Its status names an artifact whose content is not in the store (any more, or yet).
-    NotStored,
-    /// Its artifact is being fetched.
-    Fetching {
-        /// Its revision.
-        revision: String,
-        /// Why the last attempt failed, if one did.
-        trouble: Option<String>,
-    },
-    /// Its artifact could not be fetched.
-    Unfetched {
-        /// Its revision.
-        revision: String,
-        /// Whether the source does not have it any more.
-        gone: bool,
-        /// What happened, and what to do.
-        why: String,
-    },
-    /// There is an artifact.
-    Stored {
-        /// Its revision.
-        revision: String,
-    },
 }
 
 /// A dependency, as the one who depends on it sees it.

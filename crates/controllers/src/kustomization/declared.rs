@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use equate_api::kustomize::{
     Decryption, DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
+    ValuesKind,
 };
-use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
+use equate_api::meta::{
+    ALLOW_EMPTY, FINALIZER, KubeConfigReference, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT,
+    SecretKeyReference, Selector,
+};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Budget;
 use equate_kustomize as kustomize;
 
-use super::places::Opener;
 use crate::Key;
 
 /// What a Kustomization asks for.
@@ -77,6 +80,37 @@ pub struct Declared {
     pub inventory: Inventory,
     /// Why the inventory cannot be read: to go on without it would forget what is to be pruned.
     pub unreadable: Option<ParseIdError>,
+}
+
+/// A ConfigMap or Secret by kind and name.
+pub type Holder = (ValuesKind, Key);
+
+/// What opens a cluster, of the Kustomization's own namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opener {
+    /// A Secret with a kubeconfig.
+    Secret(SecretKeyReference),
+    /// A ConfigMap that says where it is, and whose token opens it.
+    ConfigMap(String),
+}
+
+impl From<&KubeConfigReference> for Opener {
+    fn from(reference: &KubeConfigReference) -> Self {
+        match (&reference.config_map_ref, &reference.secret_ref) {
+            (Some(config_map), None) => Opener::ConfigMap(config_map.name.clone()),
+            (_, secret) => Opener::Secret(secret.clone().unwrap_or_default()),
+        }
+    }
+}
+
+impl Opener {
+    /// What has to be read.
+    pub(super) fn holder(&self, namespace: &str) -> Holder {
+        match self {
+            Opener::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),
+            Opener::ConfigMap(name) => (ValuesKind::ConfigMap, Key::new(namespace, &**name)),
+        }
+    }
 }
 
 /// An object that has to be healthy.
@@ -156,6 +190,12 @@ impl From<&Kustomization> for Declared {
             key,
         }
     }
+}
+
+/// What a Kustomization's other cluster is opened with.
+pub(super) fn holder(object: &Kustomization) -> Option<Holder> {
+    let opener = Opener::from(object.spec.kube_config.as_ref()?);
+    Some(opener.holder(object.metadata.namespace.as_deref().unwrap_or_default()))
 }
 
 fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {

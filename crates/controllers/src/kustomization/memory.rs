@@ -11,24 +11,24 @@ use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::owned::Digest;
-use equate_apply::plan;
-use equate_apply::terms;
+use equate_apply::{plan, terms};
 use equate_kustomize::Inputs;
 use equate_source::{ContentId, Tree};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::build::Rendered;
-use super::corrections::Corrections;
+use super::cluster::remote;
+use super::cluster::target::{Place, Reach};
 use super::decide::Phase;
 use super::declared::Declared;
-use super::places;
-use super::reach::{Place, Reach};
+use super::drift::correction_backoff::Corrections;
+use super::inputs::artifact::Revision;
+use super::inputs::masks::Masks;
+use super::inputs::substitute_from::{Stamp, Values};
+use super::inputs::tree::Content;
+use super::ownership::desired::Wants;
 use super::reasons::{Contest, Failure};
-use super::report::Revision;
-use super::tree::Content;
-use super::values::{Masks, Stamp, Values};
-use super::wants::Wants;
+use super::render::Rendered;
 
 /// Between runs.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(crate) struct Memory {
     /// The last revision that was carried out, or is being.
     pub record: Option<Record>,
     /// The other cluster that they are in, if they are.
-    pub remote: Option<places::Held>,
+    pub remote: Option<remote::Held>,
     /// The cluster that all of this is about.
     pub place: Option<Place>,
     /// How its objects are reached.
@@ -121,7 +121,7 @@ pub(crate) struct Record {
     /// What the build read; none where it failed, and then only another tree can help.
     pub inputs: Option<Inputs>,
     /// The kubeconfig it was built for, if there was one.
-    pub content: Option<places::Content>,
+    pub content: Option<remote::Content>,
     /// The variables it was built with; none where they could not be read, or it has none.
     pub values: Option<Stamp>,
     /// What of them, and of what was decrypted, must not be shown, as long as it is applied.

@@ -23,20 +23,20 @@ use equate_source::Tree;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::act::undeclared;
-use super::build::{Rendered, Rendering, digest};
+use super::cluster::remote;
+use super::cluster::target::{Place, user};
 use super::decide::{Decision, Finalize, deletion};
 use super::declared::Declared;
-use super::index::{self, Index, Need, Source};
-use super::kept;
-use super::others::{claimants, takers, wants};
-use super::places;
-use super::reach::{Place, user};
+use super::drift::rules::Registry;
+use super::inputs::masks::Masks;
+use super::inputs::substitute_from;
+use super::inputs::vault_transit::{TransitSettings, Transits};
+use super::ownership::claims;
+use super::ownership::claims::{claimants, takers};
+use super::ownership::desired::{KUSTOMIZATIONS, Stand, Wants, undeclared};
+use super::ownership::index::{self, Index, Need, Source};
 use super::reasons::{Failure, Stall};
-use super::terms::Registry;
-use super::transit::{TransitSettings, Transits};
-use super::values::{self, Masks};
-use super::wants::{KUSTOMIZATIONS, Stand, Wants};
+use super::render::{Rendered, Rendering, digest, wants};
 use crate::Key;
 use crate::engine::OwnLoop;
 use crate::key::is_name;
@@ -288,7 +288,7 @@ impl Fleet {
                         transits: &Transits::new(settings.transit.clone()),
                         terms: &self.terms,
                     };
-                    let read = values::read(
+                    let read = substitute_from::read(
                         cluster.client(),
                         &declared.key.namespace,
                         &declared.substitute_from,
@@ -574,7 +574,7 @@ impl Fleet {
         let claims = claimants(&self.index, &declared.key, ids);
         let contenders = takers(&self.index, &declared.key, gone.ids());
         let presence = |id: &ObjectId| live.get(id).clone();
-        let needed = kept::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
+        let needed = claims::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
         let prospect = Prospect {
             desired,
             owner: Owner::new(&declared.key.namespace, &declared.key.name),
@@ -612,7 +612,7 @@ fn hide(preview: &mut Preview, opened: &Masks) {
 async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reached, Option<Failure>) {
     let full = match &declared.kube_config {
         None => Ok((Place::Here, here.clone())),
-        Some(secret) => places::look(here.client(), &declared.key.namespace, secret, policy).await,
+        Some(secret) => remote::look(here.client(), &declared.key.namespace, secret, policy).await,
     };
     let (place, cluster) = match full {
         Ok(full) => full,

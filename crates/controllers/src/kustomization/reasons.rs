@@ -438,7 +438,7 @@ impl fmt::Display for Failure {
             Failure::BuildTimeout(timeout) => write!(
                 f,
                 "kustomize build failed: it did not end within {} (spec.timeout) and was stopped",
-                super::report::go(*timeout)
+                go(*timeout)
             ),
             Failure::Substitution(why)
             | Failure::Sealed(why)
@@ -448,11 +448,7 @@ impl fmt::Display for Failure {
             | Failure::Unreachable(why)
             | Failure::Prune(why)
             | Failure::Stage(why) => f.write_str(why),
-            Failure::Health(waited, why) => write!(
-                f,
-                "health check failed after {}: {why}",
-                super::report::go(*waited)
-            ),
+            Failure::Health(waited, why) => write!(f, "health check failed after {}: {why}", go(*waited)),
             Failure::Contested(contests) => {
                 f.write_str("held by another Kustomization and not taken: ")?;
                 for (place, contest) in contests.iter().enumerate() {
@@ -462,4 +458,10 @@ impl fmt::Display for Failure {
             }
         }
     }
+}
+
+/// A length of time as Flux writes it, without more digits than anybody reads.
+pub fn go(time: Duration) -> equate_api::meta::Duration {
+    let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    whole.into()
 }

@@ -18,18 +18,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::declared::Declared;
-use super::reasons::{Failure, Stall, Wait};
+use super::inputs::artifact::Revision;
+use super::reasons::{Failure, Stall, Wait, go};
 
 const IN_PROGRESS: &str = "Reconciliation in progress";
-
-/// The revision a run is about.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Revision {
-    /// The artifact's revision.
-    pub revision: String,
-    /// The revision it was made from, where the source says so.
-    pub origin: Option<String>,
-}
 
 /// What goes into the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -434,10 +426,4 @@ fn checking(revision: &str, timeout: Duration) -> String {
         "Running health checks for revision {revision} with a timeout of {}",
         go(timeout)
     )
-}
-
-/// A length of time as Flux writes it, without more digits than anybody reads.
-pub fn go(time: Duration) -> equate_api::meta::Duration {
-    let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    whole.into()
 }

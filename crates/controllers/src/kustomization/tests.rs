@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::decide::{
-    Cause, Decision, DependencySeen, Finalize, Last, Phase, Seen, SourceSeen, Verdict, admit, cycle, verdict,
+    Cause, Decision, DependencySeen, Finalize, Last, Phase, Seen, Verdict, admit, cycle, verdict,
 };
 use super::declared::Declared;
+use super::inputs::artifact::{Revision, SourceSeen};
 use super::reasons::{Contest, Failure, Stall, Wait};
-use super::report::{Aspects, Attempt, Healthy, Report, Revision};
+use super::report::{Aspects, Attempt, Healthy, Report};
 use crate::Key;
 
 const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";

@@ -1,0 +1,331 @@
+//! The clusters that Kustomizations reach by a `kubeConfig`.
+//!
+//! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
+//! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token opens
+//! the cluster, that account is part of the content: one tenant's way is never another's. Whoever uses it holds it, and with
+//! the last it goes, its watches too. The Secret is read when something says that it is time to (an
+//! interval, a request, a change, another try), not at each run, and at no interval where it has the
+//! label that has its changes told ([`Labelled`](crate::runtime::labelled::Labelled)).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use equate_api::meta::SecretKeyReference;
+use equate_apply::cluster::Cluster;
+use equate_apply::terms::Terms;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Client;
+use sha2::{Digest as _, Sha256};
+
+use super::kubeconfig::{self, KubeConfigError};
+use super::target::{Place, Reach};
+use super::workload_identity::{Identity, IdentityError};
+use crate::Key;
+use crate::kustomization::declared::Opener;
+use crate::kustomization::reasons::Failure;
+use crate::policy::Policy;
+use crate::runtime::feed::Pace;
+use crate::runtime::hub::{Hub, Wake};
+use crate::runtime::read::read;
+
+/// Why another cluster is not reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// The Secret cannot be read.
+    #[error("failed to build kube client: unable to read KubeConfig secret '{secret}' error: {why}")]
+    Unread {
+        /// Which.
+        secret: Key,
+        /// The API server's words.
+        why: String,
+        /// Whether it was busy or away.
+        passing: bool,
+    },
+    /// It has no such key.
+    #[error(
+        "failed to build kube client: KubeConfig secret '{secret}' does not contain a '{key}' key with a kubeconfig"
+    )]
+    NoKey {
+        /// Which.
+        secret: Key,
+        /// The key.
+        key: String,
+    },
+    /// The ConfigMap cannot be read.
+    #[error("failed to build kube client: failed to get configmap {config_map}: {why}")]
+    UnreadMap {
+        /// Which.
+        config_map: Key,
+        /// The API server's words.
+        why: String,
+        /// Whether it was busy or away.
+        passing: bool,
+    },
+    /// What the ConfigMap says opens nothing.
+    #[error("failed to build kube client: KubeConfig configmap '{config_map}': {source}")]
+    Identity {
+        /// Which.
+        config_map: Key,
+        /// Why.
+        source: IdentityError,
+    },
+    /// What it has there is not used.
+    #[error("failed to build kube client: KubeConfig secret '{secret}': {source}")]
+    Refused {
+        /// Which.
+        secret: Key,
+        /// Why.
+        source: KubeConfigError,
+    },
+}
+
+impl From<PlaceError> for Failure {
+    fn from(error: PlaceError) -> Self {
+        let why = error.to_string();
+        match error {
+            _ if error.is_passing() => Failure::Unreachable(why),
+            PlaceError::Unread { .. }
+            | PlaceError::UnreadMap { .. }
+            | PlaceError::NoKey { .. }
+            | PlaceError::Identity { .. }
+            | PlaceError::Refused { .. } => Failure::Apply(why),
+        }
+    }
+}
+
+impl PlaceError {
+    /// Whether the API server was busy or away, so that nothing is known of what it would have said.
+    pub(in crate::kustomization) fn is_passing(&self) -> bool {
+        match self {
+            PlaceError::Unread { passing, .. } | PlaceError::UnreadMap { passing, .. } => *passing,
+            PlaceError::Identity { source, .. } => source.is_passing(),
+            PlaceError::NoKey { .. } | PlaceError::Refused { .. } => false,
+        }
+    }
+}
+
+/// What tells a kubeconfig from another.
+pub(in crate::kustomization) type Content = [u8; 32];
+
+/// Another cluster, for as long as somebody holds it.
+pub(crate) struct Remote {
+    pub(in crate::kustomization) full: Reach,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote")
+            .field("place", &self.full.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What opens a cluster, as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    opener: Opener,
+    pub(in crate::kustomization) remote: Arc<Remote>,
+    /// The version that it had.
+    pub(in crate::kustomization) version: Option<u64>,
+}
+
+impl Held {
+    /// Whether it was read from there.
+    pub(in crate::kustomization) fn is_of(&self, opener: &Opener) -> bool {
+        self.opener == *opener
+    }
+}
+
+/// All that are held by somebody.
+pub(crate) struct Places {
+    // a map operation for each Secret that is read; never held across an await
+    known: Mutex<HashMap<Content, Weak<Remote>>>,
+    pace: Pace,
+    terms: Arc<dyn Terms>,
+    wake: Arc<dyn Fn(Wake) + Send + Sync>,
+}
+
+impl Places {
+    /// None so far. `wake` is called for everyone whose objects there change.
+    pub(crate) fn new(
+        pace: Pace,
+        terms: Arc<dyn Terms>,
+        wake: impl Fn(Wake) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            known: Mutex::default(),
+            pace,
+            terms,
+            wake: Arc::new(wake),
+        }
+    }
+
+    /// The cluster that a Secret or ConfigMap of a namespace opens.
+    pub(in crate::kustomization) async fn open(
+        &self,
+        client: &Client,
+        namespace: &str,
+        opener: &Opener,
+        policy: &Policy,
+    ) -> Result<Held, PlaceError> {
+        let way = Way::read(client, namespace, opener, policy).await?;
+        let (content, version) = (way.content(), way.version);
+        let held = |remote| Held {
+            opener: opener.clone(),
+            remote,
+            version,
+        };
+        if let Some(remote) = self.known(&content) {
+            return Ok(held(remote));
+        }
+        let opened = way.open(client, policy).await?;
+        let wake = Arc::clone(&self.wake);
+        let hub = Hub::new(
+            opened.client.clone(),
+            self.pace.clone(),
+            Arc::clone(&self.terms),
+            move |woken| wake(woken),
+        );
+        let place = Place::There(opened.place);
+        let remote = Arc::new(Remote {
+            full: Reach {
+                content: Some(content),
+                ..Reach::full(place, Cluster::new(opened.client), hub)
+            },
+        });
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, other| other.strong_count() > 0);
+        // another may have been as quick
+        if let Some(other) = known.get(&content).and_then(Weak::upgrade) {
+            return Ok(held(other));
+        }
+        known.insert(content, Arc::downgrade(&remote));
+        Ok(held(remote))
+    }
+
+    fn known(&self, content: &Content) -> Option<Arc<Remote>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(content)?.upgrade()
+    }
+}
+
+/// The same without watches: for one look.
+pub(in crate::kustomization) async fn look(
+    client: &Client,
+    namespace: &str,
+    opener: &Opener,
+    policy: &Policy,
+) -> Result<(Place, Cluster), PlaceError> {
+    let way = Way::read(client, namespace, opener, policy).await?;
+    let opened = way.open(client, policy).await?;
+    Ok((Place::There(opened.place), Cluster::new(opened.client)))
+}
+
+/// What was read, and not used yet.
+struct Way {
+    from: Key,
+    means: Means,
+    version: Option<u64>,
+}
+
+enum Means {
+    Kubeconfig(Vec<u8>),
+    Identity(Identity),
+}
+
+impl Way {
+    async fn read(
+        client: &Client,
+        namespace: &str,
+        opener: &Opener,
+        policy: &Policy,
+    ) -> Result<Self, PlaceError> {
+        let (_, from) = opener.holder(namespace);
+        let (means, version) = match opener {
+            Opener::Secret(reference) => {
+                let (bytes, version) = read_kubeconfig(client, namespace, reference).await?;
+                (Means::Kubeconfig(bytes), version)
+            }
+            Opener::ConfigMap(_) => {
+                let (data, version) = read_map(client, &from).await?;
+                let identity = Identity::parse(&data, namespace, policy);
+                let identity = identity.map_err(|source| PlaceError::Identity {
+                    config_map: from.clone(),
+                    source,
+                })?;
+                (Means::Identity(identity), version)
+            }
+        };
+        Ok(Self { from, means, version })
+    }
+
+    /// What tells it from others: who has the same one reaches the same cluster as the same one.
+    fn content(&self) -> Content {
+        match &self.means {
+            Means::Kubeconfig(bytes) => Sha256::digest(bytes).into(),
+            Means::Identity(identity) => identity.digest(),
+        }
+    }
+
+    async fn open(self, client: &Client, policy: &Policy) -> Result<kubeconfig::Opened, PlaceError> {
+        let from = self.from;
+        match self.means {
+            Means::Kubeconfig(bytes) => {
+                let opened = kubeconfig::open(&bytes, policy).await;
+                opened.map_err(|source| PlaceError::Refused { secret: from, source })
+            }
+            Means::Identity(identity) => {
+                let opened = identity.open(client).await;
+                opened.map_err(|source| PlaceError::Identity {
+                    config_map: from,
+                    source,
+                })
+            }
+        }
+    }
+}
+
+async fn read_map(client: &Client, key: &Key) -> Result<(BTreeMap<String, String>, Option<u64>), PlaceError> {
+    let unread = |why: String, passing| PlaceError::UnreadMap {
+        config_map: key.clone(),
+        why,
+        passing,
+    };
+    let found = read::<ConfigMap>(client, &key.namespace, &key.name).await;
+    let found = found.map_err(|error| unread(error.to_string(), error.passes()))?;
+    let found = found.ok_or_else(|| unread(format!("configmaps \"{}\" not found", key.name), false))?;
+    let version = found.metadata.resource_version.as_ref();
+    let version = version.and_then(|version| version.parse().ok());
+    Ok((found.data.unwrap_or_default(), version))
+}
+
+async fn read_kubeconfig(
+    client: &Client,
+    namespace: &str,
+    reference: &SecretKeyReference,
+) -> Result<(Vec<u8>, Option<u64>), PlaceError> {
+    let secret = Key::new(namespace, &*reference.name);
+    let unread = |why: String, passing| PlaceError::Unread {
+        secret: secret.clone(),
+        why,
+        passing,
+    };
+    let found = read::<Secret>(client, namespace, &reference.name).await;
+    let found = found.map_err(|error| unread(error.to_string(), error.passes()))?;
+    let found = found.ok_or_else(|| unread(format!("secrets \"{}\" not found", reference.name), false))?;
+    let version = found.metadata.resource_version.as_ref();
+    let version = version.and_then(|version| version.parse().ok());
+    let mut data = found.data.unwrap_or_default();
+    let keys = match reference.key.as_deref().filter(|key| !key.is_empty()) {
+        Some(key) => vec![key],
+        None => vec!["value", "value.yaml"],
+    };
+    match keys.iter().find_map(|key| data.remove(*key)) {
+        Some(bytes) => Ok((bytes.0, version)),
+        None => Err(PlaceError::NoKey {
+            secret,
+            key: keys.first().copied().unwrap_or_default().to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,140 @@
+//! Where a Kustomization applies, and as whom.
+//!
+//! Everything that is done about managed objects goes through a run's `Reach`: requests through
+//! its cluster, which has the identity to act with; what is seen through its hub. What is ours
+//! (Kustomizations, sources, events) goes through this process's own client, always.
+//!
+//! One that names a ServiceAccount, or for which the [`Policy`] does, acts as
+//! `system:serviceaccount:<its namespace>:<name>`; of another namespace it cannot name one. What it
+//! may then write, read and delete the API server decides at each request. All identities share the
+//! connections of a place, what is known of its kinds, and its watches; that these see more than an
+//! identity may is what [`Sight`] is for (decision 0010).
+//!
+//! One with a `kubeConfig` applies elsewhere ([`remote`](super::remote)).
+
+use std::sync::Arc;
+
+use equate_api::kustomize::KustomizationSpec;
+use equate_apply::cluster::{Cluster, NoSuchName};
+use equate_apply::owner::Owner;
+use kube::Client;
+use kube::client::Body;
+
+use super::remote::Content;
+use crate::kustomization::declared::Declared;
+use crate::policy::Policy;
+use crate::runtime::feed::Pace;
+use crate::runtime::hub::Hub;
+use crate::runtime::hub::sight::Sight;
+
+/// Which cluster objects are in. Objects of different places have nothing to do with each other,
+/// also if they have the same names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The one this process serves.
+    Here,
+    /// Another one, by what tells it from others.
+    There([u8; 32]),
+    /// None that could be found.
+    Nowhere,
+}
+
+/// A place, and the ways to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach {
+    /// Which cluster that is.
+    pub(crate) place: Place,
+    /// For requests; with the identity of the one on whose behalf they are made.
+    pub(crate) cluster: Cluster,
+    /// What may be seen of managed objects; watched with the rights of whoever opens the place.
+    pub(crate) hub: Sight,
+    /// Whom it acts as, if not as who opens the place.
+    pub(crate) account: Option<String>,
+    /// The kubeconfig that opens the place, if one does.
+    pub(in crate::kustomization) content: Option<Content>,
+}
+
+impl Reach {
+    /// A place with all the rights of who opens it.
+    pub(crate) fn full(place: Place, cluster: Cluster, hub: Hub) -> Self {
+        Self {
+            place,
+            cluster,
+            hub: Sight::full(hub),
+            account: None,
+            content: None,
+        }
+    }
+
+    /// No place: every request fails, nothing is seen.
+    pub(crate) fn nowhere(pace: Pace) -> Self {
+        let refuse = |_: http::Request<Body>| async {
+            let refusal = std::io::Error::other("it is not known which cluster this is for");
+            Err::<http::Response<Body>, _>(refusal)
+        };
+        let client = Client::new(tower::service_fn(refuse), "default");
+        let hub = Hub::new(client.clone(), pace, Arc::new(()), |_| {});
+        Self::full(Place::Nowhere, Cluster::new(client), hub)
+    }
+
+    /// The same place for a Kustomization that acts as an account there.
+    pub(in crate::kustomization) fn acting_as(
+        &self,
+        account: &str,
+        owner: Owner,
+    ) -> Result<Self, NoSuchName> {
+        let cluster = self.cluster.acting_as(&user(&owner.namespace, account))?;
+        Ok(Self {
+            place: self.place.clone(),
+            cluster,
+            hub: self.hub.narrowed(owner),
+            account: Some(account.to_owned()),
+            content: self.content,
+        })
+    }
+
+    /// Whether it is the same as another for a Kustomization that acts as this account.
+    pub(in crate::kustomization) fn is(&self, full: &Reach, account: Option<&str>) -> bool {
+        self.place == full.place && self.content == full.content && self.account.as_deref() == account
+    }
+}
+
+/// The name of a ServiceAccount as a user.
+pub(in crate::kustomization) fn user(namespace: &str, account: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{account}")
+}
+
+/// The ServiceAccount that one acts as that names this one.
+fn account<'a>(named: Option<&'a str>, policy: &'a Policy) -> Option<&'a str> {
+    let named = named.filter(|name| !name.is_empty());
+    let account = named.or(policy.default_service_account.as_deref());
+    account.filter(|name| !name.is_empty())
+}
+
+/// The ServiceAccount that a Kustomization acts as, without reading the rest of it.
+pub(in crate::kustomization) fn account_of<'a>(
+    spec: &'a KustomizationSpec,
+    policy: &'a Policy,
+) -> Option<&'a str> {
+    account(spec.service_account_name.as_deref(), policy)
+}
+
+impl Declared {
+    /// The ServiceAccount it acts as.
+    pub(in crate::kustomization) fn account<'a>(&'a self, policy: &'a Policy) -> Option<&'a str> {
+        account(self.service_account.as_deref(), policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_a_user() {
+        assert_eq!(
+            user("team-a", "deployer"),
+            "system:serviceaccount:team-a:deployer"
+        );
+    }
+}

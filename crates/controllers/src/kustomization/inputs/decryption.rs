@@ -1,0 +1,344 @@
+//! `spec.decryption`: the keys of a Kustomization, and what a build opens with them.
+//!
+//! The Secret that holds the keys is one of the Kustomization's own namespace, or the one that all have
+//! age keys from that name none, and is read with this process's own rights, as with Flux. It is read with the variables, once for a run ([`super::substitute_from`]),
+//! so what is said there holds here: other keys are another build, and keys are in no error, log or event.
+//! Nor are values that were opened: whoever builds gets them as [`Masks`].
+//!
+//! A build holds a processor and asks nobody. What a transit engine has to open is noted, the build goes on
+//! with the rest as it is and is thrown away; then the engines are asked ([`super::vault_transit`]), and it is
+//! built again.
+//!
+//! As with Flux no MAC is checked, and a file is taken for encrypted that has the bytes Flux looks for.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use equate_api::kustomize::Decryption;
+use equate_kustomize::{SecretError, SecretFile, Secrets, Stop};
+use equate_manifest::object::Object;
+use equate_sops::{
+    Decrypter, ExposeSecret as _, Format, Integrity, Keys, Transit, TransitError, TransitKey, TransitRequest,
+};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::masks::Masks;
+use crate::Key;
+use crate::runtime::read::{self, chain};
+
+/// The entry of the Secret that says where its token may be sent: an address in each line.
+const ADDRESSES: &str = "sops.vault-address";
+/// Of that the token is in.
+const TOKEN: &str = "sops.vault-token";
+/// A shorter value is no secret, and to mask it would take messages apart.
+const MASKED_BYTES_MIN: usize = 4;
+
+/// Why there are no keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeysError {
+    /// The Secret is not there.
+    #[error("secrets {name:?} not found in namespace {namespace:?} ({named_by})")]
+    Absent {
+        /// What names it.
+        named_by: &'static str,
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        namespace: String,
+    },
+    /// The API server does not let it be read.
+    #[error("cannot get sops decryption Secret '{namespace}/{name}': {why}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        namespace: String,
+        /// The API server's words.
+        why: String,
+    },
+    /// The API server was busy or away.
+    #[error("cannot get sops decryption Secret '{namespace}/{name}': {why}")]
+    Unreachable {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        namespace: String,
+        /// What happened.
+        why: String,
+    },
+    /// What is in it is no key.
+    #[error("failed to import '{entry}' data from sops decryption Secret '{namespace}/{name}': {why}")]
+    Import {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        namespace: String,
+        /// The entry.
+        entry: String,
+        /// What is wrong with it, without quoting it.
+        why: String,
+    },
+}
+
+/// The keys of one Kustomization. `Debug` shows the public halves.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRing {
+    keys: Keys,
+    /// Where its token may be sent, as the Secret says; empty where that says nothing.
+    addresses: Vec<String>,
+}
+
+impl KeyRing {
+    /// The token for transit engines, and where it may be sent as the Secret says.
+    pub(in crate::kustomization) fn token(&self) -> Option<(&str, &[String])> {
+        let token = self.keys.token()?;
+        Some((token.expose_secret(), &self.addresses))
+    }
+}
+
+/// What the Secret held, and its version.
+pub(in crate::kustomization) struct Found {
+    pub(in crate::kustomization) ring: KeyRing,
+    pub(in crate::kustomization) version: Option<u64>,
+    /// The entries that count, for who has to tell whether they are others.
+    pub(in crate::kustomization) entries: BTreeMap<String, Vec<u8>>,
+}
+
+/// Where the keys of a Kustomization are.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::kustomization) struct KeySecret<'a> {
+    pub(in crate::kustomization) namespace: &'a str,
+    pub(in crate::kustomization) name: &'a str,
+    /// It is nobody's own: what opens more than age's would be lent to everybody.
+    shared: bool,
+}
+
+impl<'a> KeySecret<'a> {
+    /// The one that it names, else the one that is there for all.
+    pub(in crate::kustomization) fn of(
+        decryption: &'a Decryption,
+        namespace: &'a str,
+        shared: Option<&'a Key>,
+    ) -> Option<Self> {
+        if let Some(name) = holder(decryption) {
+            let shared = false;
+            return Some(Self {
+                namespace,
+                name,
+                shared,
+            });
+        }
+        let all = shared?;
+        Some(Self {
+            namespace: &all.namespace,
+            name: &all.name,
+            shared: true,
+        })
+    }
+
+    fn counts(&self, entry: &str) -> bool {
+        let age = entry.ends_with(".agekey");
+        age || !self.shared && (entry.ends_with(".asc") || entry == TOKEN || entry == ADDRESSES)
+    }
+}
+
+/// The Secret that a Kustomization names.
+pub(in crate::kustomization) fn holder(decryption: &Decryption) -> Option<&str> {
+    let name = decryption.secret_ref.as_ref().map(|reference| &*reference.name);
+    name.filter(|name| !name.is_empty())
+}
+
+/// Reads the keys.
+pub(in crate::kustomization) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, KeysError> {
+    let secret = get(client, keys).await?;
+    let version = secret.metadata.resource_version.as_ref();
+    let version = version.and_then(|version| version.parse().ok());
+    let mut ring = KeyRing::default();
+    let mut entries = BTreeMap::new();
+    for (entry, value) in secret.data.into_iter().flatten() {
+        let value = Zeroizing::new(value.0);
+        let failed = |why: String| KeysError::Import {
+            name: keys.name.to_owned(),
+            namespace: keys.namespace.to_owned(),
+            entry: entry.clone(),
+            why,
+        };
+        if keys.shared && !keys.counts(&entry) {
+            continue;
+        }
+        if entry == ADDRESSES {
+            let text = std::str::from_utf8(&value).map_err(|_| failed("it is not text".to_owned()))?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            ring.addresses = lines.map(str::to_owned).collect();
+        } else {
+            let added = ring.keys.add(&entry, &value);
+            added.map_err(|error| {
+                let cause = std::error::Error::source(&error);
+                failed(cause.map_or_else(|| error.to_string(), chain))
+            })?;
+        }
+        if keys.counts(&entry) {
+            entries.insert(entry, value.to_vec());
+        }
+    }
+    Ok(Found {
+        ring,
+        version,
+        entries,
+    })
+}
+
+async fn get(client: &Client, keys: KeySecret<'_>) -> Result<Secret, KeysError> {
+    let (name, namespace) = (keys.name.to_owned(), keys.namespace.to_owned());
+    match read::read(client, keys.namespace, keys.name).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(KeysError::Absent {
+            named_by: match keys.shared {
+                true => "--sops-age-secret",
+                false => "spec.decryption.secretRef",
+            },
+            name,
+            namespace,
+        }),
+        Err(error) => {
+            let why = error.to_string();
+            Err(match error.passes() {
+                true => KeysError::Unreachable { name, namespace, why },
+                false => KeysError::Refused { name, namespace, why },
+            })
+        }
+    }
+}
+
+/// What transit engines answered, by what they were asked.
+pub(in crate::kustomization) type Answers = HashMap<TransitRequest, Result<Zeroizing<Vec<u8>>, TransitError>>;
+
+/// Opens what is encrypted among the inputs of one build, and in what it made.
+pub(in crate::kustomization) struct Opening<'a> {
+    ring: &'a KeyRing,
+    asking: Asking<'a>,
+    stop: &'a Stop,
+    opened: RefCell<Masks>,
+}
+
+/// The engines as a build sees them: answers that are known, and questions.
+struct Asking<'a> {
+    /// Whether a token may be sent to an address.
+    allowed: &'a dyn Fn(&str) -> bool,
+    answers: &'a Answers,
+    questions: RefCell<Vec<TransitRequest>>,
+}
+
+impl Transit for Asking<'_> {
+    fn open(&self, key: &TransitKey<'_>) -> Result<Zeroizing<Vec<u8>>, TransitError> {
+        if !(self.allowed)(key.address) {
+            return Err(TransitError::NotAllowed(key.address.to_owned()));
+        }
+        let request = key.request()?;
+        match self.answers.get(&request) {
+            Some(answer) => answer.clone(),
+            None => {
+                self.questions.borrow_mut().push(request);
+                // nobody sees this: see `unless_asked`
+                Err(TransitError::Answer)
+            }
+        }
+    }
+}
+
+impl<'a> Opening<'a> {
+    pub(in crate::kustomization) fn new(
+        ring: &'a KeyRing,
+        allowed: &'a dyn Fn(&str) -> bool,
+        answers: &'a Answers,
+        stop: &'a Stop,
+    ) -> Self {
+        Self {
+            ring,
+            asking: Asking {
+                allowed,
+                answers,
+                questions: RefCell::default(),
+            },
+            stop,
+            opened: RefCell::default(),
+        }
+    }
+
+    /// What was opened, and what has to be asked before it can be built.
+    pub(in crate::kustomization) fn ends(self) -> (Masks, Vec<TransitRequest>) {
+        (self.opened.into_inner(), self.asking.questions.into_inner())
+    }
+
+    /// Decrypts something; none where its key is to be asked for first, and it is left as it is.
+    fn unless_asked<T, E: std::error::Error + Send + Sync + 'static>(
+        &self,
+        open: impl FnOnce(Decrypter<'_>) -> Result<T, E>,
+    ) -> Result<Option<T>, SecretError> {
+        let asked = self.asking.questions.borrow().len();
+        let stop = || self.stop.is_stopped();
+        let told = |value: &[u8]| self.note(value);
+        let mut decrypter = Decrypter::new(&self.ring.keys)
+            .with_integrity(Integrity::Skipped)
+            .with_stop(&stop)
+            .with_told(&told);
+        if self.ring.keys.token().is_some() {
+            decrypter = decrypter.with_transit(&self.asking);
+        }
+        match open(decrypter) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(_) if self.asking.questions.borrow().len() > asked => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note(&self, value: &[u8]) {
+        if value.len() < MASKED_BYTES_MIN {
+            return;
+        }
+        let mut opened = self.opened.borrow_mut();
+        opened.add(STANDARD.encode(value));
+        if let Ok(text) = std::str::from_utf8(value) {
+            opened.add(text.to_owned());
+            // what is read as lines is shown as lines
+            let lines = text.lines().filter(|line| line.len() >= MASKED_BYTES_MIN);
+            lines.for_each(|line| opened.add(line.to_owned()));
+        }
+    }
+}
+
+impl Secrets for Opening<'_> {
+    fn file(&self, file: &SecretFile<'_>) -> Result<Option<Vec<u8>>, SecretError> {
+        let format = match file.is_env {
+            true => Format::of_env_path(file.name),
+            false => Format::of_path(file.name),
+        };
+        let opened = self.unless_asked(|decrypter| decrypter.file(file.content, format))?;
+        Ok(opened.flatten().map(|opened| opened.expose_secret().to_vec()))
+    }
+
+    fn object(&self, object: &mut Object) -> Result<(), SecretError> {
+        // it is put back as it was, whatever happens
+        let mut value = Value::Object(std::mem::take(&mut object.0));
+        let opened = self.unless_asked(|decrypter| decrypter.object(&mut value));
+        if let Value::Object(map) = value {
+            object.0 = map;
+        }
+        opened.map(|_| ())
+    }
+}
+
+/// Whether an object is one that Flux does not apply: a Secret that is still encrypted.
+pub(in crate::kustomization) fn is_sealed(object: &Object) -> bool {
+    let annotation = object.0.get("metadata").and_then(|meta| meta.get("annotations"));
+    let annotation = annotation.and_then(|all| all.get("kustomize.toolkit.fluxcd.io/decrypt"));
+    let excepted = annotation
+        .and_then(Value::as_str)
+        .is_some_and(|value| value.eq_ignore_ascii_case("disabled"));
+    object.kind() == "Secret" && object.api_version() == "v1" && object.0.contains_key("sops") && !excepted
+}

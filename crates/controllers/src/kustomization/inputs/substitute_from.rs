@@ -1,0 +1,392 @@
+//! What ConfigMaps and Secrets hold for a Kustomization: the variables of
+//! `spec.postBuild.substituteFrom`, the keys of `spec.decryption`.
+//!
+//! They are read once for a run, one request for each reference, never written down, and
+//! forgotten when what they were put into is applied; a digest is kept, so that a run can tell whether they are others by
+//! now. A value of a Secret is in no error, no log and no event: what the API server says of an
+//! object goes through [`Masks::mask`] first.
+//!
+//! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values
+//! of Secrets that are no text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use equate_api::kustomize::{Decryption, Kustomization, SubstituteReference, ValuesKind};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use super::decryption::{self, KeyRing, KeySecret, KeysError};
+use super::masks::Masks;
+use crate::kustomization::declared;
+use crate::kustomization::declared::Holder;
+use crate::kustomization::reasons::Failure;
+use crate::{Key, runtime};
+
+/// More references than this nobody writes by hand.
+pub const REFERENCES_MAX: usize = 64;
+/// So many bytes all names and values may have together.
+pub const BYTES_MAX: usize = 8 << 20;
+
+/// Why variables are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValuesError {
+    /// It is not there, and not optional.
+    #[error(
+        "substitute from '{kind}/{name}' error: {}s {name:?} not found in namespace {namespace:?}",
+        kind.to_lowercase()
+    )]
+    Absent {
+        /// ConfigMap or Secret.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        namespace: String,
+    },
+    /// The API server does not let it be read, or cannot say it in a way that can be understood.
+    #[error("substitute from '{kind}/{name}' error: {why}")]
+    Refused {
+        /// ConfigMap or Secret.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The API server's words.
+        why: String,
+    },
+    /// The API server was busy or away.
+    #[error("substitute from '{kind}/{name}' error: {why}")]
+    Unreachable {
+        /// ConfigMap or Secret.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// What happened.
+        why: String,
+    },
+    /// A value of a Secret is no text. It is not shown.
+    #[error("substitute from 'Secret/{name}' error: the value of {key:?} is not UTF-8")]
+    NotText {
+        /// The Secret's name.
+        name: String,
+        /// The variable.
+        key: String,
+    },
+    /// There are too many references.
+    #[error("spec.postBuild.substituteFrom has {0} entries, and at most {REFERENCES_MAX} are read")]
+    TooMany(usize),
+    /// There is too much in them.
+    #[error("spec.postBuild.substituteFrom holds more than {BYTES_MAX} bytes, which is as much as is read")]
+    TooLarge,
+    /// There are no keys.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+}
+
+impl From<ValuesError> for Failure {
+    fn from(error: ValuesError) -> Self {
+        let why = match &error {
+            ValuesError::Keys(error) => error.to_string(),
+            error => format!("post build failed: {error}"),
+        };
+        match error {
+            ValuesError::Unreachable { .. } | ValuesError::Keys(KeysError::Unreachable { .. }) => {
+                Failure::Unreachable(why)
+            }
+            ValuesError::Keys(_) => Failure::Values(why),
+            ValuesError::Absent { .. }
+            | ValuesError::Refused { .. }
+            | ValuesError::NotText { .. }
+            | ValuesError::TooMany(_)
+            | ValuesError::TooLarge => Failure::Values(why),
+        }
+    }
+}
+
+/// What was read, without what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    digest: [u8; 32],
+    /// Each that was asked for, and the version it had, if it was there.
+    versions: Vec<(Holder, Option<u64>)>,
+}
+
+impl Stamp {
+    /// Whether the values are the same, whatever else changed about what holds them.
+    pub fn is_of(&self, other: &Stamp) -> bool {
+        self.digest == other.digest
+    }
+
+    /// Whether each of them is known to have the version it had when it was read.
+    pub fn is_current(&self, version: impl Fn(&Holder) -> Option<u64>) -> bool {
+        let mut all = self.versions.iter();
+        all.all(|(holder, read)| read.is_some() && version(holder) == *read)
+    }
+}
+
+/// Variables and their values, and keys. What is shown of it are the names.
+pub struct Values {
+    variables: BTreeMap<String, String>,
+    /// None where nothing is to be decrypted.
+    keys: Option<KeyRing>,
+    secrets: Arc<Masks>,
+    stamp: Stamp,
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.variables.keys()).finish()
+    }
+}
+
+impl Values {
+    /// What was read.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// The variables, with those over them that the Kustomization has itself.
+    pub fn under(&self, inline: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut all = self.variables.clone();
+        all.extend(inline.clone());
+        all
+    }
+
+    /// The keys, if anything is to be decrypted.
+    pub(in crate::kustomization) fn keys(&self) -> Option<&KeyRing> {
+        self.keys.as_ref()
+    }
+
+    /// What must not be shown of it.
+    pub(in crate::kustomization) fn masks(&self) -> &Arc<Masks> {
+        &self.secrets
+    }
+}
+
+/// What a Kustomization takes anything from; with the Secret of keys that is for all.
+pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = Holder> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let post = object.spec.post_build.iter();
+    let references = post.flat_map(|post| &post.substitute_from);
+    let references = references.map(|reference| (reference.kind, &*reference.name));
+    let decryption = object.spec.decryption.as_ref();
+    let keys = decryption.and_then(|decryption| KeySecret::of(decryption, namespace, shared_keys));
+    let keys = keys.map(|keys| (ValuesKind::Secret, Key::new(keys.namespace, keys.name)));
+    let all = references.map(move |(kind, name)| (kind, Key::new(namespace, name)));
+    all.chain(keys).chain(declared::holder(object))
+}
+
+/// Reads all variables of these references in a namespace, of one name the last counts; and keys, of those
+/// who name no Secret from the one that is for all.
+///
+/// # Errors
+/// When one cannot be read that is not optional.
+pub async fn read(
+    client: &Client,
+    namespace: &str,
+    references: &[SubstituteReference],
+    decryption: Option<&Decryption>,
+    shared_keys: Option<&Key>,
+) -> Result<Values, ValuesError> {
+    if references.len() > REFERENCES_MAX {
+        return Err(ValuesError::TooMany(references.len()));
+    }
+    let (mut variables, mut secrets) = (BTreeMap::new(), Masks::default());
+    let (mut versions, mut bytes) = (Vec::new(), 0);
+    for reference in references {
+        let found = match reference.kind {
+            ValuesKind::ConfigMap => get::<ConfigMap>(client, namespace, reference)
+                .await?
+                .map(of_config_map),
+            ValuesKind::Secret => get::<Secret>(client, namespace, reference)
+                .await?
+                .map(|secret| of_secret(&reference.name, secret))
+                .transpose()?,
+        };
+        let holder = (reference.kind, Key::new(namespace, &*reference.name));
+        let Some(found) = found else {
+            if !reference.optional {
+                return Err(ValuesError::Absent {
+                    kind: reference.kind.as_str(),
+                    name: reference.name.clone(),
+                    namespace: namespace.to_owned(),
+                });
+            }
+            versions.push((holder, None));
+            continue;
+        };
+        bytes += found
+            .values
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum::<usize>();
+        if bytes > BYTES_MAX {
+            return Err(ValuesError::TooLarge);
+        }
+        versions.push((holder, found.version));
+        if reference.kind == ValuesKind::Secret {
+            found.values.values().for_each(|value| secrets.add(value.clone()));
+        }
+        variables.extend(found.values);
+    }
+    let mut hash = Sha256::new();
+    hash.update(digest(
+        variables.iter().map(|(name, value)| (name, value.as_bytes())),
+    ));
+    let keys = match decryption {
+        None => None,
+        Some(decryption) => {
+            let mut ring = KeyRing::default();
+            if let Some(secret) = KeySecret::of(decryption, namespace, shared_keys) {
+                let found = decryption::read(client, secret).await?;
+                let entries = found.entries.iter();
+                hash.update(digest(entries.map(|(name, value)| (name, &**value))));
+                let holder = Key::new(secret.namespace, secret.name);
+                versions.push(((ValuesKind::Secret, holder), found.version));
+                ring = found.ring;
+            }
+            if let Some((token, _)) = ring.token() {
+                secrets.add(token.to_owned());
+            }
+            Some(ring)
+        }
+    };
+    Ok(Values {
+        variables,
+        keys,
+        secrets: Arc::new(secrets),
+        stamp: Stamp {
+            digest: hash.finalize().into(),
+            versions,
+        },
+    })
+}
+
+/// What one of them holds.
+struct Found {
+    version: Option<u64>,
+    values: BTreeMap<String, String>,
+}
+
+fn of_config_map(map: ConfigMap) -> Found {
+    let values = map.data.into_iter().flatten();
+    Found {
+        version: version(&map.metadata),
+        values: values.map(|(name, value)| (name, in_one_line(&value))).collect(),
+    }
+}
+
+fn of_secret(name: &str, secret: Secret) -> Result<Found, ValuesError> {
+    let values = secret.data.into_iter().flatten();
+    let values = values.map(|(key, value)| match String::from_utf8(value.0) {
+        Ok(text) => Ok((key, in_one_line(&text))),
+        Err(_) => Err(ValuesError::NotText {
+            name: name.to_owned(),
+            key,
+        }),
+    });
+    Ok(Found {
+        version: version(&secret.metadata),
+        values: values.collect::<Result<_, _>>()?,
+    })
+}
+
+/// A value as it is put in.
+fn in_one_line(value: &str) -> String {
+    value.replace('\n', "")
+}
+
+fn version(meta: &kube::core::ObjectMeta) -> Option<u64> {
+    meta.resource_version.as_ref()?.parse().ok()
+}
+
+fn digest<'t>(entries: impl Iterator<Item = (&'t String, &'t [u8])>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in entries.flat_map(|(name, value)| [name.as_bytes(), value]) {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+async fn get<K>(
+    client: &Client,
+    namespace: &str,
+    reference: &SubstituteReference,
+) -> Result<Option<K>, ValuesError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+{
+    let found = runtime::read::read(client, namespace, &reference.name).await;
+    found.map_err(|error| {
+        let (kind, name) = (reference.kind.as_str(), reference.name.clone());
+        let why = error.to_string();
+        match error.passes() {
+            true => ValuesError::Unreachable { kind, name, why },
+            false => ValuesError::Refused { kind, name, why },
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(variables: &[(&str, &str)], secrets: &[&str]) -> Values {
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables: BTreeMap<_, _> = variables.collect();
+        let mut masks = Masks::default();
+        secrets.iter().for_each(|&secret| masks.add(secret.to_owned()));
+        Values {
+            stamp: Stamp {
+                digest: digest(variables.iter().map(|(name, value)| (name, value.as_bytes()))),
+                versions: Vec::new(),
+            },
+            variables,
+            keys: None,
+            secrets: Arc::new(masks),
+        }
+    }
+
+    #[test]
+    fn debug_shows_names_alone() {
+        let values = values(&[("token", "hunter2")], &["hunter2"]);
+        assert_eq!(format!("{values:?}"), r#"{"token"}"#);
+        assert!(!format!("{:?}", values.stamp()).contains("hunter2"));
+    }
+
+    #[test]
+    fn values_are_told_apart_whatever_their_bounds() {
+        let check = |one: &[(&str, &str)], other: &[(&str, &str)], same: bool| {
+            let (one, other) = (values(one, &[]), values(other, &[]));
+            assert_eq!(one.stamp().is_of(other.stamp()), same);
+        };
+        check(&[("a", "b")], &[("a", "b")], true);
+        check(&[("a", "bc")], &[("ab", "c")], false);
+        check(&[("a", "")], &[], false);
+    }
+
+    #[test]
+    fn what_is_read_is_current_while_each_has_its_version() {
+        let holder = |name: &str| (ValuesKind::Secret, Key::new("web", name));
+        let stamp = |versions: &[(&str, Option<u64>)]| Stamp {
+            digest: [0; 32],
+            versions: versions
+                .iter()
+                .map(|(name, version)| (holder(name), *version))
+                .collect(),
+        };
+        let known = |of: &Holder| (*of == holder("a")).then_some(5);
+        assert!(stamp(&[("a", Some(5))]).is_current(known));
+        assert!(!stamp(&[("a", Some(4))]).is_current(known));
+        // one that nobody tells of, and one that was not there
+        assert!(!stamp(&[("a", Some(5)), ("b", Some(5))]).is_current(known));
+        assert!(!stamp(&[("b", None)]).is_current(known));
+    }
+}

@@ -1,0 +1,203 @@
+//! Asking Vault's or OpenBao's transit engine to open a data key.
+//!
+//! The address stands in an encrypted file, so whoever can write to a repository chooses it; the token
+//! is that of who made the Secret. So a token goes only where somebody with a say in it allowed it to
+//! go: the Secret itself (`sops.vault-address`), or, where that says nothing, this process's own settings
+//! (`VAULT_ADDR`). No redirect is followed, an answer has ten seconds and few bytes.
+//!
+//! Not there: tokens for ServiceAccounts (Flux's `--sops-vault-configmap`), Vault's namespaces.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use equate_sops::{TRANSIT_ANSWER_BYTES_MAX, TransitError, TransitRequest};
+use futures::StreamExt as _;
+use reqwest::Url;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use zeroize::Zeroizing;
+
+use super::decryption::{Answers, KeyRing};
+use crate::runtime::read::chain;
+
+/// How long one answer is waited for.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// So many are asked at once for one build.
+const AT_ONCE: usize = 4;
+/// What one build may ask: each question is a file of a repository.
+pub(in crate::kustomization) const QUESTIONS_MAX: usize = 200;
+
+/// Where transit engines are, and how they are reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TransitSettings {
+    /// Where tokens may be sent of Secrets that do not say so themselves: `https://vault.example.com:8200`.
+    pub addresses: Vec<String>,
+    /// Certificates that are trusted beside the usual ones, in PEM.
+    pub ca: Option<Vec<u8>>,
+}
+
+/// What asks them. Made for the first question.
+#[derive(Clone, Default)]
+pub(crate) struct Transits {
+    settings: Arc<TransitSettings>,
+    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
+}
+
+impl fmt::Debug for Transits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transits")
+            .field("addresses", &self.settings.addresses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transits {
+    pub(crate) fn new(settings: TransitSettings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            client: Arc::default(),
+        }
+    }
+
+    /// Whether the token of these keys may be sent to an address.
+    pub(in crate::kustomization) fn allows(&self, ring: &KeyRing, address: &str) -> bool {
+        let Some((_, own)) = ring.token() else {
+            return false;
+        };
+        let allowed = if own.is_empty() {
+            &self.settings.addresses
+        } else {
+            own
+        };
+        let wanted = place(address);
+        wanted.is_some() && allowed.iter().any(|address| place(address) == wanted)
+    }
+
+    /// Asks what a build wants to know, and notes the answers.
+    pub(in crate::kustomization) async fn ask(
+        &self,
+        ring: &KeyRing,
+        questions: Vec<TransitRequest>,
+        answers: &mut Answers,
+    ) {
+        let Some((token, _)) = ring.token() else { return };
+        let mut distinct: HashSet<_> = questions.into_iter().collect();
+        distinct.retain(|question| !answers.contains_key(question));
+        let asked = futures::stream::iter(distinct).map(async |question| {
+            let answer = self.answer(token, &question).await;
+            (question, answer)
+        });
+        let answered: Vec<_> = asked.buffer_unordered(AT_ONCE).collect().await;
+        answers.extend(answered);
+    }
+
+    async fn answer(
+        &self,
+        token: &str,
+        question: &TransitRequest,
+    ) -> Result<Zeroizing<Vec<u8>>, TransitError> {
+        let silent = |why: String| TransitError::NoAnswer {
+            address: origin(&question.url),
+            source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(why)),
+        };
+        let client = self.client.get_or_init(|| client(&self.settings));
+        let client = client.as_ref().map_err(|why| silent(why.clone()))?;
+        let mut token = HeaderValue::from_str(token)
+            .map_err(|_| silent("the token has characters that no header can have".to_owned()))?;
+        token.set_sensitive(true);
+        let request = client
+            .post(&question.url)
+            .header("X-Vault-Token", token)
+            .header("X-Vault-Request", "true")
+            .header(CONTENT_TYPE, "application/json")
+            .body(question.body.clone());
+        let exchange = async {
+            let mut response = request.send().await?;
+            let mut body = Zeroizing::new(Vec::new());
+            while let Some(chunk) = response.chunk().await? {
+                body.extend_from_slice(&chunk);
+                if body.len() > TRANSIT_ANSWER_BYTES_MAX {
+                    break;
+                }
+            }
+            Ok::<_, reqwest::Error>((response.status().as_u16(), body))
+        };
+        match tokio::time::timeout(TIMEOUT, exchange).await {
+            Ok(Ok((status, body))) => question.read(status, &body),
+            // its text has the URL once more
+            Ok(Err(error)) => Err(silent(chain(&error.without_url()))),
+            Err(_elapsed) => Err(silent(format!("no answer within {}s", TIMEOUT.as_secs()))),
+        }
+    }
+}
+
+/// Scheme, host, port and path of an address: what has to be the same.
+fn place(address: &str) -> Option<(String, String, u16, String)> {
+    let url = Url::parse(address).ok()?;
+    let known = matches!(url.scheme(), "http" | "https");
+    let plain = url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    let host = url.host_str().filter(|_| known && plain)?.to_owned();
+    let path = url.path().trim_end_matches('/').to_owned();
+    Some((url.scheme().to_owned(), host, url.port_or_known_default()?, path))
+}
+
+fn origin(url: &str) -> String {
+    Url::parse(url).map_or_else(
+        |_| "the address".to_owned(),
+        |url| url.origin().ascii_serialization(),
+    )
+}
+
+fn client(settings: &TransitSettings) -> Result<reqwest::Client, String> {
+    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+    }
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(TIMEOUT)
+        .user_agent(concat!("equate/", env!("CARGO_PKG_VERSION")));
+    if let Some(pem) = &settings.ca {
+        let certificates = reqwest::Certificate::from_pem_bundle(pem)
+            .map_err(|_| "the certificates that are trusted for it are no PEM".to_owned())?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder
+        .build()
+        .map_err(|error| format!("no http client can be made: {}", chain(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_the_same_whatever_its_spelling() {
+        let check = |one: &str, other: &str, same: bool| {
+            let (one_place, other_place) = (place(one), place(other));
+            assert_eq!(
+                one_place.is_some() && one_place == other_place,
+                same,
+                "{one} {other}"
+            );
+        };
+        check(
+            "https://vault.example.com",
+            "https://VAULT.example.com:443/",
+            true,
+        );
+        check("http://vault:8200", "http://vault:8200/", true);
+        check("https://vault:8200", "http://vault:8200", false);
+        check("https://vault:8200", "https://vault:8201", false);
+        check("https://vault", "https://vault.evil.example", false);
+        check("https://vault@evil.example", "https://vault@evil.example", false);
+        check("https://vault/?x", "https://vault/?x", false);
+        check("https://gate/one", "https://gate/two", false);
+        check("ftp://vault", "ftp://vault", false);
+        check("vault", "vault", false);
+    }
+}

@@ -1,0 +1,748 @@
+//! Who has to run when a Kustomization or a source changes: pure, kept beside the mirrors.
+//!
+//! Relations, each looked up from its other end: what reads a source, what depends on a
+//! Kustomization, what holds an object, what wants it, and what would hold it if another did not. A
+//! change is answered with the keys to wake, so that one artifact wakes those that read it and
+//! nobody else.
+//!
+//! To hold an object is to have it in the inventory; to want it, in the last build. Who holds an
+//! object and is known not to want it any more has let go of it: another may take it, though its
+//! labels still name the first.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_api::kustomize::{Inventory, Kustomization, SourceKind};
+use equate_api::meta::{ConditionType, is_true};
+use equate_apply::container::Container;
+use equate_apply::id::ObjectId;
+use tokio::time::Instant;
+
+use super::access_reviews::Rights;
+use super::desired::{Stand, Wants, Watched};
+use super::other_shards;
+use super::survey::Hearing;
+use crate::kustomization::cluster::target::Place;
+use crate::kustomization::declared::Holder;
+use crate::kustomization::inputs::substitute_from;
+use crate::kustomization::reasons::Contest;
+use crate::runtime::mirror::Change;
+use crate::runtime::wake::Reason;
+use crate::{Key, Shards};
+
+/// For so many different times that readers of one source have, what was heard is kept.
+const TIMEOUTS: usize = 8;
+
+/// A source by kind and name.
+pub type Source = (SourceKind, Key);
+
+/// What a Kustomization is built from: its generation and the digest of the artifact.
+pub type BuiltFrom = (i64, String);
+
+/// When an object is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// As long as it may be there: what its holder is about to delete as well is gone first.
+    Now,
+    /// When all is done that is wanted.
+    Lasting,
+}
+
+/// What was heard, and when that holds.
+#[derive(Debug)]
+struct Kept {
+    version: u64,
+    timeout: Duration,
+    artifact: Option<String>,
+    hearing: Arc<Hearing>,
+}
+
+/// The relations.
+#[derive(Debug, Default)]
+pub struct Index {
+    shards: Shards,
+    /// Those that other processes reconcile: seen, never woken.
+    foreign: HashSet<Key>,
+    references: HashMap<Key, References>,
+    readers: HashMap<Source, BTreeSet<Key>>,
+    dependents: HashMap<Key, BTreeSet<Key>>,
+    /// Who takes values from a ConfigMap or Secret.
+    fed: HashMap<Holder, BTreeSet<Key>>,
+    holders: HashMap<ObjectId, BTreeSet<Key>>,
+    /// What each Kustomization wants and another holds.
+    contests: BTreeMap<Key, Vec<Contest>>,
+    /// What each Kustomization wants, as far as it is known.
+    stands: BTreeMap<Key, Stand>,
+    /// Who is known to want an object.
+    wanting: HashMap<ObjectId, BTreeSet<Key>>,
+    /// Who waits for a word of others.
+    watched: HashMap<Key, Watched>,
+    /// Who waits for a word of this one.
+    listeners: HashMap<Key, BTreeSet<Key>>,
+    /// What was heard last, by those who read a source: the latest for each time they have.
+    hearings: HashMap<Source, Vec<Kept>>,
+    /// Raised with all that may change what is heard.
+    version: u64,
+    /// Since when it is waited for what a Kustomization wants, and from what it will be built.
+    unheard: HashMap<Key, (BuiltFrom, Instant)>,
+    /// From what a Kustomization could not be built, for the API server could not be asked.
+    unreached: HashMap<Key, BuiltFrom>,
+    /// The clusters of those that apply elsewhere, as far as they are known.
+    places: HashMap<Key, Place>,
+    /// Who may write what it wants.
+    pub(in crate::kustomization) rights: Rights,
+    /// The sources that this process has looked at.
+    looked: HashSet<Source>,
+    shared_keys: Option<Key>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct References {
+    source: Option<Source>,
+    depends_on: BTreeSet<Key>,
+    /// Whether it has a test of its own for one of those.
+    asks: bool,
+    fed_by: BTreeSet<Holder>,
+    holds: Arc<BTreeSet<ObjectId>>,
+    /// Whether it applies to another cluster.
+    away: bool,
+    deleting: bool,
+    suspended: bool,
+    generation: i64,
+}
+
+/// What a dependent sees of a Kustomization.
+#[derive(Debug, PartialEq)]
+struct Standing<'a> {
+    ready: bool,
+    current: bool,
+    applied: Option<&'a str>,
+    source: Source,
+}
+
+impl Index {
+    /// Relations of which only those in some shards are woken.
+    pub fn of(shards: Shards) -> Self {
+        Self {
+            shards,
+            ..Self::default()
+        }
+    }
+
+    /// Those who decrypt and name no Secret take keys from this one.
+    #[must_use]
+    pub fn shared_keys(self, shared_keys: Option<Key>) -> Self {
+        Self { shared_keys, ..self }
+    }
+
+    /// Whether another process reconciles a Kustomization.
+    pub fn is_foreign(&self, key: &Key) -> bool {
+        self.foreign.contains(key)
+    }
+
+    /// Whether there are any of those.
+    pub fn has_foreign(&self) -> bool {
+        !self.foreign.is_empty()
+    }
+
+    /// Whether one of another shard is there and does not hold an object any more.
+    pub fn has_let_go(&self, key: &Key, id: &ObjectId, for_whom: &Key) -> bool {
+        let known = self.references.get(key);
+        let free = known.is_some_and(|references| !references.holds.contains(id));
+        free && self.is_foreign(key) && self.meet(key, for_whom)
+    }
+
+    /// Takes in a change of a Kustomization: who has to run, itself included.
+    pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
+        let key = &change.key;
+        let was_ours = !self.foreign.remove(key) && change.before.is_some();
+        let object = change.after.as_deref();
+        if object.is_some_and(|object| !self.shards.own(&object.metadata)) {
+            self.foreign.insert(key.clone());
+        }
+        let mut wakes = self.concerned(change);
+        // one that was ours runs once more, to be forgotten
+        wakes.retain(|(woken, _)| !self.foreign.contains(woken) || (woken == key && was_ours));
+        wakes
+    }
+
+    fn concerned(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
+        let key = &change.key;
+        let mut wakes: Vec<(Key, Reason)> = change
+            .what
+            .reason()
+            .map(|why| (key.clone(), why))
+            .into_iter()
+            .collect();
+        if change.after.is_none() {
+            // gone without our finalizer: what is remembered of it goes with it
+            wakes.push((key.clone(), Reason::Deleted));
+        }
+        let before = change.before.as_deref().map(standing);
+        let after = change.after.as_deref().map(standing);
+        let dependents = self.dependents.get(key).into_iter().flatten();
+        // who asks in own words may ask for anything
+        let concerned = dependents.filter(|dependent| {
+            before != after
+                || self
+                    .references
+                    .get(*dependent)
+                    .is_some_and(|references| references.asks)
+        });
+        wakes.extend(concerned.map(|dependent| (dependent.clone(), Reason::Dependency)));
+        let now = match change.after.as_deref() {
+            Some(object) => {
+                let known = self.references.get(key);
+                let same = change.before.as_deref().is_some_and(|b| {
+                    inventory(b) == inventory(object)
+                        && b.spec.kube_config.is_some() == object.spec.kube_config.is_some()
+                });
+                let holds = match known {
+                    // an inventory is long and seldom changes with its status
+                    Some(known) if same => Arc::clone(&known.holds),
+                    _ => Arc::new(holds(object)),
+                };
+                References {
+                    source: Some(source(object)),
+                    depends_on: depends_on(object),
+                    asks: object.spec.depends_on.iter().any(|on| on.ready_expr.is_some()),
+                    fed_by: substitute_from::holders(object, self.shared_keys.as_ref()).collect(),
+                    holds,
+                    away: object.spec.kube_config.is_some(),
+                    deleting: object.metadata.deletion_timestamp.is_some(),
+                    suspended: object.spec.suspend,
+                    generation: object.metadata.generation.unwrap_or_default(),
+                }
+            }
+            None => References::default(),
+        };
+        let known = self.references.get(key).map(|known| Arc::clone(&known.holds));
+        if self.foreign.contains(key) {
+            wakes.extend(self.claimed(known.as_deref(), &now.holds));
+        }
+        let holds_others = known.is_some_and(|known| known != now.holds);
+        let rests = |object: &Option<Arc<Kustomization>>| object.as_ref().is_some_and(|o| o.spec.suspend);
+        let freed = self.replace(key, now);
+        let differs = holds_others || before != after || rests(&change.before) != rests(&change.after);
+        // of one that is gone everybody is told below
+        let word = |object: &Option<Arc<Kustomization>>| object.as_deref().map(other_shards::Word::of);
+        if self.foreign.contains(key) && word(&change.before) != word(&change.after) {
+            // its status is its word; what it is waited for with stays
+            self.version += 1;
+            self.hearings.clear();
+            wakes.extend(self.attentive(key));
+        } else if differs && change.after.is_some() {
+            // what it has matters to whom it keeps from deleting what that is in, and how it is to
+            // whom it is to take something from
+            wakes.extend(self.attentive(key));
+        }
+        for contender in self.contenders(&freed) {
+            wakes.push((contender, Reason::Object));
+        }
+        match change.after.as_deref() {
+            None => wakes.extend(self.forget(key)),
+            // it says no more: nobody waits for it, and what it held is free
+            Some(object) if object.metadata.deletion_timestamp.is_some() => {
+                if change
+                    .before
+                    .as_deref()
+                    .is_none_or(|b| b.metadata.deletion_timestamp.is_none())
+                {
+                    wakes.extend(self.let_go(key));
+                }
+            }
+            Some(_) => {}
+        }
+        wakes
+    }
+
+    /// Who holds what another shard's has in its inventory by now.
+    fn claimed(
+        &self,
+        before: Option<&BTreeSet<ObjectId>>,
+        now: &BTreeSet<ObjectId>,
+    ) -> BTreeSet<(Key, Reason)> {
+        let claims = now
+            .iter()
+            .filter(|id| before.is_none_or(|before| !before.contains(*id)));
+        let holders = claims.flat_map(|id| self.ours(self.holders.get(id)));
+        holders.map(|key| (key, Reason::Dependency)).collect()
+    }
+
+    /// Forgets what a Kustomization that is gone said: who waited for a word of it.
+    pub fn forget(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+        self.version += 1;
+        if let Some(stand) = self.stands.remove(key) {
+            unlink(&mut self.wanting, stand.wanted().iter(), key);
+        }
+        self.watch(key, Watched::default());
+        self.unheard.remove(key);
+        self.unreached.remove(key);
+        self.rights.forget(key);
+        self.places.remove(key);
+        let mut wakes = self.contest(key, &[]);
+        wakes.extend(self.let_go(key));
+        wakes
+    }
+
+    /// Notes what a Kustomization wants: who waited for that.
+    pub fn stand(&mut self, key: &Key, stand: Stand) -> Vec<(Key, Reason)> {
+        let before = self.stands.get(key);
+        if before == Some(&stand) {
+            // what it was waited for with may have been taken back
+            return match self.unheard.contains_key(key) {
+                true => self.heard(key),
+                false => Vec::new(),
+            };
+        }
+        let same = before.is_some_and(|before| before.wants == stand.wants);
+        let from = |stand: &Stand| (stand.generation, stand.artifact.clone());
+        let declares = matches!(&stand.wants, Wants::Known(objects) if !objects.kustomizations.is_empty());
+        // that all is applied is news of those only who declare Kustomizations
+        if !same || declares || before.map(from) != Some(from(&stand)) {
+            self.version += 1;
+        }
+        if !same {
+            if let Some(before) = before {
+                let left = before.wanted().iter().filter(|id| !stand.wants(id));
+                unlink(&mut self.wanting, left, key);
+            }
+            link(&mut self.wanting, stand.wanted().iter(), key);
+        }
+        self.stands.insert(key.clone(), stand);
+        self.unheard.remove(key);
+        self.unreached.remove(key);
+        match same {
+            true => self.heard(key),
+            false => self.let_go(key),
+        }
+    }
+
+    /// What a Kustomization was last known to want.
+    pub fn standing(&self, key: &Key) -> Option<&Stand> {
+        self.stands.get(key)
+    }
+
+    /// From now on the key is woken by a word of these, and of nobody else.
+    pub fn watch(&mut self, key: &Key, watched: Watched) {
+        if let Some(before) = self.watched.remove(key) {
+            unlink(&mut self.listeners, before.of.iter(), key);
+        }
+        link(&mut self.listeners, watched.of.iter(), key);
+        if !watched.is_empty() {
+            self.watched.insert(key.clone(), watched);
+        }
+    }
+
+    /// What those who read a source heard last, if it is still so: nothing has changed, or the one
+    /// that is waited for has not spoken.
+    pub(in crate::kustomization) fn kept(
+        &self,
+        source: &Source,
+        timeout: Duration,
+        artifact: Option<&str>,
+    ) -> Option<Arc<Hearing>> {
+        let mut all = self.hearings.get(source)?.iter();
+        let kept = all.find(|kept| kept.timeout == timeout)?;
+        if kept.artifact.as_deref() != artifact {
+            return None;
+        }
+        let silent = || {
+            let (key, since) = kept.hearing.waits_for()?;
+            Some(self.is_silent(key, since))
+        };
+        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.hearing))
+    }
+
+    /// Whether one has not spoken that is waited for since then.
+    pub(in crate::kustomization) fn is_silent(&self, key: &Key, since: Instant) -> bool {
+        self.unheard.get(key).is_some_and(|(_, known)| *known == since)
+    }
+
+    /// Keeps what was heard for others who read the same source and have as much time.
+    pub(in crate::kustomization) fn keep(
+        &mut self,
+        source: Source,
+        timeout: Duration,
+        artifact: Option<String>,
+        hearing: Arc<Hearing>,
+    ) {
+        let kept = Kept {
+            version: self.version,
+            timeout,
+            artifact,
+            hearing,
+        };
+        let all = self.hearings.entry(source).or_default();
+        all.retain(|other| other.timeout != timeout);
+        if all.len() == TIMEOUTS {
+            all.remove(0);
+        }
+        all.push(kept);
+    }
+
+    /// Notes that what a source makes available is another.
+    pub fn supplied(&mut self) {
+        self.version += 1;
+    }
+
+    /// Until when a Kustomization waits for the last of those it waits for.
+    pub fn waits_until(&self, key: &Key) -> Option<Instant> {
+        self.watched.get(key).and_then(|watched| watched.until)
+    }
+
+    /// Since when it is waited for what a Kustomization wants that is built from this; from now on
+    /// if nobody has waited for it so far.
+    pub fn unheard_since(&mut self, key: &Key, from: BuiltFrom, now: Instant) -> Instant {
+        match self.unheard.get(key) {
+            Some((known, since)) if *known == from => *since,
+            _ => {
+                self.unheard.insert(key.clone(), (from, now));
+                now
+            }
+        }
+    }
+
+    /// Notes that a Kustomization could not be built from this, for the API server could not be
+    /// asked: who waited for it.
+    pub fn unreached(&mut self, key: &Key, from: BuiltFrom) -> Vec<(Key, Reason)> {
+        if self.unreached.get(key) == Some(&from) {
+            return Vec::new();
+        }
+        self.version += 1;
+        self.unreached.insert(key.clone(), from);
+        self.heard(key)
+    }
+
+    /// Whether a Kustomization could not be built from this, for the API server could not be asked.
+    pub fn is_unreached(&self, key: &Key, from: &BuiltFrom) -> bool {
+        self.unreached.get(key) == Some(from)
+    }
+
+    /// Notes that this process has looked at a source: what its status names is what it has now.
+    /// Who waited for that.
+    pub fn looked(&mut self, source: Source) -> Vec<(Key, Reason)> {
+        let readers = self.readers.get(&source).cloned().unwrap_or_default();
+        if !self.looked.insert(source) {
+            return Vec::new();
+        }
+        self.version += 1;
+        readers.iter().flat_map(|key| self.heard(key)).collect()
+    }
+
+    /// Forgets a source that is gone: another of its name has to be looked at.
+    pub fn lost(&mut self, source: &Source) {
+        self.version += 1;
+        self.hearings.remove(source);
+        self.looked.remove(source);
+    }
+
+    /// Whether this process has looked at a source.
+    pub fn has_looked(&self, source: &Source) -> bool {
+        self.looked.contains(source)
+    }
+
+    /// There is a word of a Kustomization: who waited for it.
+    pub fn heard(&mut self, of: &Key) -> Vec<(Key, Reason)> {
+        self.unheard.remove(of);
+        self.attentive(of).collect()
+    }
+
+    /// Who listens to each word of a Kustomization.
+    fn attentive(&self, of: &Key) -> impl Iterator<Item = (Key, Reason)> {
+        let listening = self.listeners.get(of).into_iter().flatten();
+        listening.map(|key| (key.clone(), Reason::Dependency))
+    }
+
+    /// It may want less than before: also those look who contest something of it.
+    fn let_go(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+        let mut wakes = self.heard(key);
+        let contesting = self
+            .contests
+            .iter()
+            .filter(|(_, list)| list.iter().any(|contest| contest.other == *key));
+        wakes.extend(contesting.map(|(other, _)| (other.clone(), Reason::Object)));
+        wakes
+    }
+
+    /// Who holds an object beside this one, whether or not it still wants it.
+    pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let holders = self.holders.get(id).into_iter().flatten();
+        holders.filter(move |key| *key != but && self.meet(key, but))
+    }
+
+    /// Notes in which cluster a Kustomization applies.
+    pub fn placed(&mut self, key: &Key, place: &Place) {
+        let before = match place {
+            Place::Here | Place::Nowhere => self.places.remove(key),
+            Place::There(_) => self.places.insert(key.clone(), place.clone()),
+        };
+        if before.as_ref().unwrap_or(&Place::Here) != place {
+            self.version += 1;
+        }
+    }
+
+    /// In which cluster a Kustomization applies, if that is known.
+    fn place(&self, key: &Key) -> Option<&Place> {
+        match self.references.get(key) {
+            Some(references) if references.away => self.places.get(key),
+            _ => Some(&Place::Here),
+        }
+    }
+
+    /// Whether two apply to the same cluster: else objects of one name are not the same.
+    fn meet(&self, one: &Key, other: &Key) -> bool {
+        let place = self.place(one);
+        place.is_some() && place == self.place(other)
+    }
+
+    /// Whether a Kustomization applies to a cluster, or may.
+    pub(in crate::kustomization) fn may_meet(&self, key: &Key, place: &Place) -> bool {
+        match self.place(key) {
+            Some(its) => its == place,
+            None => *place != Place::Here,
+        }
+    }
+
+    /// Whether a Kustomization holds an object and has not let go of it.
+    pub fn claims(&self, key: &Key, id: &ObjectId) -> bool {
+        let references = self.references.get(key);
+        let holds =
+            references.is_some_and(|references| !references.deleting && references.holds.contains(id));
+        holds && !self.stands.get(key).is_some_and(|stand| stand.leaves(id))
+    }
+
+    /// Who else holds an object and does not let go of it. More than one may have it in the
+    /// inventory; whose it is, its labels say.
+    pub fn claimants<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let held = self.holders(id, but);
+        let id = id.clone();
+        held.filter(move |key| self.claims(key, &id))
+    }
+
+    /// Who needs objects that would go with a container, and which: those that another holds, or
+    /// that another or this one wants. A walk over all that is wanted and held.
+    pub fn needs<'a>(
+        &'a self,
+        container: &'a Container,
+        by: &'a Key,
+        need: Need,
+    ) -> impl Iterator<Item = (&'a Key, &'a ObjectId)> {
+        let deleting = |key: &Key| {
+            self.references
+                .get(key)
+                .is_none_or(|references| references.deleting)
+        };
+        let stands = self.stands.iter();
+        let stands = stands.filter(move |(key, _)| !deleting(key) && self.meet(key, by));
+        let wanted = stands.flat_map(|(key, stand)| {
+            let wanted = match &stand.wants {
+                Wants::Known(objects) => Some(objects.ids().iter()),
+                Wants::Unknown(_) => None,
+            };
+            wanted.into_iter().flatten().map(move |id| (key, id))
+        });
+        let others = self.references.iter();
+        let others = others.filter(move |(key, _)| *key != by && self.meet(key, by));
+        let held = others.flat_map(move |(key, references)| {
+            let counts = move |id: &&ObjectId| need == Need::Now || self.claims(key, id);
+            references.holds.iter().filter(counts).map(move |id| (key, id))
+        });
+        let within =
+            |(key, id): &(&Key, &ObjectId)| container.contains(id) && self.rights.allow_within(key, id);
+        wanted.chain(held).filter(within)
+    }
+
+    /// Who else wants an object, and so takes it from one who does not.
+    pub fn taker<'a>(&'a self, id: &ObjectId, but: &'a Key) -> Option<&'a Key> {
+        let deleting = |key: &Key| {
+            self.references
+                .get(key)
+                .is_none_or(|references| references.deleting)
+        };
+        let may = |key: &&Key| self.rights.allow(key, id);
+        let mut wanting = self.wanting.get(id).into_iter().flatten();
+        let wanting = wanting.find(|key| *key != but && self.meet(key, but) && !deleting(key) && may(key));
+        wanting.or_else(|| self.claimants(id, but).find(may))
+    }
+
+    /// Who else wants an object or claims it, whether or not it may.
+    pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let wanting = self.wanting.get(id).into_iter().flatten();
+        let wanting = wanting.filter(move |key| *key != but && self.meet(key, but));
+        wanting.chain(self.claimants(id, but))
+    }
+
+    /// Who of ours reads a source.
+    pub fn readers(&self, kind: SourceKind, key: &Key) -> Vec<Key> {
+        self.ours(self.readers.get(&(kind, key.clone())))
+    }
+
+    /// Who of ours reads any source of a kind.
+    pub fn readers_of(&self, kind: SourceKind) -> Vec<Key> {
+        let readers = self.readers.iter().filter(|((of, _), _)| *of == kind);
+        readers.flat_map(|(_, keys)| self.ours(Some(keys))).collect()
+    }
+
+    /// Who of ours takes values from a ConfigMap or Secret.
+    pub fn fed_by(&self, holder: &Holder) -> Vec<Key> {
+        self.ours(self.fed.get(holder))
+    }
+
+    fn ours(&self, all: Option<&BTreeSet<Key>>) -> Vec<Key> {
+        let all = all.into_iter().flatten();
+        all.filter(|key| !self.foreign.contains(*key)).cloned().collect()
+    }
+
+    /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
+    pub fn contest(&mut self, key: &Key, contests: &[Contest]) -> Vec<(Key, Reason)> {
+        let others = |list: &[Contest]| {
+            list.iter()
+                .map(|contest| contest.other.clone())
+                .collect::<BTreeSet<_>>()
+        };
+        let before = match contests.is_empty() {
+            true => self.contests.remove(key),
+            false => self.contests.insert(key.clone(), contests.to_vec()),
+        };
+        let before = before.unwrap_or_default();
+        if before == contests {
+            return Vec::new();
+        }
+        let told = &others(&before) | &others(contests);
+        let told = told.into_iter().filter(|other| !self.foreign.contains(other));
+        told.map(|other| (other, Reason::Object)).collect()
+    }
+
+    /// What a Kustomization holds and others want.
+    pub fn contested(&self, key: &Key) -> Vec<Contest> {
+        let mut contested: Vec<Contest> = self
+            .contests
+            .iter()
+            .flat_map(|(other, list)| {
+                let ours = list.iter().filter(|contest| contest.other == *key);
+                ours.map(|contest| Contest {
+                    id: contest.id.clone(),
+                    other: other.clone(),
+                })
+            })
+            .collect();
+        contested.sort();
+        contested
+    }
+
+    /// What a Kustomization depends on.
+    pub fn depends_on(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        self.references
+            .get(key)
+            .into_iter()
+            .flat_map(|references| &references.depends_on)
+    }
+
+    /// Puts a Kustomization's references in place of the old ones; the objects it let go of.
+    fn replace(&mut self, key: &Key, now: References) -> Vec<ObjectId> {
+        let before = self.references.remove(key).unwrap_or_default();
+        if before == now {
+            self.references.insert(key.clone(), before);
+            return Vec::new();
+        }
+        let what = |r: &References| (r.source.clone(), r.deleting, r.suspended, r.generation);
+        if what(&before) != what(&now) {
+            self.version += 1;
+            // what it is waited for with is another
+            self.unheard.remove(key);
+            self.rights.forget(key);
+        }
+        let freed: Vec<ObjectId> = before.holds.difference(&now.holds).cloned().collect();
+        unlink(&mut self.readers, before.source.iter(), key);
+        link(&mut self.readers, now.source.iter(), key);
+        unlink(&mut self.dependents, before.depends_on.iter(), key);
+        link(&mut self.dependents, now.depends_on.iter(), key);
+        unlink(&mut self.fed, before.fed_by.iter(), key);
+        link(&mut self.fed, now.fed_by.iter(), key);
+        unlink(&mut self.holders, freed.iter(), key);
+        link(&mut self.holders, now.holds.iter(), key);
+        if now != References::default() {
+            self.references.insert(key.clone(), now);
+        }
+        freed
+    }
+
+    fn contenders(&self, freed: &[ObjectId]) -> BTreeSet<Key> {
+        if freed.is_empty() || self.contests.is_empty() {
+            return BTreeSet::new();
+        }
+        let freed: BTreeSet<&ObjectId> = freed.iter().collect();
+        let wanting = self
+            .contests
+            .iter()
+            .filter(|(_, list)| list.iter().any(|c| freed.contains(&c.id)));
+        wanting.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+fn link<'a, T>(relation: &mut HashMap<T, BTreeSet<Key>>, ends: impl Iterator<Item = &'a T>, key: &Key)
+where
+    T: Clone + Eq + std::hash::Hash + 'a,
+{
+    for end in ends {
+        relation.entry(end.clone()).or_default().insert(key.clone());
+    }
+}
+
+fn unlink<'a, T>(relation: &mut HashMap<T, BTreeSet<Key>>, ends: impl Iterator<Item = &'a T>, key: &Key)
+where
+    T: Clone + Eq + std::hash::Hash + 'a,
+{
+    for end in ends {
+        if let Some(keys) = relation.get_mut(end) {
+            keys.remove(key);
+            if keys.is_empty() {
+                relation.remove(end);
+            }
+        }
+    }
+}
+
+/// What a Kustomization reads.
+pub(in crate::kustomization) fn source(object: &Kustomization) -> Source {
+    let reference = &object.spec.source_ref;
+    let own = object.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = reference.namespace.as_deref().unwrap_or(own);
+    (reference.kind, Key::new(namespace, &reference.name))
+}
+
+fn depends_on(object: &Kustomization) -> BTreeSet<Key> {
+    let own = object.metadata.namespace.as_deref().unwrap_or_default();
+    let keys = object.spec.depends_on.iter();
+    keys.map(|on| Key::new(on.namespace.as_deref().unwrap_or(own), &on.name))
+        .collect()
+}
+
+fn inventory(object: &Kustomization) -> Option<&Inventory> {
+    object.status.as_ref()?.inventory.as_ref()
+}
+
+/// What its inventory names; entries that name nothing are reported by the Kustomization itself.
+fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
+    let entries = inventory(object)
+        .into_iter()
+        .flat_map(|inventory| &inventory.entries);
+    entries
+        .filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
+        .collect()
+}
+
+fn standing(object: &Kustomization) -> Standing<'_> {
+    let status = object.status.as_ref();
+    Standing {
+        ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
+        current: status.and_then(|status| status.observed_generation) == object.metadata.generation,
+        applied: status.and_then(|status| status.last_applied_revision.as_deref()),
+        source: source(object),
+    }
+}
+
+#[cfg(test)]
+mod tests;

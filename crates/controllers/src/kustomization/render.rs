@@ -1,0 +1,458 @@
+//! What a revision wants applied: the build, off the runtime's threads, and its objects made ready.
+//!
+//! It knows nothing of a run: `preview` renders with it, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_apply::cluster::{Cluster, NamespaceError};
+use equate_apply::desired::Desired;
+use equate_apply::owner::Owner;
+use equate_kustomize::{Built, Fault, Inputs, Loaders, Resource, Secrets};
+use equate_manifest::yaml;
+use equate_sops::TransitRequest;
+use equate_source::{Entry, Tree};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
+
+use super::declared::Declared;
+use super::drift::rules::Registry;
+use super::inputs::decryption::{Answers, KeyRing, Opening, is_sealed};
+use super::inputs::masks::Masks;
+use super::inputs::substitute_from::Values;
+use super::inputs::tree::Content;
+use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
+use super::ownership::desired::{Objects, Wants};
+use super::reasons::Failure;
+use crate::engine::OwnLoop;
+use crate::runtime::read::chain;
+
+const UNBUILT: &str = "cannot be built at this revision";
+
+/// A build, ready to be applied.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(super) desired: Vec<Desired>,
+    /// What it is called.
+    pub(super) objects: Arc<Objects>,
+    pub(super) inputs: Inputs,
+    /// Whether all variables were known.
+    pub(super) resolved: bool,
+    /// What was decrypted, and must not be shown.
+    pub(super) opened: Arc<Masks>,
+    pub(super) digest: String,
+    /// The files that declare this very loop, and how many objects each; the root's alone.
+    pub(super) own_files: Option<BTreeMap<String, usize>>,
+}
+
+/// What rendering needs of its surroundings.
+pub(super) struct Rendering<'a> {
+    pub(super) cluster: &'a Cluster,
+    /// Bounds work that holds a processor.
+    pub(super) blocking: &'a Arc<Semaphore>,
+    pub(super) root: Option<&'a OwnLoop>,
+    pub(super) default_namespace: Option<&'a str>,
+    /// Opens data keys that somebody else keeps.
+    pub(super) transits: &'a Transits,
+    /// How Kustomizations look at their objects.
+    pub(super) terms: &'a Arc<Registry>,
+}
+
+/// Ends a build nobody waits for any more: its time is over, or the run was given up.
+struct Stops(equate_kustomize::Stop);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Begins work when a processor is free. It has it until it ends, also if nobody waits for it any more.
+async fn on_a_processor<T: Send + 'static>(
+    processors: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    // the semaphore is never closed
+    let permit = Arc::clone(processors).acquire_owned().await;
+    tokio::task::spawn_blocking(move || {
+        let done = work();
+        drop(permit);
+        done
+    })
+}
+
+/// A build, for as long as a Kustomization may take.
+async fn within<T>(
+    timeout: Duration,
+    stop: equate_kustomize::Stop,
+    build: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let _stops = Stops(stop);
+    let built = tokio::time::timeout(timeout, build).await;
+    built.map_err(|_elapsed| Failure::BuildTimeout(timeout))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "given to map_err as it is")]
+fn broke_off(error: JoinError) -> Failure {
+    Failure::Build(format!("the build broke off: {error}"))
+}
+
+/// What a build says of what is wanted; nothing where it only could not be finished.
+pub(super) fn wants(outcome: &Result<Rendered, Failure>) -> Option<Wants> {
+    match outcome {
+        Ok(rendered) if !rendered.resolved && rendered.objects.have_variables() => {
+            Some(Wants::Unknown(UNBUILT))
+        }
+        Ok(rendered) => Some(Wants::Known(Arc::clone(&rendered.objects))),
+        // what is not there holds nothing
+        Err(Failure::PathAbsent(_)) => Some(Wants::nothing()),
+        Err(Failure::Unreachable(_)) => None,
+        Err(_) => Some(Wants::Unknown(UNBUILT)),
+    }
+}
+
+impl Rendering<'_> {
+    /// Builds what a Kustomization declares, and gives every object its namespace and labels.
+    ///
+    /// Without variables nothing is substituted: then only names that have none in them are certain.
+    pub(super) async fn render(
+        &self,
+        ks: &Declared,
+        values: Option<&Values>,
+        tree: &Tree,
+    ) -> Result<Rendered, Failure> {
+        if ks.decryption.is_some() && values.is_none() {
+            // a name may have a suffix that is made of what is encrypted
+            return Err(Failure::Values(
+                "the keys that decrypt it are not known".to_owned(),
+            ));
+        }
+        let path = normal(&ks.build.path);
+        if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
+            return Err(Failure::PathAbsent(ks.build.path.clone()));
+        }
+        let mut spec = equate_kustomize::Spec {
+            path,
+            ..ks.build.clone()
+        };
+        let content = Content(tree.clone());
+        match (values, &mut spec.substitute) {
+            (Some(values), Some(substitution)) => {
+                substitution.variables = values.under(&substitution.variables);
+            }
+            (None, substitution) => *substitution = None,
+            (Some(_), None) => {}
+        }
+        let keys = values.and_then(Values::keys);
+        let (built, digest, opened) = self.build_opened(ks.timeout, content, spec, keys).await?;
+        let Built {
+            objects,
+            inputs,
+            deprecations: _,
+            warnings: _,
+        } = built;
+        let rendered = self.prepare(ks, objects, inputs, digest).await?;
+        let mut sealed = rendered
+            .desired
+            .iter()
+            .filter(|desired| is_sealed(&desired.object));
+        if let Some(sealed) = sealed.next() {
+            return Err(Failure::Apply(format!(
+                "{} is SOPS encrypted, configuring decryption is required for this secret to be reconciled",
+                sealed.id
+            )));
+        }
+        Ok(Rendered {
+            resolved: values.is_some(),
+            opened: Arc::new(opened),
+            ..rendered
+        })
+    }
+
+    /// Builds, again with what transit engines answered if they had to be asked; what was decrypted is in
+    /// no error.
+    async fn build_opened(
+        &self,
+        timeout: Duration,
+        content: Content,
+        spec: equate_kustomize::Spec,
+        keys: Option<&KeyRing>,
+    ) -> Result<(Built, String, Masks), Failure> {
+        let (content, spec, keys) = (Arc::new(content), Arc::new(spec), keys.cloned().map(Arc::new));
+        let (until, mut answers) = (Instant::now() + timeout, Arc::new(Answers::new()));
+        loop {
+            let stop = equate_kustomize::Stop::default();
+            let build = {
+                let (content, spec, keys) = (Arc::clone(&content), Arc::clone(&spec), keys.clone());
+                let (answers, stop) = (Arc::clone(&answers), stop.clone());
+                let transits = self.transits.clone();
+                move || once(&content, &spec, keys.as_deref(), &transits, &answers, &stop)
+            };
+            let (built, opened, questions) = self.build_within(timeout, stop, build).await?;
+            let Some(ring) = keys.as_ref().filter(|_| !questions.is_empty()) else {
+                let (built, digest) = built?;
+                return Ok((built, digest, opened));
+            };
+            if answers.len() + questions.len() > QUESTIONS_MAX {
+                return Err(Failure::Values(format!(
+                    "error decrypting sources: more than {QUESTIONS_MAX} data keys are sealed by transit engines, \
+                     which is as many as are asked for"
+                )));
+            }
+            // each round has new questions, so there is a last one
+            let asking = self.transits.ask(ring, questions, Arc::make_mut(&mut answers));
+            let asked = tokio::time::timeout_at(until, asking).await;
+            asked.map_err(|_elapsed| Failure::BuildTimeout(timeout))?;
+        }
+    }
+
+    /// Gives objects that were built the namespace and the labels of what applies them.
+    pub(super) async fn prepare(
+        &self,
+        ks: &Declared,
+        mut objects: Vec<Resource>,
+        inputs: Inputs,
+        digest: String,
+    ) -> Result<Rendered, Failure> {
+        self.settle(&mut objects).await?;
+        let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+        let own = self
+            .root
+            .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace)
+            .cloned();
+        let own_files = own.as_ref().map(|own| own_files(&objects, own));
+        let terms = Arc::clone(self.terms);
+        let desired = self.blocking(move || {
+            let each = objects.into_iter();
+            let desired: Vec<Desired> = each
+                .map(|resource| ready(resource, &owner, own.as_ref(), &terms))
+                .collect();
+            let objects = Objects::of(&desired);
+            (desired, Arc::new(objects))
+        });
+        let (desired, objects) = desired.await?;
+        Ok(Rendered {
+            desired,
+            objects,
+            inputs,
+            resolved: true,
+            opened: Arc::default(),
+            digest,
+            own_files,
+        })
+    }
+
+    /// Runs what holds a processor where it holds up nobody, and not more of it than there are processors.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let done = on_a_processor(self.blocking, work).await;
+        done.await.map_err(broke_off)
+    }
+
+    /// The same for a build. That it waits for a processor is not its time.
+    async fn build_within<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        stop: equate_kustomize::Stop,
+        build: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let building = on_a_processor(self.blocking, build).await;
+        within(timeout, stop, building).await?.map_err(broke_off)
+    }
+
+    /// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
+    async fn settle(&self, objects: &mut [Resource]) -> Result<(), Failure> {
+        let each: Vec<_> = objects.iter_mut().map(|resource| &mut resource.object).collect();
+        match self.cluster.settle_namespaces(each, self.default_namespace).await {
+            Ok(()) => Ok(()),
+            Err(error @ NamespaceError::NotSpecified { index, .. }) => {
+                let origin = objects.get(index).map(place).unwrap_or_default();
+                Err(Failure::Apply(format!(
+                    "{error} ({origin}): give it metadata.namespace, or the Kustomization spec.targetNamespace"
+                )))
+            }
+            Err(error @ NamespaceError::Resolve(_)) => Err(Failure::Unreachable(chain(&error))),
+        }
+    }
+}
+
+/// One build: what it made or why not, what it opened, and what it would have asked.
+type Once = (Result<(Built, String), Failure>, Masks, Vec<TransitRequest>);
+
+fn once(
+    content: &Content,
+    spec: &equate_kustomize::Spec,
+    keys: Option<&KeyRing>,
+    transits: &Transits,
+    answers: &Answers,
+    stop: &equate_kustomize::Stop,
+) -> Once {
+    let allowed = |address: &str| keys.is_some_and(|keys| transits.allows(keys, address));
+    let opening = keys.map(|keys| Opening::new(keys, &allowed, answers, stop));
+    let loaders = Loaders {
+        stop: Some(stop),
+        secrets: opening.as_ref().map(|opening| opening as &dyn Secrets),
+        ..Loaders::default()
+    };
+    let built = equate_kustomize::build_with(content, spec, loaders);
+    let (opened, questions) = opening.map(Opening::ends).unwrap_or_default();
+    let silent = answers.values().any(Result::is_err);
+    let built = match built {
+        Ok(built) => {
+            let digest = digest(&built.objects);
+            Ok((built, digest))
+        }
+        Err(error) => Err(unbuilt(&error, silent).reworded(|why| opened.mask(why))),
+    };
+    (built, opened, questions)
+}
+
+/// Why a build failed. `silent`: a transit engine did not answer, and may later.
+fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
+    let why = match error.fault.sealed() {
+        None => {
+            return match &*error.fault {
+                Fault::Substitution { id, problem } => Failure::Substitution(format!(
+                    "post build failed for '{}': envsubst error: variable substitution failed: {problem} ({})",
+                    without_namespace(id),
+                    error.place
+                )),
+                Fault::VariableName { .. } => {
+                    Failure::Substitution(format!("post build failed: envsubst error: {}", error.fault))
+                }
+                _ => Failure::Build(chain(error)),
+            };
+        }
+        Some(Fault::DecryptObject { id, source }) => {
+            format!(
+                "decryption failed for '{id}': {}: {}",
+                error.place,
+                chain(&**source)
+            )
+        }
+        Some(_) => format!("error decrypting sources: {}", chain(error)),
+    };
+    if silent {
+        Failure::Values(why)
+    } else {
+        Failure::Sealed(why)
+    }
+}
+
+/// `ConfigMap.v1.[noGrp]/a.shop` without its last part; names of some kinds have dots, namespaces none.
+fn without_namespace(id: &str) -> &str {
+    id.rsplit_once('.').map_or(id, |(id, _)| id)
+}
+
+fn own_files(objects: &[Resource], own: &OwnLoop) -> BTreeMap<String, usize> {
+    let mut files = BTreeMap::new();
+    for object in objects.iter().filter(|object| own.declares(&object.origin.path)) {
+        *files.entry(object.origin.path.clone()).or_default() += 1;
+    }
+    files
+}
+
+fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>, terms: &Registry) -> Desired {
+    let own = own.is_some_and(|own| own.declares(&resource.origin.path));
+    let origin = place(&resource);
+    let desired = Desired::under(resource.object, owner, Some(origin), terms);
+    if own { desired.of_own_loop() } else { desired }
+}
+
+fn place(resource: &Resource) -> String {
+    match resource.origin.line {
+        0 => resource.origin.path.clone(),
+        line => format!("{}:{line}", resource.origin.path),
+    }
+}
+
+/// What tells two builds apart in the history: the digest of what `kustomize build` prints, as in Flux.
+pub(super) fn digest(objects: &[Resource]) -> String {
+    let mut hash = Sha256::new();
+    for (place, resource) in objects.iter().enumerate() {
+        if place > 0 {
+            hash.update(b"---\n");
+        }
+        hash.update(yaml::to_string(&resource.object.clone().into_value()));
+    }
+    let bytes = hash.finalize();
+    let mut text = String::from("sha256:");
+    for byte in bytes {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// A path as trees have them: `./clusters/dev/` is `clusters/dev`. It is one inside the source
+/// whatever it says: `../apps` is `apps`, as with Flux.
+pub(crate) fn normal(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_still_holds_its_processor() {
+        let processors = Arc::new(Semaphore::new(1));
+        let (go, told) = std::sync::mpsc::channel::<()>();
+        let work = on_a_processor(&processors, move || told.recv()).await;
+        drop(work);
+        assert_eq!(processors.available_permits(), 0);
+        go.send(()).unwrap();
+        assert!(processors.acquire().await.is_ok());
+    }
+
+    #[test]
+    fn a_path_is_inside_the_source() {
+        for (path, expected) in [
+            ("", ""),
+            ("./", ""),
+            ("./clusters//dev/", "clusters/dev"),
+            ("/clusters/./dev", "clusters/dev"),
+            ("clusters/../apps", "apps"),
+            ("../apps/dev", "apps/dev"),
+            ("../../..", ""),
+        ] {
+            assert_eq!(normal(path), expected, "{path}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_build_has_no_more_time_than_its_kustomization() {
+        let minute = Duration::from_secs(60);
+        let stop = equate_kustomize::Stop::default();
+        let ended = within(minute, stop.clone(), std::future::pending::<()>()).await;
+        assert_eq!(ended, Err(Failure::BuildTimeout(minute)));
+        assert!(stop.is_stopped());
+        let failure = ended.unwrap_err();
+        assert_eq!(
+            failure.to_string(),
+            "kustomize build failed: it did not end within 1m0s (spec.timeout) and was stopped"
+        );
+        let in_time = within(minute, equate_kustomize::Stop::default(), async { 1 }).await;
+        assert_eq!(in_time, Ok(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_is_given_up_stops_its_build() {
+        let stop = equate_kustomize::Stop::default();
+        let run = within(Duration::MAX, stop.clone(), std::future::pending::<()>());
+        drop(tokio::time::timeout(Duration::from_secs(1), run).await);
+        assert!(stop.is_stopped());
+    }
+}

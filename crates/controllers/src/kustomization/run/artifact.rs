@@ -1,0 +1,147 @@
+//! The artifact of a source, wherever it is: in this process's own store, or fetched from whoever
+//! published it.
+//!
+//! A GitRepository that this process reconciles is never fetched: its controller here publishes it
+//! in a moment, also where its status still names an address of before. Everything else is read as
+//! its status says, by address and digest.
+
+use equate_api::kustomize::{Kustomization, SourceKind};
+use equate_api::meta::REQUESTED_AT;
+use equate_api::source::Artifact as Published;
+use equate_source::Tree;
+
+use super::{Context, ORIGIN_REVISION};
+use crate::artifacts::{Ask, Look};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
+use crate::kustomization::ownership::index::{self, Source};
+use crate::published::Named;
+
+impl Context {
+    /// The digest and the revision of the artifact that a Kustomization would be built from.
+    pub(super) fn supply(&self, object: &Kustomization) -> Option<(String, String)> {
+        let artifact = self.sources.artifact(&index::source(object))?;
+        Some((artifact.digest, artifact.revision))
+    }
+
+    /// The digest of that artifact.
+    pub(super) fn artifact(&self, object: &Kustomization) -> Option<String> {
+        self.supply(object).map(|(digest, _)| digest)
+    }
+
+    /// Whether this process makes a source available itself.
+    pub(super) fn serves(&self, (kind, key): &Source) -> bool {
+        match kind {
+            SourceKind::GitRepository => {
+                let object = self.sources.repositories.get(key);
+                object.is_some_and(|object| self.source_shards.own(&object.metadata))
+            }
+            SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => false,
+        }
+    }
+
+    /// The tree of an artifact in the store. One that was stored by an earlier process is read from
+    /// its archive.
+    async fn stored(&self, digest: &str) -> Option<Tree> {
+        let (storage, digest) = (self.storage.clone(), digest.to_owned());
+        let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
+        // the task does not panic by itself; when it does, the artifact is as good as absent
+        reading.await.ok().flatten()
+    }
+}
+
+/// Sees the source of a Kustomization. One that cannot be read now wakes it when it can.
+pub(super) async fn source(
+    cx: &Context,
+    ks: &Declared,
+    object: &Kustomization,
+) -> (SourceSeen, Option<Artifact>) {
+    let source = (ks.source_kind, ks.source.clone());
+    if ks.source_kind == SourceKind::ExternalArtifact && !cx.policy.external_artifacts {
+        let why = format!(
+            "can't access '{}/{}', ExternalArtifact feature gate is disabled; enable it with \
+             --feature-gates=ExternalArtifact=true",
+            ks.source_kind, ks.source
+        );
+        return (SourceSeen::Denied(why), None);
+    }
+    let published = match cx.sources.named(&source) {
+        Named::Unlisted(why) => return (SourceSeen::Unlisted(why), None),
+        Named::Unserved => return (SourceSeen::Unserved, None),
+        Named::Absent => return (SourceSeen::Absent, None),
+        Named::Nothing => return (SourceSeen::NoArtifact, None),
+        Named::Artifact(artifact) => artifact,
+    };
+    if cx.serves(&source) {
+        cx.artifacts.release(&ks.key);
+        return match cx.stored(&published.digest).await {
+            None => (SourceSeen::NotStored, None),
+            Some(tree) => here(published, tree),
+        };
+    }
+    if ks.deleting {
+        // nothing is built of it any more
+        cx.artifacts.release(&ks.key);
+        return (SourceSeen::NotStored, None);
+    }
+    fetched(cx, ks, object, published).await
+}
+
+async fn fetched(
+    cx: &Context,
+    ks: &Declared,
+    object: &Kustomization,
+    published: Published,
+) -> (SourceSeen, Option<Artifact>) {
+    // a GitRepository of another process may have what one of this process has
+    if ks.source_kind == SourceKind::GitRepository
+        && let Some(tree) = cx.stored(&published.digest).await
+    {
+        cx.artifacts.release(&ks.key);
+        return here(published, tree);
+    }
+    let handled = object
+        .status
+        .as_ref()
+        .and_then(|status| status.last_handled_reconcile_at.as_ref());
+    let annotations = object.metadata.annotations.as_ref();
+    let asked = annotations.and_then(|annotations| annotations.get(REQUESTED_AT));
+    let ask = Ask {
+        digest: &published.digest,
+        url: &published.url,
+        retry: ks.retry_interval,
+        token: asked.filter(|asked| Some(*asked) != handled).map(String::as_str),
+    };
+    let revision = published.revision.clone();
+    match cx.artifacts.look(&ks.key, ask) {
+        Look::Here(tree) => here(published, tree),
+        Look::Coming(trouble) => {
+            let trouble = trouble.as_deref().map(str::to_owned);
+            (SourceSeen::Fetching { revision, trouble }, None)
+        }
+        Look::Failed(gone, why) => {
+            let why = why.as_ref().to_owned();
+            (SourceSeen::Unfetched { revision, gone, why }, None)
+        }
+    }
+}
+
+fn here(published: Published, tree: Tree) -> (SourceSeen, Option<Artifact>) {
+    let Published {
+        digest,
+        metadata,
+        revision,
+        ..
+    } = published;
+    let seen = SourceSeen::Stored {
+        revision: revision.clone(),
+    };
+    let origin = metadata.get(ORIGIN_REVISION).cloned();
+    let revision = Revision { revision, origin };
+    let artifact = Artifact {
+        revision,
+        digest,
+        tree,
+    };
+    (seen, Some(artifact))
+}

@@ -1,0 +1,193 @@
+//! Builds a revision for a run: with what was read of ConfigMaps and Secrets, or from what was built ahead
+//! of it; then applies it. The build itself is `render`.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use tokio::time::Instant;
+
+use super::observe::leans_on;
+use super::status::Stop;
+use super::{Run, count, looks_up};
+use crate::kustomization::decide::{Cause, Phase, deadline};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::inputs::artifact::Artifact;
+use crate::kustomization::inputs::substitute_from::{self, Values, ValuesError};
+use crate::kustomization::memory::Record;
+use crate::kustomization::reasons::Failure;
+use crate::kustomization::render::{Rendered, Rendering, wants};
+use crate::runtime::queue::Outcome;
+use crate::runtime::wake::Reasons;
+
+impl Run<'_> {
+    /// Builds a revision and applies it as far as it goes.
+    pub(super) async fn build(
+        &mut self,
+        ks: &Declared,
+        artifact: &Artifact,
+        cause: Cause,
+    ) -> Result<Outcome, Stop> {
+        if self.astray.is_none()
+            && cause == Cause::Retry
+            && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some())
+        {
+            // what was built is still here: only the applying failed
+            self.renew(artifact);
+            self.restart(ks);
+            return self.advance(ks).await;
+        }
+        let values = self.values(ks).await;
+        let prepared = self.memory.prepared.take();
+        let prepared = prepared.filter(|prepared| {
+            prepared.is_of(ks.generation, &artifact.tree) && prepared.is_with(values.as_ref().ok())
+        });
+        let rendered = match (prepared.and_then(|prepared| prepared.outcome), &values) {
+            _ if self.astray.is_some() => Err(self.astray.clone().unwrap_or(Failure::Apply(String::new()))),
+            (_, Err(error)) => Err(error.clone().into()),
+            (Some(outcome), Ok(_)) => outcome,
+            (None, Ok(values)) => self.render(ks, Some(values), artifact).await,
+        };
+        let wants = wants(&rendered);
+        match &wants {
+            Some(wants) => {
+                self.stand(ks, &artifact.digest, wants.clone(), false);
+                self.memory.declare(wants);
+            }
+            None => self.unreached(ks, &artifact.digest),
+        }
+        self.memory.hearing = None;
+        let now = Instant::now();
+        let before = self.memory.record.take();
+        let mut record = Record {
+            generation: ks.generation,
+            revision: artifact.revision.clone(),
+            since: artifact.revision.revision.clone(),
+            content: self.reach.content,
+            tree: artifact.tree.id(),
+            inputs: None,
+            values: values.as_ref().ok().map(|values| values.stamp().clone()),
+            masks: Vec::new(),
+            artifact: artifact.digest.clone(),
+            wants,
+            applied: false,
+            digest: String::new(),
+            empty: false,
+            token: ks.requested_at.clone(),
+            began: self.began,
+            desired: None,
+            objects: Vec::new(),
+            asked: Vec::new(),
+            checks: Vec::new(),
+            leans_on: leans_on(self.cx, ks),
+            contests: Vec::new(),
+            going: Vec::new(),
+            left: BTreeSet::new(),
+            changed: false,
+            failure: None,
+            phase: Phase::Staged {
+                until: deadline(now, ks.timeout),
+            },
+            checking: now,
+        };
+        record
+            .masks
+            .extend(values.ok().map(|values| Arc::clone(values.masks())));
+        match rendered {
+            Ok(rendered) => {
+                record.masks.push(rendered.opened);
+                record.inputs = Some(rendered.inputs);
+                record.digest = rendered.digest;
+                if let Some(before) = before.filter(|before| before.digest == record.digest) {
+                    record.since = before.since;
+                }
+                record.empty = rendered.desired.iter().all(|desired| desired.own_loop);
+                record.desired = Some(Arc::new(rendered.desired));
+                if let Some(files) = rendered.own_files {
+                    *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+                }
+                self.memory.record = Some(record);
+                self.advance(ks).await
+            }
+            Err(failure) => {
+                self.memory.record = Some(record);
+                self.fail(ks, failure, None).await
+            }
+        }
+    }
+
+    /// Builds a revision.
+    pub(super) async fn render(
+        &self,
+        ks: &Declared,
+        values: Option<&Arc<Values>>,
+        artifact: &Artifact,
+    ) -> Result<Rendered, Failure> {
+        let cx = self.cx;
+        count(&cx.tally.builds, 1);
+        tracing::debug!(key = %self.key, revision = artifact.revision.revision, "building");
+        let rendering = Rendering {
+            cluster: &self.reach.cluster,
+            blocking: &cx.blocking,
+            root: cx.root.as_ref(),
+            default_namespace: cx.default_namespace.as_deref(),
+            transits: &cx.transits,
+            terms: &cx.terms,
+        };
+        rendering
+            .render(ks, values.map(Arc::as_ref), &artifact.tree)
+            .await
+    }
+
+    /// The variables, read once for a run.
+    pub(super) async fn values(&mut self, ks: &Declared) -> Result<Arc<Values>, ValuesError> {
+        if let Some(read) = &self.values {
+            return read.clone();
+        }
+        if ks.is_fed() {
+            self.cx.labelled.begin();
+        }
+        let (namespace, decryption) = (&ks.key.namespace, ks.decryption.as_ref());
+        let shared_keys = self.cx.policy.sops_age_secret.as_ref();
+        let (client, references) = (&self.cx.client, &ks.substitute_from);
+        let read = substitute_from::read(client, namespace, references, decryption, shared_keys).await;
+        self.values.insert(read.map(Arc::new)).clone()
+    }
+
+    /// Looks whether the variables are others, where something says that it is time to.
+    pub(super) async fn look_up(&mut self, reasons: Reasons) {
+        let Some(record) = &self.memory.record else { return };
+        let ks = Declared::from(&*self.object);
+        if !ks.is_fed() || ks.deleting || ks.suspend {
+            return;
+        }
+        let told = record.values.as_ref();
+        let told = told.is_some_and(|stamp| stamp.is_current(|holder| self.cx.labelled.version(holder)));
+        if !reasons.iter().any(|reason| looks_up(reason, told)) {
+            return;
+        }
+        let read = self.values(&ks).await;
+        // the same in other versions
+        if let (Ok(values), Some(record)) = (read, &mut self.memory.record)
+            && let Some(stamp) = &mut record.values
+            && stamp.is_of(values.stamp())
+        {
+            stamp.clone_from(values.stamp());
+        }
+    }
+
+    /// Another try with what was built.
+    fn restart(&mut self, ks: &Declared) {
+        if let Some(record) = &mut self.memory.record {
+            record.began = self.began;
+            record.token = ks.requested_at.clone();
+            record.leans_on = leans_on(self.cx, ks);
+            record.phase = Phase::Staged {
+                until: deadline(self.began, ks.timeout),
+            };
+            if let Some(wants) = record.wants.clone() {
+                let (artifact, applied) = (record.artifact.clone(), record.applied);
+                self.stand(ks, &artifact, wants, applied);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Finds the way to the objects of a Kustomization at the beginning of its run: the cluster, and as whom
+//! (`cluster`); and asks for what that identity has to see and nobody tells it of.
+//!
+//! Where the way leads to another cluster than before, what was applied stays there, as in Flux: nobody
+//! says that it may go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_apply::observed::Observed;
+use equate_apply::owner::Owner;
+use equate_apply::plan::Presence;
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::Api;
+
+use super::{Run, looks_up};
+use crate::key::is_name;
+use crate::kustomization::cluster::remote::{Held, PlaceError};
+use crate::kustomization::cluster::target::Reach;
+use crate::kustomization::decide::Phase;
+use crate::kustomization::declared::{Declared, Opener};
+use crate::kustomization::memory::{Memory, Record};
+use crate::kustomization::reasons::Failure;
+use crate::runtime::hub::sight::Told;
+use crate::runtime::read::chain;
+use crate::runtime::wake::Reasons;
+
+/// How long an answer about one object may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// So many objects of others are asked for at once.
+const TOGETHER: usize = 8;
+/// How often objects are asked for that are waited for and nobody tells of.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl Run<'_> {
+    /// Finds the way to its objects: as before, if it is the same.
+    pub(super) async fn reach_out(&mut self, reasons: Reasons) {
+        let ks = Declared::from(&*self.object);
+        let full = match &ks.kube_config {
+            None => {
+                self.memory.remote = None;
+                self.cx.here.clone()
+            }
+            Some(opener) => match self.remote(&ks, opener, reasons).await {
+                Ok(held) => {
+                    let full = held.remote.full.clone();
+                    self.memory.remote = Some(held);
+                    full
+                }
+                Err(error) => return self.stray(error.into()),
+            },
+        };
+        let account = ks.account(&self.cx.policy);
+        let before = self.memory.reach.as_ref();
+        if let Some(before) = before.filter(|before| before.is(&full, account)) {
+            self.reach = before.clone();
+            return;
+        }
+        let acting = account.map(|account| {
+            let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+            full.acting_as(account, owner).ok().filter(|_| is_name(account))
+        });
+        let reach = match acting {
+            None => full,
+            Some(Some(reach)) => reach,
+            // it stalls
+            Some(None) => return,
+        };
+        self.depart(Some(&reach));
+        self.cx.index().placed(&self.key, &reach.place);
+        self.memory.reach = Some(reach.clone());
+        self.reach = reach;
+    }
+
+    /// The cluster of its kubeconfig; the Secret or ConfigMap is read when it is time to.
+    async fn remote(&self, ks: &Declared, opener: &Opener, reasons: Reasons) -> Result<Held, PlaceError> {
+        let cx = self.cx;
+        cx.labelled.begin();
+        let known = self.memory.remote.as_ref();
+        if let Some(held) = known.filter(|held| held.is_of(opener)) {
+            let holder = opener.holder(&ks.key.namespace);
+            let told = held.version.is_some() && cx.labelled.version(&holder) == held.version;
+            if !reasons.iter().any(|reason| looks_up(reason, told)) {
+                return Ok(held.clone());
+            }
+        }
+        let opened = cx.places.open(&cx.client, &ks.key.namespace, opener, &cx.policy);
+        match (opened.await, known) {
+            // it was there a moment ago, and nobody says that it is another
+            (Err(error), Some(held)) if error.is_passing() && held.is_of(opener) => Ok(held.clone()),
+            (opened, _) => opened,
+        }
+    }
+
+    /// There is no way to its objects: nothing is done about them until there is one.
+    fn stray(&mut self, failure: Failure) {
+        self.memory.remote = None;
+        self.depart(None);
+        self.astray = Some(failure);
+    }
+
+    /// Leaves what was reached before: what is known of another cluster is nothing here.
+    fn depart(&mut self, to: Option<&Reach>) {
+        if let Some(before) = self.memory.reach.take() {
+            before.hub.forget(&self.key);
+        }
+        let Some(place) = to.map(|to| &to.place) else {
+            return;
+        };
+        if self.memory.place.as_ref().is_some_and(|before| before != place) {
+            let owed = self.memory.owed.take();
+            self.memory = Memory {
+                remote: self.memory.remote.take(),
+                owed,
+                ..Memory::default()
+            };
+        }
+        self.memory.place = Some(place.clone());
+    }
+
+    /// Whether the account that it acts as is there; also where nobody can say.
+    pub(super) async fn account_exists(&self) -> bool {
+        let ks = Declared::from(&*self.object);
+        let Some(account) = ks.account(&self.cx.policy) else {
+            return true;
+        };
+        if !is_name(account) {
+            return false;
+        }
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(self.reach.cluster.client().clone(), &self.key.namespace);
+        let found = tokio::time::timeout(ANSWER, accounts.get_metadata_opt(account)).await;
+        !matches!(found, Ok(Ok(None)))
+    }
+
+    /// Asks for what has to be healthy and is not its own, with the rights that it has; who is told
+    /// of everything asks for nothing.
+    pub(super) async fn inquire(&self) {
+        if !self.reach.hub.is_narrow() {
+            return;
+        }
+        let owner = &Owner::new(&self.key.namespace, &self.key.name);
+        let record = self.memory.record.as_ref();
+        let asked = record.map_or(&[][..], |record| &record.asked);
+        let asking = asked.iter().map(|(id, version)| async move {
+            let told = match self.reach.cluster.get(id, version, ANSWER).await {
+                Ok(Some(object)) => {
+                    let mut observed = Observed::under(&object, &*self.cx.terms);
+                    observed.judge(&object, owner, &*self.cx.terms);
+                    Told::Is(Presence::Present(Arc::new(observed)))
+                }
+                Ok(None) => Told::Is(Presence::Absent),
+                Err(error) => Told::Refused(chain(&error)),
+            };
+            (id.clone(), told)
+        });
+        let asking: Vec<_> = asking.collect();
+        let answers = stream::iter(asking).buffer_unordered(TOGETHER);
+        self.reach.hub.told(answers.collect().await);
+    }
+
+    /// When to ask again, while it waits for what nobody tells of.
+    pub(super) fn inquires(&self, record: &Record) -> Option<Duration> {
+        let waits = matches!(
+            record.phase,
+            Phase::Checking { .. } | Phase::Ready { until: Some(_) }
+        );
+        (waits && !record.asked.is_empty()).then_some(LOOK)
+    }
+}

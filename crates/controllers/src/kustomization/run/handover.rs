@@ -1,0 +1,159 @@
+//! Handing objects over between shards: with inventories alone, for nothing else is known there.
+//!
+//! | | who | when |
+//! |---|---|---|
+//! | claims | whoever wants it puts it into its inventory | as soon as it is built, also while it waits |
+//! | lets go | whoever holds it and does not want it takes it out of its own | as soon as it sees the claim |
+//! | takes | the first applies it, and its labels name it | as soon as nobody else holds it |
+//!
+//! At each moment an inventory has the object, and no step waits for anything else of the other: two that
+//! take from each other do, and so does one that depends on the other. A process that is killed finds
+//! in the inventories how far it came. Who holds an object and wants it keeps it: the other is then
+//! `Contested`, and its claim stands for when that changes.
+//!
+//! It deletes nothing: that is done when all who read the same source have applied its revision, or
+//! hold the object ([`super::prune`]). A claim that is given up before the object was taken leaves
+//! it with the labels of one that has let go of it; the claimant may delete it nevertheless.
+//!
+//! Costs, where there are other shards: one look at each object of a Kustomization for each of its runs,
+//! one status for a claim and one for letting go. Within a process nothing of this is needed.
+
+use std::collections::BTreeMap;
+
+use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
+use equate_apply::owner::Owner;
+use equate_apply::plan::Presence;
+
+use super::status::Stop;
+use super::{Context, Run};
+use crate::Key;
+use crate::kustomization::cluster::target::{Place, Reach, account_of};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::ownership::desired::Wants;
+use crate::kustomization::ownership::index::Index;
+
+/// What crosses the border of the shard.
+#[derive(Debug, Default)]
+struct Crossing {
+    /// With the versions that their holders have them in.
+    claims: Inventory,
+    /// What somebody else claims.
+    released: Inventory,
+}
+
+impl Run<'_> {
+    /// Claims what it wants and other shards hold, lets go of what they claim and it does not want.
+    /// Whether that was news.
+    pub(super) async fn hand_over(&mut self, ks: &Declared) -> Result<bool, Stop> {
+        let crossing = self.crossing(ks);
+        if crossing.claims.is_empty() && crossing.released.is_empty() {
+            return Ok(false);
+        }
+        // a want without the right to it counts for nothing
+        self.judge_itself(crossing.claims.iter()).await;
+        self.judge(ks, &crossing.released).await;
+        let Crossing { claims, released } = self.crossing(ks);
+        let held = self.held();
+        let inventory = held.difference(&released).union(&claims);
+        if inventory == held {
+            return Ok(false);
+        }
+        self.memory.lingering = self.memory.lingering.difference(&released);
+        self.speak(ks, |report| report.holding(&inventory)).await?;
+        Ok(true)
+    }
+
+    fn crossing(&self, ks: &Declared) -> Crossing {
+        let index = self.cx.index();
+        let mut crossing = Crossing::default();
+        if !index.has_foreign() {
+            return crossing;
+        }
+        let Some(stand) = index.standing(&self.key) else {
+            return crossing;
+        };
+        let current = self.cx.artifact(&self.object);
+        let Wants::Known(wanted) = &stand.wants else {
+            return crossing;
+        };
+        if !current.is_some_and(|artifact| stand.is_of(&self.object, &artifact)) {
+            return crossing;
+        }
+        for id in wanted.ids() {
+            if !ks.inventory.contains(id)
+                && index.rights.allow(&self.key, id)
+                && let Some(version) = self.claimed(&index, id)
+            {
+                crossing.claims.insert(id.clone(), version);
+            }
+        }
+        for (id, version) in ks.inventory.iter() {
+            let taker = || index.taker(id, &self.key);
+            if !wanted.contains(id) && taker().is_some_and(|taker| index.is_foreign(taker)) {
+                crossing.released.insert(id.clone(), version);
+            }
+        }
+        crossing
+    }
+
+    /// The version in which another shard holds an object that is to be taken from it.
+    fn claimed(&self, index: &Index, id: &ObjectId) -> Option<String> {
+        let mut holders = index.holders(id, &self.key);
+        holders.find_map(|key| {
+            if !index.is_foreign(key) || !index.claims(key, id) || !self.cx.may_hold(key, id) {
+                return None;
+            }
+            let holder = Declared::from(&*self.cx.kustomizations.get(key)?);
+            holder.inventory.version(id).map(str::to_owned)
+        })
+    }
+
+    /// Of objects that are not declared any more, those that were let go of for this one, which never
+    /// took them.
+    pub(super) fn released(&self, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
+        self.cx.released(&self.reach, &self.key, gone)
+    }
+}
+
+impl Context {
+    /// Whether one that has an object in its inventory may have applied it: one that impersonates has it
+    /// there before it is known whether it may.
+    pub(super) fn may_hold(&self, key: &Key, id: &ObjectId) -> bool {
+        let Some(object) = self.kustomizations.get(key) else {
+            return false;
+        };
+        if account_of(&object.spec, &self.policy).is_none() {
+            return true;
+        }
+        match self.here.hub.get(id) {
+            Presence::Present(observed) => observed.owner == Some(Owner::new(&key.namespace, &key.name)),
+            Presence::Absent => false,
+            Presence::Unknown => true,
+        }
+    }
+
+    /// The same, of any Kustomization.
+    pub(super) fn released(&self, reach: &Reach, of: &Key, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
+        let index = self.index();
+        if !index.has_foreign() {
+            return BTreeMap::new();
+        }
+        // one that impersonates may not see itself what names another
+        let seen = |id: &ObjectId| match reach.place {
+            Place::Here => self.here.hub.get(id),
+            Place::There(_) | Place::Nowhere => reach.hub.get(id),
+        };
+        let named = gone.ids().filter_map(|id| match seen(id) {
+            Presence::Present(observed) => Some((id, observed.owner.clone()?)),
+            Presence::Absent | Presence::Unknown => None,
+        });
+        named
+            .filter(|(id, owner)| {
+                let key = Key::new(&*owner.namespace, &*owner.name);
+                key != *of && index.has_let_go(&key, id, of)
+            })
+            .map(|(id, owner)| (id.clone(), owner))
+            .collect()
+    }
+}

@@ -1,0 +1,507 @@
+//! One run of a Kustomization, from what woke it to its next wake-up.
+//!
+//! A run is `observe` (from memory, no request), `decide::admit`, then one of the steps below, then a
+//! `report`. Nothing is waited for inside a run: a kind that is not listed yet, a stage that is not
+//! healthy, a dependency that is not ready end it, and their change begins the next one.
+//!
+//! | step | does |
+//! |---|---|
+//! | `connect` | finds the cluster it applies to, and as whom |
+//! | `observe`, `artifact` | looks at what there is: dependencies, drift, health; the source's artifact |
+//! | `publish` | tells the others what it wants, built ahead if need be |
+//! | `handover` | gives objects to other shards, and claims theirs |
+//! | `build` | builds a revision |
+//! | `apply` | applies it, stage by stage, then prunes |
+//! | `prune` | decides what becomes of objects that are not declared any more |
+//! | `survey`, `access_reviews` | what all others want, and whether they may, before anything is deleted |
+//! | `prune_budget` | applies nothing of a revision that would delete too much, until that is confirmed |
+//! | `reinspect` | reads objects again when its rules for health and drift change |
+//! | `outcome` | ends it: healthy, waiting for that, or why not |
+//! | `finalize` | what becomes of the objects of a Kustomization that is deleted |
+//! | `status` | writes status and finalizer, publishes events |
+//!
+//! All of them are methods of [`Run`], and call each other: a failure in any ends in `outcome`, and what
+//! `status` says asks `prune` what is held back.
+
+mod access_reviews;
+mod apply;
+mod artifact;
+mod build;
+mod connect;
+mod finalize;
+mod handover;
+mod observe;
+mod outcome;
+mod prune;
+mod prune_budget;
+mod publish;
+mod reinspect;
+mod status;
+mod survey;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::Reason as Why;
+use equate_source::Storage;
+use kube::Client;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use self::status::Stop;
+use crate::artifacts::{Artifacts, GONE_PAUSE};
+use crate::engine::OwnLoop;
+use crate::kustomization::cluster::remote::Places;
+use crate::kustomization::cluster::target::Reach;
+use crate::kustomization::decide::{Cause, Decision, Phase, admit};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::drift::rules::Registry;
+use crate::kustomization::inputs::artifact::Artifact;
+use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
+use crate::kustomization::inputs::vault_transit::Transits;
+use crate::kustomization::memory::Memory;
+use crate::kustomization::ownership::index::Index;
+use crate::kustomization::reasons::{self, Failure, Stall, Wait, go};
+use crate::kustomization::report::Report;
+use crate::policy::Policy;
+use crate::published::Sources;
+use crate::runtime::backoff::Jitter;
+use crate::runtime::events::{Recorder, Severity};
+use crate::runtime::labelled::Labelled;
+use crate::runtime::mirror::Mirror;
+use crate::runtime::queue::{Outcome, Queue};
+use crate::runtime::read::chain;
+use crate::runtime::wake::{Reason, Reasons};
+use crate::{Key, Shards};
+
+/// The metadata of an artifact that names the revision it was made from.
+const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
+/// What is usually over sooner than this is not worth two statuses.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What all runs share.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) kustomizations: Mirror<Kustomization>,
+    pub(crate) sources: Sources,
+    /// Which sources this process reconciles itself.
+    pub(crate) source_shards: Shards,
+    /// Artifacts that this process did not publish.
+    pub(crate) artifacts: Artifacts,
+    /// How each Kustomization looks at its objects.
+    pub(crate) terms: Arc<Registry>,
+    pub(crate) labelled: Labelled,
+    /// This cluster, with this process's own rights.
+    pub(crate) here: Reach,
+    /// The other clusters that are reached.
+    pub(crate) places: Places,
+    /// No cluster: for one whose way is not known.
+    pub(crate) nowhere: Reach,
+    /// What those who write Kustomizations are allowed.
+    pub(crate) policy: Policy,
+    /// Opens data keys that somebody else keeps.
+    pub(crate) transits: Transits,
+    pub(crate) storage: Storage,
+    pub(crate) recorder: Recorder,
+    pub(crate) queue: Queue<Key>,
+    /// Bounds work that holds a processor: builds, archives.
+    pub(crate) blocking: Arc<Semaphore>,
+    // a few map operations per run; never held across an await
+    pub(crate) index: Arc<Mutex<Index>>,
+    // a run takes its key's entry out and puts it back: nobody else reads it meanwhile
+    pub(crate) memories: Mutex<HashMap<Key, Memory>>,
+    pub(crate) root: Option<OwnLoop>,
+    /// The files of the root that declare this loop itself, and how many objects each.
+    pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
+    pub(crate) default_namespace: Option<String>,
+    pub(crate) jitter: Jitter,
+    /// Objects made at once are not looked at at once for ever: by which share intervals differ.
+    pub(crate) interval_jitter: f64,
+    /// How often what waits looks by itself.
+    pub(crate) dependency_retry: Duration,
+    pub(crate) tally: Tally,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) builds: AtomicU64,
+    pub(crate) builds_skipped: AtomicU64,
+    pub(crate) applies: AtomicU64,
+    pub(crate) prunes: AtomicU64,
+    pub(crate) corrections: AtomicU64,
+    pub(crate) status_patches: AtomicU64,
+    pub(crate) hearings: AtomicU64,
+}
+
+/// Counts one more; nobody orders anything by these numbers.
+pub(crate) fn count(number: &AtomicU64, more: u64) {
+    number.fetch_add(more, Ordering::Relaxed);
+}
+
+impl Context {
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another process reconciles a Kustomization.
+    pub(crate) fn is_foreign(&self, key: &Key) -> bool {
+        self.index().is_foreign(key)
+    }
+
+    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, wakes: Vec<(Key, Reason)>) {
+        for (key, reason) in wakes {
+            self.queue.wake(key, reason);
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.here.hub.forget(key);
+        self.artifacts.release(key);
+        let memory = self.memories().remove(key);
+        if let Some(reach) = memory.and_then(|memory| memory.reach) {
+            reach.hub.forget(key);
+        }
+        self.queue.forget(key);
+        let wakes = self.index().forget(key);
+        self.wake(wakes);
+    }
+}
+
+/// Runs one Kustomization.
+pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> Outcome {
+    let Some(object) = cx.kustomizations.get(&key) else {
+        cx.forget(&key);
+        return Outcome::done();
+    };
+    if cx.index().is_foreign(&key) {
+        // it was ours until its labels said otherwise
+        cx.forget(&key);
+        return Outcome::done();
+    }
+    let memory = cx.memories().remove(&key).unwrap_or_default();
+    let mut run = Run {
+        cx: &cx,
+        key: key.clone(),
+        reach: cx.nowhere.clone(),
+        astray: None,
+        object,
+        memory,
+        values: None,
+        began: Instant::now(),
+    };
+    let ended = run.go(reasons).await;
+    let outcome = match ended {
+        Ok(outcome) => outcome,
+        Err(Stop::Gone) => {
+            run.reach.hub.forget(&key);
+            cx.forget(&key);
+            return Outcome::done();
+        }
+        Err(Stop::Failed(error)) => {
+            tracing::warn!(%key, %reasons, error = %chain(&error), "a Kustomization could not be written");
+            Outcome::failed_within(run.object.spec.retry_interval())
+        }
+    };
+    cx.memories().insert(key, run.memory);
+    outcome
+}
+
+/// Whether it is a reason to ask for what nobody tells of.
+fn inquires(reason: Reason) -> bool {
+    match reason {
+        Reason::Requested
+        | Reason::Appeared
+        | Reason::Changed
+        | Reason::Interval
+        | Reason::Deadline
+        | Reason::Retry => true,
+        Reason::Source
+        | Reason::Input
+        | Reason::Deleted
+        | Reason::Dependency
+        | Reason::Object
+        | Reason::Push
+        | Reason::Turn => false,
+    }
+}
+
+/// Whether it is a reason to read a ConfigMap or Secret again; not all are, if changes of it are told of.
+fn looks_up(reason: Reason, told: bool) -> bool {
+    match reason {
+        Reason::Requested | Reason::Appeared | Reason::Changed => true,
+        Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
+        Reason::Deleted
+        | Reason::Dependency
+        | Reason::Object
+        | Reason::Push
+        | Reason::Deadline
+        | Reason::Turn => false,
+    }
+}
+
+/// Whether something is handed over before a decision is carried out: not where it is built first.
+fn crosses(decision: &Decision) -> bool {
+    match decision {
+        Decision::Wait(_)
+        | Decision::Resume
+        | Decision::Health
+        | Decision::Halted
+        | Decision::LetGo
+        | Decision::Carry
+        | Decision::Settled => true,
+        Decision::Gone
+        | Decision::Finalize(_)
+        | Decision::Adopt
+        | Decision::Rest
+        | Decision::Stall(_)
+        | Decision::Build(_) => false,
+    }
+}
+
+/// One run.
+struct Run<'a> {
+    cx: &'a Context,
+    key: Key,
+    object: Arc<Kustomization>,
+    /// Where it applies, and as whom.
+    reach: Reach,
+    /// Why it reaches nothing, if it should.
+    astray: Option<Failure>,
+    memory: Memory,
+    /// The variables, if this run has read them.
+    values: Option<Result<Arc<Values>, ValuesError>>,
+    began: Instant,
+}
+
+impl Run<'_> {
+    async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
+        self.pay().await?;
+        self.cx.terms.set(&self.key, &self.object.spec);
+        self.reach_out(reasons).await;
+        if reasons.iter().any(inquires) {
+            self.inquire().await;
+        }
+        self.look_up(reasons).await;
+        loop {
+            let ks = Declared::from(&*self.object);
+            let (seen, artifact) = observe::observe(
+                self.cx,
+                &self.reach,
+                &ks,
+                &self.object,
+                &self.memory,
+                self.values.as_ref(),
+            )
+            .await;
+            let decision = admit(&ks, &seen);
+            tracing::debug!(key = %self.key, place = ?self.reach.place, ?decision, "decided");
+            if !matches!(decision, Decision::Wait(_)) {
+                self.memory.waiting = None;
+            }
+            self.declare(&ks, &seen, artifact.as_ref(), &decision).await;
+            if crosses(&decision) && self.hand_over(&ks).await? {
+                continue;
+            }
+            return match (decision, artifact) {
+                (Decision::Gone, _) => Err(Stop::Gone),
+                (Decision::Finalize(finalize), _) if self.is_lost(finalize) => Ok(self.finalize_later(&ks)),
+                (Decision::Resume | Decision::Health | Decision::LetGo | Decision::Carry, _)
+                    if self.astray.is_some() =>
+                {
+                    self.speak(&ks, |report| report).await?;
+                    Ok(self.next(&ks))
+                }
+                (Decision::Finalize(finalize), _) => match self.hear_out(&ks, finalize).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.finalize(&ks, finalize).await,
+                },
+                (Decision::Adopt, _) => {
+                    self.set_finalizer(true).await?;
+                    continue;
+                }
+                (Decision::Rest, _) => self.rest(&ks).await,
+                (Decision::Stall(stall), _) => self.stall(&ks, &stall).await,
+                (Decision::Wait(wait), artifact) => {
+                    let revision = artifact.map(|artifact| artifact.revision.revision);
+                    self.wait(&ks, &wait, revision).await
+                }
+                (Decision::Build(cause), Some(artifact)) => self.build(&ks, &artifact, cause).await,
+                (Decision::Resume, Some(artifact)) => {
+                    self.renew(&artifact);
+                    self.advance(&ks).await
+                }
+                (Decision::Health, Some(artifact)) => {
+                    self.renew(&artifact);
+                    let held = self.held();
+                    self.conclude(&ks, held).await
+                }
+                (Decision::Halted, Some(artifact)) => match self.stays_halted(&ks).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.build(&ks, &artifact, Cause::Requested).await,
+                },
+                (Decision::LetGo, Some(_)) => match self.let_go(&ks).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => continue,
+                },
+                // of a thousand that read a revision few have more to do with it than to say so
+                (Decision::Carry, Some(_))
+                    if reasons.contains(Reason::Source) && !reasons.contains(Reason::Turn) =>
+                {
+                    Ok(Outcome::after(Duration::ZERO, Reason::Turn))
+                }
+                (Decision::Carry, Some(artifact)) => {
+                    count(&self.cx.tally.builds_skipped, 1);
+                    self.renew(&artifact);
+                    self.carry(&ks).await
+                }
+                (Decision::Settled, Some(artifact)) => {
+                    self.renew(&artifact);
+                    self.speak(&ks, |report| report).await?;
+                    Ok(self.next(&ks))
+                }
+                // without an artifact only the decisions above the builds are made
+                (
+                    Decision::Build(_)
+                    | Decision::Resume
+                    | Decision::Health
+                    | Decision::Halted
+                    | Decision::LetGo
+                    | Decision::Carry
+                    | Decision::Settled,
+                    None,
+                ) => Ok(Outcome::failed()),
+            };
+        }
+    }
+
+    /// The same inputs at a newer revision.
+    fn renew(&mut self, artifact: &Artifact) {
+        if let Some(record) = &mut self.memory.record {
+            record.revision = artifact.revision.clone();
+            record.tree = artifact.tree.id();
+            record.artifact.clone_from(&artifact.digest);
+        }
+    }
+
+    async fn rest(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+        // what happens meanwhile is not known: it begins anew
+        self.memory.record = None;
+        self.reach.hub.forget(&self.key);
+        self.speak(ks, Report::rested).await?;
+        Ok(Outcome::done())
+    }
+
+    async fn stall(&mut self, ks: &Declared, stall: &Stall) -> Result<Outcome, Stop> {
+        let before = self.object.status.clone();
+        self.speak(ks, |report| report.stalled(stall)).await?;
+        if self.object.status != before {
+            // people have to come and look
+            self.tell(Severity::Warning, stall.reason(), stall.to_string());
+        }
+        Ok(Outcome::done())
+    }
+
+    /// Says what is missing, unless it was all well and the want is of the kind that passes at once.
+    async fn wait(&mut self, ks: &Declared, wait: &Wait, at: Option<String>) -> Result<Outcome, Stop> {
+        let since = *self.memory.waiting.get_or_insert(self.began);
+        let told = since
+            + match wait {
+                // whose status another process wrote: it is about to be fetched for the first time,
+                // and nothing that was well before is worse for that
+                Wait::NotStored(kind, key) if !self.cx.index().has_looked(&(*kind, key.clone())) => {
+                    ks.timeout
+                }
+                _ => GRACE,
+            };
+        let silent = wait.passing() && (self.is_ready() || matches!(wait, Wait::Fetching { .. }));
+        if silent && self.began < told {
+            let again = (told - self.began).min(wait.look_again(self.cx.dependency_retry).max(GRACE));
+            return Ok(Outcome::after(again, Reason::Deadline));
+        }
+        if let Wait::Unfetched { revision, .. } = wait {
+            self.tell_of_wait(wait, revision);
+        }
+        let before = self.said().cloned();
+        self.speak(ks, |report| report.waiting(wait)).await?;
+        if wait.reason() == Why::DependencyNotReady && self.said() != before.as_ref() {
+            let again = go(self.cx.dependency_retry);
+            let message = format!("Dependencies do not meet ready condition, retrying in {again}");
+            let event = self.event(Severity::Normal, Why::DependencyNotReady, message);
+            let event = at.into_iter().fold(event, |event, at| event.with("revision", at));
+            self.cx.recorder.publish(event);
+        }
+        let again = match wait {
+            Wait::Unfetched { gone: false, .. } => ks.retry_interval,
+            Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),
+            wait => wait.look_again(self.cx.dependency_retry),
+        };
+        Ok(Outcome::after(again, Reason::Interval))
+    }
+
+    /// When to look again if nothing happens.
+    fn next(&self, ks: &Declared) -> Outcome {
+        let now = Instant::now();
+        let Some(record) = &self.memory.record else {
+            return Outcome::done();
+        };
+        let interval = || {
+            (
+                now + self.cx.jitter.spread(ks.interval, self.cx.interval_jitter),
+                Reason::Interval,
+            )
+        };
+        let mut due = match record.phase {
+            Phase::Staged { until } | Phase::Checking { until } | Phase::Ready { until: Some(until) } => {
+                (until, Reason::Deadline)
+            }
+            Phase::Ready { until: None } | Phase::Failed { retry: None } | Phase::Halted => interval(),
+            Phase::Unhealthy { retry } | Phase::Failed { retry: Some(retry) } => (retry, Reason::Retry),
+        };
+        let corrections = observe::drifted(&self.reach.hub, record)
+            .into_iter()
+            .map(|id| self.memory.corrections.due(id, now))
+            .chain(self.memory.corrections.calm_at(now))
+            .min();
+        if let Some(correction) = corrections
+            && correction < due.0
+        {
+            due = (correction, Reason::Deadline);
+        }
+        if let Some(look) = self.inquires(record)
+            && now + look < due.0
+        {
+            due = (now + look, Reason::Deadline);
+        }
+        // those who are waited for have their time, whatever else happens
+        if let Some(until) = self.cx.index().waits_until(&self.key)
+            && !self.memory.lingering.is_empty()
+            && now < until
+            && until < due.0
+        {
+            due = (until, Reason::Deadline);
+        }
+        let delay = due.0.saturating_duration_since(now);
+        match &record.failure {
+            Some(failure) if failure.retry() == reasons::Retry::Backoff => {
+                Outcome::failed_within(ks.retry_interval)
+            }
+            _ => Outcome::after(delay, due.1),
+        }
+    }
+}
