@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{self, Artifacts};
 use crate::git_repository;
-use crate::kustomization::cluster::remote::Places;
-use crate::kustomization::cluster::target::{Place, Reach};
-use crate::kustomization::drift::rules::Registry;
+use crate::kustomization::cluster::remote::RemoteClusters;
+use crate::kustomization::cluster::target::{Access, TargetCluster};
+use crate::kustomization::drift::rules::ObjectRules;
 use crate::kustomization::inputs::vault_transit::{TransitSettings, Transits};
 use crate::kustomization::ownership::index::Index;
 use crate::kustomization::render::normal;
@@ -396,18 +396,18 @@ impl Builder {
                 },
             )
         };
-        let terms = Arc::new(Registry::default());
+        let rules = Arc::new(ObjectRules::default());
         let kustomizations = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
-            let (changes, terms) = (changes.clone(), Arc::clone(&terms));
+            let (changes, rules) = (changes.clone(), Arc::clone(&rules));
             Mirror::start(
                 self.client.clone(),
                 self.pace.clone(),
                 move |change: Change<Kustomization>| {
                     changes.send_modify(|count| *count += 1);
                     match &change.after {
-                        Some(object) => terms.set(&change.key, &object.spec),
-                        None => terms.forget(&change.key),
+                        Some(object) => rules.set(&change.key, &object.spec),
+                        None => rules.forget(&change.key),
                     }
                     let wakes = index
                         .lock()
@@ -421,16 +421,16 @@ impl Builder {
         };
         let hub = {
             let (queue, changes) = (queue.clone(), changes.clone());
-            let terms = Arc::clone(&terms);
-            Hub::new(self.client.clone(), self.pace.clone(), terms, move |wake| {
+            let rules = Arc::clone(&rules);
+            Hub::new(self.client.clone(), self.pace.clone(), rules, move |wake| {
                 changes.send_modify(|count| *count += 1);
                 queue.wake(wake.key, Reason::Object);
             })
         };
-        let places = {
+        let remote_clusters = {
             let (queue, changes) = (queue.clone(), changes.clone());
-            let terms = Arc::clone(&terms);
-            Places::new(self.pace.clone(), terms, move |wake: Wake| {
+            let rules = Arc::clone(&rules);
+            RemoteClusters::new(self.pace.clone(), rules, move |wake: Wake| {
                 changes.send_modify(|count| *count += 1);
                 queue.wake(wake.key, Reason::Object);
             })
@@ -486,9 +486,9 @@ impl Builder {
             interval_jitter: self.interval_jitter,
         });
         let context = Arc::new(Context {
-            places,
-            nowhere: Reach::nowhere(self.pace.clone()),
-            here: Reach::full(Place::Here, Cluster::new(self.client.clone()), hub),
+            remote_clusters,
+            nowhere: Access::none(self.pace.clone()),
+            here: Access::full(TargetCluster::Local, Cluster::new(self.client.clone()), hub),
             policy: self.policy,
             transits: Transits::new(self.transit),
             client: self.client,
@@ -496,7 +496,7 @@ impl Builder {
             sources: published,
             source_shards,
             artifacts,
-            terms,
+            rules,
             labelled,
             storage,
             recorder,
@@ -581,7 +581,7 @@ async fn run_kustomizations(context: Arc<Context>, stop: CancellationToken, obse
             let outcome = kustomization::reconcile(Arc::clone(&context), key.clone(), reasons).await;
             if let Some(observer) = observer {
                 // as good as gone where another shard has it
-                let gone = context.kustomizations.get(&key).is_none() || context.is_foreign(&key);
+                let gone = context.kustomizations.get(&key).is_none() || context.is_in_other_shard(&key);
                 observer(&ran("Kustomization", &key, began, outcome, gone));
             }
             outcome
@@ -614,14 +614,14 @@ fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, news: News) {
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
         match news {
             News::Artifact { source, gone } => {
-                index.supplied();
+                index.artifact_changed();
                 if gone {
                     index.lost(&source);
                 }
                 index.readers(source.0, &source.1)
             }
             News::Kind(kind) => {
-                index.supplied();
+                index.artifact_changed();
                 index.readers_of(kind)
             }
         }

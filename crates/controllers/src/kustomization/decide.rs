@@ -73,7 +73,7 @@ pub struct Last {
     /// Whether a dependency is another than it was when this was tried.
     pub hope: bool,
     /// Whether something that is not declared any more was taken by another, or may be deleted by now.
-    pub lets_go: bool,
+    pub releases: bool,
     /// Whether the objects that have to be healthy are.
     pub health: Verdict,
     /// How far it came.
@@ -109,7 +109,7 @@ pub enum Phase {
         retry: Option<Instant>,
     },
     /// Nothing was applied, for it would delete too much.
-    Halted,
+    Unconfirmed,
 }
 
 /// What to do.
@@ -120,9 +120,9 @@ pub enum Decision {
     /// It is being deleted.
     Finalize(Finalize),
     /// It has no finalizer yet: set it, then decide again.
-    Adopt,
+    AddFinalizer,
     /// It is suspended: nothing.
-    Rest,
+    Suspended,
     /// Nothing happens until somebody changes something.
     Stall(Stall),
     /// Something is missing, and its coming wakes us.
@@ -134,11 +134,11 @@ pub enum Decision {
     /// Nothing to apply; say how healthy it is.
     Health,
     /// What would be deleted has to be confirmed: is it by now, or is it less? Then build.
-    Halted,
+    Unconfirmed,
     /// Something that is not declared any more need not be held any longer; then decide again.
-    LetGo,
+    ReleaseObjects,
     /// A new revision with the same inputs: say so.
-    Carry,
+    NewRevision,
     /// Nothing to do, nothing to say.
     Settled,
 }
@@ -177,10 +177,10 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
         return deletion(ks);
     }
     if !ks.finalizer {
-        return Decision::Adopt;
+        return Decision::AddFinalizer;
     }
     if ks.suspend {
-        return Decision::Rest;
+        return Decision::Suspended;
     }
     if let Some(unreadable) = &ks.unreadable {
         return Decision::Stall(Stall::Inventory(unreadable.to_string()));
@@ -251,12 +251,16 @@ pub fn admit(ks: &Declared, seen: &Seen) -> Decision {
 fn begins(decision: &Decision) -> bool {
     match decision {
         Decision::Build(Cause::Drift) => false,
-        Decision::Build(_) | Decision::Carry => true,
-        Decision::Halted | Decision::Resume | Decision::Health | Decision::LetGo | Decision::Settled => false,
+        Decision::Build(_) | Decision::NewRevision => true,
+        Decision::Unconfirmed
+        | Decision::Resume
+        | Decision::Health
+        | Decision::ReleaseObjects
+        | Decision::Settled => false,
         Decision::Gone
         | Decision::Finalize(_)
-        | Decision::Adopt
-        | Decision::Rest
+        | Decision::AddFinalizer
+        | Decision::Suspended
         | Decision::Stall(_)
         | Decision::Wait(_) => false,
     }
@@ -299,23 +303,23 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str) -> Decision {
         let newer = last.revision != revision;
         match last.phase {
             // the same inputs fail the same way
-            Phase::Failed { retry: None } if newer => Decision::Carry,
+            Phase::Failed { retry: None } if newer => Decision::NewRevision,
             Phase::Failed { retry: None } => Decision::Settled,
             // what the same manifests are refused for may be repaired elsewhere: by this revision, or
             // by what they build on. Each is tried once.
             Phase::Failed { retry: Some(at) } if due(at) || newer || last.freed || hopes(last, seen) => {
                 Decision::Build(Cause::Retry)
             }
-            Phase::Halted => Decision::Halted,
+            Phase::Unconfirmed => Decision::Unconfirmed,
             Phase::Staged { .. } => Decision::Resume,
-            _ if last.lets_go => Decision::LetGo,
+            _ if last.releases => Decision::ReleaseObjects,
             _ if last.drifted => Decision::Build(Cause::Drift),
             Phase::Unhealthy { retry } if due(retry) => Decision::Build(Cause::Retry),
             Phase::Unhealthy { .. } if last.health == Verdict::Healthy => Decision::Health,
             Phase::Checking { until } if due(until) || !last.health.pending() => Decision::Health,
             Phase::Ready { until } if !degrading(last, until, seen.now) => Decision::Health,
             Phase::Failed { .. } => Decision::Settled,
-            _ if newer => Decision::Carry,
+            _ if newer => Decision::NewRevision,
             Phase::Unhealthy { .. } | Phase::Checking { .. } | Phase::Ready { .. } => Decision::Settled,
         }
     }

@@ -57,7 +57,7 @@ pub struct Declared {
     /// Whether everything applied has to be healthy.
     pub wait: bool,
     /// What opens the cluster that it applies to, if that is another.
-    pub kube_config: Option<Opener>,
+    pub kube_config: Option<KubeConfigSource>,
     /// The ServiceAccount that it names to act as.
     pub service_account: Option<String>,
     /// What becomes of the objects when it is deleted.
@@ -83,32 +83,32 @@ pub struct Declared {
 }
 
 /// A ConfigMap or Secret by kind and name.
-pub type Holder = (ValuesKind, Key);
+pub type ValuesRef = (ValuesKind, Key);
 
 /// What opens a cluster, of the Kustomization's own namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opener {
+pub enum KubeConfigSource {
     /// A Secret with a kubeconfig.
     Secret(SecretKeyReference),
     /// A ConfigMap that says where it is, and whose token opens it.
     ConfigMap(String),
 }
 
-impl From<&KubeConfigReference> for Opener {
+impl From<&KubeConfigReference> for KubeConfigSource {
     fn from(reference: &KubeConfigReference) -> Self {
         match (&reference.config_map_ref, &reference.secret_ref) {
-            (Some(config_map), None) => Opener::ConfigMap(config_map.name.clone()),
-            (_, secret) => Opener::Secret(secret.clone().unwrap_or_default()),
+            (Some(config_map), None) => KubeConfigSource::ConfigMap(config_map.name.clone()),
+            (_, secret) => KubeConfigSource::Secret(secret.clone().unwrap_or_default()),
         }
     }
 }
 
-impl Opener {
+impl KubeConfigSource {
     /// What has to be read.
-    pub(super) fn holder(&self, namespace: &str) -> Holder {
+    pub(super) fn holder(&self, namespace: &str) -> ValuesRef {
         match self {
-            Opener::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),
-            Opener::ConfigMap(name) => (ValuesKind::ConfigMap, Key::new(namespace, &**name)),
+            KubeConfigSource::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),
+            KubeConfigSource::ConfigMap(name) => (ValuesKind::ConfigMap, Key::new(namespace, &**name)),
         }
     }
 }
@@ -124,7 +124,7 @@ pub struct HealthCheck {
 
 impl Declared {
     /// Whether it takes anything from ConfigMaps or Secrets.
-    pub(super) fn is_fed(&self) -> bool {
+    pub(super) fn reads_values(&self) -> bool {
         !self.substitute_from.is_empty() || self.decryption.is_some()
     }
 }
@@ -165,7 +165,7 @@ impl From<&Kustomization> for Declared {
             prune: spec.prune,
             force: spec.force,
             wait: spec.wait,
-            kube_config: spec.kube_config.as_ref().map(Opener::from),
+            kube_config: spec.kube_config.as_ref().map(KubeConfigSource::from),
             service_account: spec.service_account_name.clone().filter(|name| !name.is_empty()),
             deletion: spec.deletion_policy.unwrap_or_default(),
             depends_on: spec
@@ -193,8 +193,8 @@ impl From<&Kustomization> for Declared {
 }
 
 /// What a Kustomization's other cluster is opened with.
-pub(super) fn holder(object: &Kustomization) -> Option<Holder> {
-    let opener = Opener::from(object.spec.kube_config.as_ref()?);
+pub(super) fn holder(object: &Kustomization) -> Option<ValuesRef> {
+    let opener = KubeConfigSource::from(object.spec.kube_config.as_ref()?);
     Some(opener.holder(object.metadata.namespace.as_deref().unwrap_or_default()))
 }
 

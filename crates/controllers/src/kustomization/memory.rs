@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::cluster::remote;
-use super::cluster::target::{Place, Reach};
+use super::cluster::target::{Access, TargetCluster};
 use super::decide::Phase;
 use super::declared::Declared;
 use super::drift::correction_backoff::Corrections;
@@ -26,7 +26,7 @@ use super::inputs::artifact::Revision;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from::{Stamp, Values};
 use super::inputs::tree::Content;
-use super::ownership::desired::Wants;
+use super::ownership::desired::DesiredSet;
 use super::reasons::{Contest, Failure};
 use super::render::Rendered;
 
@@ -36,11 +36,11 @@ pub(crate) struct Memory {
     /// The last revision that was carried out, or is being.
     pub record: Option<Record>,
     /// The other cluster that they are in, if they are.
-    pub remote: Option<remote::Held>,
+    pub remote: Option<remote::RemoteHandle>,
     /// The cluster that all of this is about.
-    pub place: Option<Place>,
+    pub target: Option<TargetCluster>,
     /// How its objects are reached.
-    pub reach: Option<Reach>,
+    pub access: Option<Access>,
     /// Our applies, by object.
     pub applies: plan::Memory,
     /// Corrections of drift.
@@ -54,17 +54,17 @@ pub(crate) struct Memory {
     /// What is not declared any more and still held, until another takes it or it may be deleted.
     pub lingering: Inventory,
     /// Since when the others are waited for, that have not said yet what they want.
-    pub hearing: Option<Instant>,
+    pub surveying_since: Option<Instant>,
     /// Under which terms its objects were looked at.
-    pub looked: terms::Stamp,
+    pub inspected_under: terms::Stamp,
     /// A status that could not be written.
-    pub owed: Option<KustomizationStatus>,
+    pub unwritten_status: Option<KustomizationStatus>,
 }
 
 impl Memory {
     /// Notes what is declared by now: that need not be let go of any more, also if applying it fails.
-    pub(crate) fn declare(&mut self, wants: &Wants) {
-        if let Wants::Known(objects) = wants {
+    pub(crate) fn declare(&mut self, wants: &DesiredSet) {
+        if let DesiredSet::Known(objects) = wants {
             let lingering = std::mem::take(&mut self.lingering);
             let still = lingering.into_iter().filter(|(id, _)| !objects.contains(id));
             self.lingering = still.collect();
@@ -84,7 +84,7 @@ pub(crate) struct Prepared {
     /// The variables it was built with.
     pub values: Option<Stamp>,
     /// What it says is wanted.
-    pub wants: Option<Wants>,
+    pub wants: Option<DesiredSet>,
     /// The build itself; none where it is not going to be carried out.
     pub outcome: Option<Result<Rendered, Failure>>,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Record {
     /// What the build read; none where it failed, and then only another tree can help.
     pub inputs: Option<Inputs>,
     /// The kubeconfig it was built for, if there was one.
-    pub content: Option<remote::Content>,
+    pub config: Option<remote::ConfigDigest>,
     /// The variables it was built with; none where they could not be read, or it has none.
     pub values: Option<Stamp>,
     /// What of them, and of what was decrypted, must not be shown, as long as it is applied.
@@ -129,7 +129,7 @@ pub(crate) struct Record {
     /// The digest of the artifact.
     pub artifact: String,
     /// What it says is wanted; none if that could not be found out yet.
-    pub wants: Option<Wants>,
+    pub wants: Option<DesiredSet>,
     /// Whether all of it was applied.
     pub applied: bool,
     /// The digest of what was built.
@@ -149,7 +149,7 @@ pub(crate) struct Record {
     /// The objects that are waited for by name.
     pub checks: Vec<ObjectId>,
     /// What it depended on when this was tried last.
-    pub leans_on: Vec<Leaning>,
+    pub dependency_states: Vec<DependencyState>,
     /// Objects that another Kustomization holds.
     pub contests: Vec<Contest>,
     /// Objects that were deleted to be created anew and had not gone, by uid.
@@ -181,7 +181,7 @@ impl Record {
 
 /// A dependency at one moment: what failed then may work once it is another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Leaning {
+pub(crate) struct DependencyState {
     /// The generation its status speaks of.
     pub generation: Option<i64>,
     /// The revision it applied.

@@ -24,19 +24,19 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::cluster::remote;
-use super::cluster::target::{Place, user};
+use super::cluster::target::{TargetCluster, user};
 use super::decide::{Decision, Finalize, deletion};
 use super::declared::Declared;
-use super::drift::rules::Registry;
+use super::drift::rules::ObjectRules;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from;
 use super::inputs::vault_transit::{TransitSettings, Transits};
 use super::ownership::claims;
 use super::ownership::claims::{claimants, takers};
-use super::ownership::desired::{KUSTOMIZATIONS, Stand, Wants, undeclared};
+use super::ownership::desired::{DesiredSet, DesiredState, KUSTOMIZATIONS, undeclared};
 use super::ownership::index::{self, Index, Need, Source};
 use super::reasons::{Failure, Stall};
-use super::render::{Rendered, Rendering, digest, wants};
+use super::render::{Rendered, Rendering, desired_of, digest};
 use crate::Key;
 use crate::engine::OwnLoop;
 use crate::key::is_name;
@@ -103,7 +103,7 @@ pub enum PreviewError {
 #[derive(Debug, Default)]
 pub struct Fleet {
     index: Index,
-    terms: Arc<Registry>,
+    rules: Arc<ObjectRules>,
     members: BTreeMap<Key, Member>,
     /// By source, those of whom nobody knows what they would want.
     unknown: HashMap<Source, BTreeSet<Key>>,
@@ -150,7 +150,7 @@ struct Member {
 }
 
 /// A cluster, and the way to it.
-type Reached = (Place, Cluster);
+type Reached = (TargetCluster, Cluster);
 
 /// What is looked at of one of them.
 #[derive(Debug)]
@@ -273,10 +273,10 @@ impl Fleet {
             }
             looked += 1;
             let declared = Declared::from(&*object);
-            self.terms.set(&declared.key, &object.spec);
+            self.rules.set(&declared.key, &object.spec);
             let settings = settings(&object);
-            let (reached, astray) = reached(cluster, &declared, &settings.policy).await;
-            let outlook = match (tree_of(&object), astray) {
+            let (reached, access_failure) = reached(cluster, &declared, &settings.policy).await;
+            let outlook = match (tree_of(&object), access_failure) {
                 (Some(_), _) if declared.deleting => Outlook::Goes,
                 (Some(_), Some(failure)) => Outlook::Built(Err(failure)),
                 (Some(tree), None) => {
@@ -286,7 +286,7 @@ impl Fleet {
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
                         transits: &Transits::new(settings.transit.clone()),
-                        terms: &self.terms,
+                        rules: &self.rules,
                     };
                     let read = substitute_from::read(
                         cluster.client(),
@@ -384,7 +384,7 @@ impl Fleet {
         settings: &Settings,
     ) {
         let declared = Declared::from(&object);
-        let (reached, astray) = reached(cluster, &declared, &settings.policy).await;
+        let (reached, access_failure) = reached(cluster, &declared, &settings.policy).await;
         let acting = reached.1.clone();
         let rendering = Rendering {
             cluster: &acting,
@@ -392,11 +392,11 @@ impl Fleet {
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
             transits: &Transits::new(settings.transit.clone()),
-            terms: &self.terms,
+            rules: &self.rules,
         };
         let digest = digest(&objects);
-        self.terms.set(&declared.key, &object.spec);
-        let outcome = match astray {
+        self.rules.set(&declared.key, &object.spec);
+        let outcome = match access_failure {
             Some(failure) => Err(failure),
             None => {
                 let prepared = rendering.prepare(&declared, objects, Inputs::default(), digest);
@@ -462,10 +462,10 @@ impl Fleet {
         };
         // nobody runs here who could be woken
         let _wakes = self.index.changed(&change);
-        self.index.placed(&key, &reached.0);
+        self.index.set_target(&key, &reached.0);
         let wants = match &outlook {
-            Outlook::Goes => Some(Wants::nothing()),
-            Outlook::Built(outcome) => wants(outcome),
+            Outlook::Goes => Some(DesiredSet::nothing()),
+            Outlook::Built(outcome) => desired_of(outcome),
             Outlook::Unread => None,
         };
         if let Some(before) = self.members.get(&key) {
@@ -473,19 +473,19 @@ impl Fleet {
             unknown.map(|unknown| unknown.remove(&key));
         }
         let waited_for = !object.spec.suspend && object.metadata.deletion_timestamp.is_none();
-        if waited_for && matches!(wants, Some(Wants::Unknown(_))) {
+        if waited_for && matches!(wants, Some(DesiredSet::Unknown(_))) {
             let unknown = self.unknown.entry(index::source(&object)).or_default();
             unknown.insert(key.clone());
         }
         if let Some(wants) = wants {
-            let stand = Stand {
+            let state = DesiredState {
                 generation: object.metadata.generation.unwrap_or_default(),
                 artifact: UNCOMMITTED.to_owned(),
                 wants,
                 applied: false,
                 forms: Vec::new(),
             };
-            let _wakes = self.index.stand(&key, stand);
+            let _wakes = self.index.set_desired(&key, state);
         }
         let member = Member {
             object,
@@ -516,7 +516,7 @@ impl Fleet {
         let options = prospect.options();
         let execution = Execution {
             force: prospect.declared.force,
-            terms: &*self.terms,
+            terms: &*self.rules,
             ..Execution::new(&options)
         };
         let plan = prospect.plan();
@@ -551,7 +551,7 @@ impl Fleet {
             Outlook::Built(Ok(rendered)) => &rendered.desired[..],
             Outlook::Built(Err(_)) | Outlook::Unread => &[],
         };
-        if let Some(stall) = self.terms.problem(&declared.key).filter(|_| !declared.deleting) {
+        if let Some(stall) = self.rules.problem(&declared.key).filter(|_| !declared.deleting) {
             return Err(PreviewError::Setting(stall.to_string()));
         }
         if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
@@ -611,18 +611,18 @@ fn hide(preview: &mut Preview, opened: &Masks) {
 /// is not. One that acts as nobody there can be is refused by the API server.
 async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reached, Option<Failure>) {
     let full = match &declared.kube_config {
-        None => Ok((Place::Here, here.clone())),
-        Some(secret) => remote::look(here.client(), &declared.key.namespace, secret, policy).await,
+        None => Ok((TargetCluster::Local, here.clone())),
+        Some(secret) => remote::open_once(here.client(), &declared.key.namespace, secret, policy).await,
     };
-    let (place, cluster) = match full {
+    let (target, cluster) = match full {
         Ok(full) => full,
-        Err(error) => return ((Place::Nowhere, here.clone()), Some(error.into())),
+        Err(error) => return ((TargetCluster::Unknown, here.clone()), Some(error.into())),
     };
     let account = declared.account(policy);
     let acting = account.map(|account| cluster.acting_as(&user(&declared.key.namespace, account)));
     match acting {
-        Some(Ok(acting)) => ((place, acting), None),
-        Some(Err(_)) | None => ((place, cluster), None),
+        Some(Ok(acting)) => ((target, acting), None),
+        Some(Err(_)) | None => ((target, cluster), None),
     }
 }
 

@@ -19,13 +19,13 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::declared::Declared;
-use super::drift::rules::Registry;
+use super::drift::rules::ObjectRules;
 use super::inputs::decryption::{Answers, KeyRing, Opening, is_sealed};
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from::Values;
 use super::inputs::tree::Content;
 use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
-use super::ownership::desired::{Objects, Wants};
+use super::ownership::desired::{BuiltObjects, DesiredSet};
 use super::reasons::Failure;
 use crate::engine::OwnLoop;
 use crate::runtime::read::chain;
@@ -37,7 +37,7 @@ const UNBUILT: &str = "cannot be built at this revision";
 pub(crate) struct Rendered {
     pub(super) desired: Vec<Desired>,
     /// What it is called.
-    pub(super) objects: Arc<Objects>,
+    pub(super) objects: Arc<BuiltObjects>,
     pub(super) inputs: Inputs,
     /// Whether all variables were known.
     pub(super) resolved: bool,
@@ -58,7 +58,7 @@ pub(super) struct Rendering<'a> {
     /// Opens data keys that somebody else keeps.
     pub(super) transits: &'a Transits,
     /// How Kustomizations look at their objects.
-    pub(super) terms: &'a Arc<Registry>,
+    pub(super) rules: &'a Arc<ObjectRules>,
 }
 
 /// Ends a build nobody waits for any more: its time is over, or the run was given up.
@@ -101,16 +101,16 @@ fn broke_off(error: JoinError) -> Failure {
 }
 
 /// What a build says of what is wanted; nothing where it only could not be finished.
-pub(super) fn wants(outcome: &Result<Rendered, Failure>) -> Option<Wants> {
+pub(super) fn desired_of(outcome: &Result<Rendered, Failure>) -> Option<DesiredSet> {
     match outcome {
         Ok(rendered) if !rendered.resolved && rendered.objects.have_variables() => {
-            Some(Wants::Unknown(UNBUILT))
+            Some(DesiredSet::Unknown(UNBUILT))
         }
-        Ok(rendered) => Some(Wants::Known(Arc::clone(&rendered.objects))),
+        Ok(rendered) => Some(DesiredSet::Known(Arc::clone(&rendered.objects))),
         // what is not there holds nothing
-        Err(Failure::PathAbsent(_)) => Some(Wants::nothing()),
+        Err(Failure::PathAbsent(_)) => Some(DesiredSet::nothing()),
         Err(Failure::Unreachable(_)) => None,
-        Err(_) => Some(Wants::Unknown(UNBUILT)),
+        Err(_) => Some(DesiredSet::Unknown(UNBUILT)),
     }
 }
 
@@ -224,13 +224,13 @@ impl Rendering<'_> {
             .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace)
             .cloned();
         let own_files = own.as_ref().map(|own| own_files(&objects, own));
-        let terms = Arc::clone(self.terms);
+        let rules = Arc::clone(self.rules);
         let desired = self.blocking(move || {
             let each = objects.into_iter();
             let desired: Vec<Desired> = each
-                .map(|resource| ready(resource, &owner, own.as_ref(), &terms))
+                .map(|resource| ready(resource, &owner, own.as_ref(), &rules))
                 .collect();
-            let objects = Objects::of(&desired);
+            let objects = BuiltObjects::of(&desired);
             (desired, Arc::new(objects))
         });
         let (desired, objects) = desired.await?;
@@ -357,10 +357,10 @@ fn own_files(objects: &[Resource], own: &OwnLoop) -> BTreeMap<String, usize> {
     files
 }
 
-fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>, terms: &Registry) -> Desired {
+fn ready(resource: Resource, owner: &Owner, own: Option<&OwnLoop>, rules: &ObjectRules) -> Desired {
     let own = own.is_some_and(|own| own.declares(&resource.origin.path));
     let origin = place(&resource);
-    let desired = Desired::under(resource.object, owner, Some(origin), terms);
+    let desired = Desired::under(resource.object, owner, Some(origin), rules);
     if own { desired.of_own_loop() } else { desired }
 }
 

@@ -244,7 +244,7 @@ impl<'a> Report<'a> {
 
     /// Others have to be built first.
     #[must_use]
-    pub fn hearing(mut self, message: &str) -> Self {
+    pub fn awaiting(mut self, message: &str) -> Self {
         self.progressing(message);
         self
     }
@@ -294,7 +294,7 @@ impl<'a> Report<'a> {
 
     /// It is suspended: a request is answered, and what is ready stays so, also for those who depend on it.
     #[must_use]
-    pub fn rested(mut self) -> Self {
+    pub fn suspended(mut self) -> Self {
         self.answered();
         if is_true(&self.status.conditions, ConditionType::Ready) {
             self.status.observed_generation = Some(self.ks.generation);

@@ -80,7 +80,7 @@ fn last(phase: Phase) -> Last {
         drifted: false,
         freed: false,
         hope: false,
-        lets_go: false,
+        releases: false,
         health: Verdict::Healthy,
         phase,
     }
@@ -99,8 +99,13 @@ fn what_stands_in_the_way_is_said_first() {
     };
     let none = || json!({});
     let (git, fleet) = (SourceKind::GitRepository, key("fleet"));
-    check(json!({ "finalizers": [] }), none(), seen(now), Decision::Adopt);
-    check(none(), json!({ "suspend": true }), seen(now), Decision::Rest);
+    check(
+        json!({ "finalizers": [] }),
+        none(),
+        seen(now),
+        Decision::AddFinalizer,
+    );
+    check(none(), json!({ "suspend": true }), seen(now), Decision::Suspended);
     check(
         none(),
         json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } }),
@@ -229,7 +234,7 @@ fn nothing_is_built_twice() {
     let failed = || Verdict::Failed("x".to_owned());
 
     check(ready(), Decision::Settled);
-    check(older(ready()), Decision::Carry);
+    check(older(ready()), Decision::NewRevision);
     check(
         Last {
             generation: 1,
@@ -252,13 +257,13 @@ fn nothing_is_built_twice() {
         Decision::Build(Cause::Drift),
     );
 
-    let lets_go = |last: Last| Last {
-        lets_go: true,
+    let releases = |last: Last| Last {
+        releases: true,
         ..last
     };
-    check(lets_go(ready()), Decision::LetGo);
-    check(lets_go(older(ready())), Decision::LetGo);
-    check(lets_go(last(Phase::Staged { until: future })), Decision::Resume);
+    check(releases(ready()), Decision::ReleaseObjects);
+    check(releases(older(ready())), Decision::ReleaseObjects);
+    check(releases(last(Phase::Staged { until: future })), Decision::Resume);
 
     // a stage: each wake looks again, at a new revision with other inputs it begins again
     let staged = || last(Phase::Staged { until: future });
@@ -277,7 +282,7 @@ fn nothing_is_built_twice() {
     check(with(pending(), checking(past)), Decision::Health);
     check(with(failed(), checking(future)), Decision::Health);
     check(checking(future), Decision::Health);
-    check(older(with(pending(), checking(future))), Decision::Carry);
+    check(older(with(pending(), checking(future))), Decision::NewRevision);
     check(
         Last {
             inputs_hold: false,
@@ -306,11 +311,11 @@ fn nothing_is_built_twice() {
     check(with(failed(), unhealthy(future)), Decision::Settled);
     check(with(failed(), unhealthy(past)), Decision::Build(Cause::Retry));
     check(unhealthy(future), Decision::Health);
-    check(older(with(failed(), unhealthy(future))), Decision::Carry);
+    check(older(with(failed(), unhealthy(future))), Decision::NewRevision);
 
     // what has to be confirmed looks each time whether it is
-    check(last(Phase::Halted), Decision::Halted);
-    check(older(lets_go(last(Phase::Halted))), Decision::Halted);
+    check(last(Phase::Unconfirmed), Decision::Unconfirmed);
+    check(older(releases(last(Phase::Unconfirmed))), Decision::Unconfirmed);
 
     // what failed waits for its time or for other inputs
     let broken = |retry| last(Phase::Failed { retry });
@@ -326,14 +331,14 @@ fn nothing_is_built_twice() {
     check(freed(broken(Some(future))), Decision::Build(Cause::Retry));
     // a new revision may have repaired it elsewhere; what cannot be built only moves on with it
     check(older(broken(Some(future))), Decision::Build(Cause::Retry));
-    check(older(broken(None)), Decision::Carry);
+    check(older(broken(None)), Decision::NewRevision);
     // so may a dependency, which what cannot be built does not ask
     check(hope(broken(Some(future))), Decision::Build(Cause::Retry));
     check(hope(broken(None)), Decision::Settled);
     check(hope(ready()), Decision::Settled);
     // meanwhile the rest goes on
-    check(lets_go(broken(Some(future))), Decision::LetGo);
-    check(lets_go(broken(None)), Decision::Settled);
+    check(releases(broken(Some(future))), Decision::ReleaseObjects);
+    check(releases(broken(None)), Decision::Settled);
     check(drifted(broken(Some(future))), Decision::Build(Cause::Drift));
     check(drifted(broken(None)), Decision::Settled);
 }

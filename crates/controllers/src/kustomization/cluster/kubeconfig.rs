@@ -55,14 +55,14 @@ pub enum KubeConfigError {
 pub(in crate::kustomization) struct Opened {
     pub(in crate::kustomization) client: Client,
     /// Which cluster that is: whoever opens it with other credentials reaches the same objects.
-    pub(in crate::kustomization) place: [u8; 32],
+    pub(in crate::kustomization) fingerprint: [u8; 32],
 }
 
 /// Opens what a kubeconfig's current context names.
 pub(in crate::kustomization) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
-    let (kubeconfig, place) = read(bytes, policy)?;
+    let (kubeconfig, fingerprint) = read(bytes, policy)?;
     let client = client(kubeconfig).await?;
-    Ok(Opened { client, place })
+    Ok(Opened { client, fingerprint })
 }
 
 /// A cluster by where it is and how it proves that: requests are sent without saying who asks.
@@ -76,7 +76,7 @@ pub(in crate::kustomization) async fn open_cluster(
         certificate_authority_data: ca.map(|ca| STANDARD.encode(ca)),
         ..Cluster::default()
     };
-    let place = place(&cluster);
+    let fingerprint = fingerprint(&cluster);
     let context = Context {
         cluster: NAME.to_owned(),
         user: Some(NAME.to_owned()),
@@ -102,7 +102,7 @@ pub(in crate::kustomization) async fn open_cluster(
         ..Kubeconfig::default()
     };
     let client = client(kubeconfig).await?;
-    Ok(Opened { client, place })
+    Ok(Opened { client, fingerprint })
 }
 
 async fn client(kubeconfig: Kubeconfig) -> Result<Client, KubeConfigError> {
@@ -132,8 +132,8 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
     let user = all.auth_infos.first().and_then(|named| named.auth_info.as_ref());
     let (cluster, user) = (cluster.ok_or_else(nothing)?, user.ok_or_else(nothing)?);
     check(cluster, user, policy)?;
-    let place = place(cluster);
-    Ok((all, place))
+    let fingerprint = fingerprint(cluster);
+    Ok((all, fingerprint))
 }
 
 fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), KubeConfigError> {
@@ -190,7 +190,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
 }
 
 /// Tells clusters apart by where they are and how they prove it, whoever opens them.
-fn place(cluster: &Cluster) -> [u8; 32] {
+fn fingerprint(cluster: &Cluster) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in [
         &cluster.server,
@@ -306,13 +306,16 @@ mod tests {
 
     #[test]
     fn a_place_is_where_it_is_whoever_opens_it() {
-        let place = |cluster: Value, user: Value| {
+        let fingerprint = |cluster: Value, user: Value| {
             let text = kubeconfig(cluster, user);
-            read(text.as_bytes(), &Policy::default()).map(|(_, place)| place)
+            read(text.as_bytes(), &Policy::default()).map(|(_, fingerprint)| fingerprint)
         };
-        let one = place(json!({}), json!({}));
+        let one = fingerprint(json!({}), json!({}));
         assert!(one.is_ok());
-        assert_eq!(one, place(json!({}), json!({ "token": "another" })));
-        assert_ne!(one, place(json!({ "server": "https://elsewhere" }), json!({})));
+        assert_eq!(one, fingerprint(json!({}), json!({ "token": "another" })));
+        assert_ne!(
+            one,
+            fingerprint(json!({ "server": "https://elsewhere" }), json!({}))
+        );
     }
 }

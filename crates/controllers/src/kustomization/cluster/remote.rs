@@ -2,7 +2,7 @@
 //!
 //! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
 //! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token opens
-//! the cluster, that account is part of the content: one tenant's way is never another's. Whoever uses it holds it, and with
+//! the cluster, that account is part of the config: one tenant's way is never another's. Whoever uses it holds it, and with
 //! the last it goes, its watches too. The Secret is read when something says that it is time to (an
 //! interval, a request, a change, another try), not at each run, and at no interval where it has the
 //! label that has its changes told ([`Labelled`](crate::runtime::labelled::Labelled)).
@@ -19,10 +19,10 @@ use kube::Client;
 use sha2::{Digest as _, Sha256};
 
 use super::kubeconfig::{self, KubeConfigError};
-use super::target::{Place, Reach};
-use super::workload_identity::{Identity, IdentityError};
+use super::target::{Access, TargetCluster};
+use super::workload_identity::{WorkloadIdentity, WorkloadIdentityError};
 use crate::Key;
-use crate::kustomization::declared::Opener;
+use crate::kustomization::declared::KubeConfigSource;
 use crate::kustomization::reasons::Failure;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
@@ -31,7 +31,7 @@ use crate::runtime::read::read;
 
 /// Why another cluster is not reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum RemoteClusterError {
     /// The Secret cannot be read.
     #[error("failed to build kube client: unable to read KubeConfig secret '{secret}' error: {why}")]
     Unread {
@@ -64,11 +64,11 @@ pub enum PlaceError {
     },
     /// What the ConfigMap says opens nothing.
     #[error("failed to build kube client: KubeConfig configmap '{config_map}': {source}")]
-    Identity {
+    WorkloadIdentity {
         /// Which.
         config_map: Key,
         /// Why.
-        source: IdentityError,
+        source: WorkloadIdentityError,
     },
     /// What it has there is not used.
     #[error("failed to build kube client: KubeConfig secret '{secret}': {source}")]
@@ -80,73 +80,75 @@ pub enum PlaceError {
     },
 }
 
-impl From<PlaceError> for Failure {
-    fn from(error: PlaceError) -> Self {
+impl From<RemoteClusterError> for Failure {
+    fn from(error: RemoteClusterError) -> Self {
         let why = error.to_string();
         match error {
             _ if error.is_passing() => Failure::Unreachable(why),
-            PlaceError::Unread { .. }
-            | PlaceError::UnreadMap { .. }
-            | PlaceError::NoKey { .. }
-            | PlaceError::Identity { .. }
-            | PlaceError::Refused { .. } => Failure::Apply(why),
+            RemoteClusterError::Unread { .. }
+            | RemoteClusterError::UnreadMap { .. }
+            | RemoteClusterError::NoKey { .. }
+            | RemoteClusterError::WorkloadIdentity { .. }
+            | RemoteClusterError::Refused { .. } => Failure::Apply(why),
         }
     }
 }
 
-impl PlaceError {
+impl RemoteClusterError {
     /// Whether the API server was busy or away, so that nothing is known of what it would have said.
     pub(in crate::kustomization) fn is_passing(&self) -> bool {
         match self {
-            PlaceError::Unread { passing, .. } | PlaceError::UnreadMap { passing, .. } => *passing,
-            PlaceError::Identity { source, .. } => source.is_passing(),
-            PlaceError::NoKey { .. } | PlaceError::Refused { .. } => false,
+            RemoteClusterError::Unread { passing, .. } | RemoteClusterError::UnreadMap { passing, .. } => {
+                *passing
+            }
+            RemoteClusterError::WorkloadIdentity { source, .. } => source.is_passing(),
+            RemoteClusterError::NoKey { .. } | RemoteClusterError::Refused { .. } => false,
         }
     }
 }
 
 /// What tells a kubeconfig from another.
-pub(in crate::kustomization) type Content = [u8; 32];
+pub(in crate::kustomization) type ConfigDigest = [u8; 32];
 
 /// Another cluster, for as long as somebody holds it.
-pub(crate) struct Remote {
-    pub(in crate::kustomization) full: Reach,
+pub(crate) struct RemoteCluster {
+    pub(in crate::kustomization) full: Access,
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote")
-            .field("place", &self.full.place)
+        f.debug_struct("RemoteCluster")
+            .field("target", &self.full.target)
             .finish_non_exhaustive()
     }
 }
 
 /// What opens a cluster, as it was read.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
-    opener: Opener,
-    pub(in crate::kustomization) remote: Arc<Remote>,
+pub(crate) struct RemoteHandle {
+    opener: KubeConfigSource,
+    pub(in crate::kustomization) remote: Arc<RemoteCluster>,
     /// The version that it had.
     pub(in crate::kustomization) version: Option<u64>,
 }
 
-impl Held {
+impl RemoteHandle {
     /// Whether it was read from there.
-    pub(in crate::kustomization) fn is_of(&self, opener: &Opener) -> bool {
+    pub(in crate::kustomization) fn is_of(&self, opener: &KubeConfigSource) -> bool {
         self.opener == *opener
     }
 }
 
 /// All that are held by somebody.
-pub(crate) struct Places {
+pub(crate) struct RemoteClusters {
     // a map operation for each Secret that is read; never held across an await
-    known: Mutex<HashMap<Content, Weak<Remote>>>,
+    known: Mutex<HashMap<ConfigDigest, Weak<RemoteCluster>>>,
     pace: Pace,
     terms: Arc<dyn Terms>,
     wake: Arc<dyn Fn(Wake) + Send + Sync>,
 }
 
-impl Places {
+impl RemoteClusters {
     /// None so far. `wake` is called for everyone whose objects there change.
     pub(crate) fn new(
         pace: Pace,
@@ -166,20 +168,20 @@ impl Places {
         &self,
         client: &Client,
         namespace: &str,
-        opener: &Opener,
+        opener: &KubeConfigSource,
         policy: &Policy,
-    ) -> Result<Held, PlaceError> {
-        let way = Way::read(client, namespace, opener, policy).await?;
-        let (content, version) = (way.content(), way.version);
-        let held = |remote| Held {
+    ) -> Result<RemoteHandle, RemoteClusterError> {
+        let credentials = Credentials::read(client, namespace, opener, policy).await?;
+        let (config, version) = (credentials.config(), credentials.version);
+        let held = |remote| RemoteHandle {
             opener: opener.clone(),
             remote,
             version,
         };
-        if let Some(remote) = self.known(&content) {
+        if let Some(remote) = self.known(&config) {
             return Ok(held(remote));
         }
-        let opened = way.open(client, policy).await?;
+        let opened = credentials.open(client, policy).await?;
         let wake = Arc::clone(&self.wake);
         let hub = Hub::new(
             opened.client.clone(),
@@ -187,97 +189,100 @@ impl Places {
             Arc::clone(&self.terms),
             move |woken| wake(woken),
         );
-        let place = Place::There(opened.place);
-        let remote = Arc::new(Remote {
-            full: Reach {
-                content: Some(content),
-                ..Reach::full(place, Cluster::new(opened.client), hub)
+        let target = TargetCluster::Remote(opened.fingerprint);
+        let remote = Arc::new(RemoteCluster {
+            full: Access {
+                config: Some(config),
+                ..Access::full(target, Cluster::new(opened.client), hub)
             },
         });
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, other| other.strong_count() > 0);
         // another may have been as quick
-        if let Some(other) = known.get(&content).and_then(Weak::upgrade) {
+        if let Some(other) = known.get(&config).and_then(Weak::upgrade) {
             return Ok(held(other));
         }
-        known.insert(content, Arc::downgrade(&remote));
+        known.insert(config, Arc::downgrade(&remote));
         Ok(held(remote))
     }
 
-    fn known(&self, content: &Content) -> Option<Arc<Remote>> {
+    fn known(&self, config: &ConfigDigest) -> Option<Arc<RemoteCluster>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(content)?.upgrade()
+        known.get(config)?.upgrade()
     }
 }
 
 /// The same without watches: for one look.
-pub(in crate::kustomization) async fn look(
+pub(in crate::kustomization) async fn open_once(
     client: &Client,
     namespace: &str,
-    opener: &Opener,
+    opener: &KubeConfigSource,
     policy: &Policy,
-) -> Result<(Place, Cluster), PlaceError> {
-    let way = Way::read(client, namespace, opener, policy).await?;
-    let opened = way.open(client, policy).await?;
-    Ok((Place::There(opened.place), Cluster::new(opened.client)))
+) -> Result<(TargetCluster, Cluster), RemoteClusterError> {
+    let credentials = Credentials::read(client, namespace, opener, policy).await?;
+    let opened = credentials.open(client, policy).await?;
+    Ok((
+        TargetCluster::Remote(opened.fingerprint),
+        Cluster::new(opened.client),
+    ))
 }
 
 /// What was read, and not used yet.
-struct Way {
+struct Credentials {
     from: Key,
-    means: Means,
+    kind: CredentialKind,
     version: Option<u64>,
 }
 
-enum Means {
+enum CredentialKind {
     Kubeconfig(Vec<u8>),
-    Identity(Identity),
+    WorkloadIdentity(WorkloadIdentity),
 }
 
-impl Way {
+impl Credentials {
     async fn read(
         client: &Client,
         namespace: &str,
-        opener: &Opener,
+        opener: &KubeConfigSource,
         policy: &Policy,
-    ) -> Result<Self, PlaceError> {
+    ) -> Result<Self, RemoteClusterError> {
         let (_, from) = opener.holder(namespace);
-        let (means, version) = match opener {
-            Opener::Secret(reference) => {
+        let (kind, version) = match opener {
+            KubeConfigSource::Secret(reference) => {
                 let (bytes, version) = read_kubeconfig(client, namespace, reference).await?;
-                (Means::Kubeconfig(bytes), version)
+                (CredentialKind::Kubeconfig(bytes), version)
             }
-            Opener::ConfigMap(_) => {
+            KubeConfigSource::ConfigMap(_) => {
                 let (data, version) = read_map(client, &from).await?;
-                let identity = Identity::parse(&data, namespace, policy);
-                let identity = identity.map_err(|source| PlaceError::Identity {
+                let identity = WorkloadIdentity::parse(&data, namespace, policy);
+                let identity = identity.map_err(|source| RemoteClusterError::WorkloadIdentity {
                     config_map: from.clone(),
                     source,
                 })?;
-                (Means::Identity(identity), version)
+                (CredentialKind::WorkloadIdentity(identity), version)
             }
         };
-        Ok(Self { from, means, version })
+        Ok(Self { from, kind, version })
     }
 
     /// What tells it from others: who has the same one reaches the same cluster as the same one.
-    fn content(&self) -> Content {
-        match &self.means {
-            Means::Kubeconfig(bytes) => Sha256::digest(bytes).into(),
-            Means::Identity(identity) => identity.digest(),
+    fn config(&self) -> ConfigDigest {
+        match &self.kind {
+            CredentialKind::Kubeconfig(bytes) => Sha256::digest(bytes).into(),
+            CredentialKind::WorkloadIdentity(identity) => identity.digest(),
         }
     }
 
-    async fn open(self, client: &Client, policy: &Policy) -> Result<kubeconfig::Opened, PlaceError> {
+    async fn open(self, client: &Client, policy: &Policy) -> Result<kubeconfig::Opened, RemoteClusterError> {
         let from = self.from;
-        match self.means {
-            Means::Kubeconfig(bytes) => {
+        match self.kind {
+            CredentialKind::Kubeconfig(bytes) => {
                 let opened = kubeconfig::open(&bytes, policy).await;
-                opened.map_err(|source| PlaceError::Refused { secret: from, source })
+                opened.map_err(|source| RemoteClusterError::Refused { secret: from, source })
             }
-            Means::Identity(identity) => {
+            CredentialKind::WorkloadIdentity(identity) => {
                 let opened = identity.open(client).await;
-                opened.map_err(|source| PlaceError::Identity {
+                opened.map_err(|source| RemoteClusterError::WorkloadIdentity {
                     config_map: from,
                     source,
                 })
@@ -286,8 +291,11 @@ impl Way {
     }
 }
 
-async fn read_map(client: &Client, key: &Key) -> Result<(BTreeMap<String, String>, Option<u64>), PlaceError> {
-    let unread = |why: String, passing| PlaceError::UnreadMap {
+async fn read_map(
+    client: &Client,
+    key: &Key,
+) -> Result<(BTreeMap<String, String>, Option<u64>), RemoteClusterError> {
+    let unread = |why: String, passing| RemoteClusterError::UnreadMap {
         config_map: key.clone(),
         why,
         passing,
@@ -304,9 +312,9 @@ async fn read_kubeconfig(
     client: &Client,
     namespace: &str,
     reference: &SecretKeyReference,
-) -> Result<(Vec<u8>, Option<u64>), PlaceError> {
+) -> Result<(Vec<u8>, Option<u64>), RemoteClusterError> {
     let secret = Key::new(namespace, &*reference.name);
-    let unread = |why: String, passing| PlaceError::Unread {
+    let unread = |why: String, passing| RemoteClusterError::Unread {
         secret: secret.clone(),
         why,
         passing,
@@ -323,7 +331,7 @@ async fn read_kubeconfig(
     };
     match keys.iter().find_map(|key| data.remove(*key)) {
         Some(bytes) => Ok((bytes.0, version)),
-        None => Err(PlaceError::NoKey {
+        None => Err(RemoteClusterError::NoKey {
             secret,
             key: keys.first().copied().unwrap_or_default().to_owned(),
         }),

@@ -1,13 +1,13 @@
 //! Where a Kustomization applies, and as whom.
 //!
-//! Everything that is done about managed objects goes through a run's `Reach`: requests through
+//! Everything that is done about managed objects goes through a run's [`Access`]: requests through
 //! its cluster, which has the identity to act with; what is seen through its hub. What is ours
 //! (Kustomizations, sources, events) goes through this process's own client, always.
 //!
 //! One that names a ServiceAccount, or for which the [`Policy`] does, acts as
 //! `system:serviceaccount:<its namespace>:<name>`; of another namespace it cannot name one. What it
 //! may then write, read and delete the API server decides at each request. All identities share the
-//! connections of a place, what is known of its kinds, and its watches; that these see more than an
+//! connections of a cluster, what is known of its kinds, and its watches; that these see more than an
 //! identity may is what [`Sight`] is for (decision 0010).
 //!
 //! One with a `kubeConfig` applies elsewhere ([`remote`](super::remote)).
@@ -20,64 +20,64 @@ use equate_apply::owner::Owner;
 use kube::Client;
 use kube::client::Body;
 
-use super::remote::Content;
+use super::remote::ConfigDigest;
 use crate::kustomization::declared::Declared;
 use crate::policy::Policy;
 use crate::runtime::feed::Pace;
 use crate::runtime::hub::Hub;
 use crate::runtime::hub::sight::Sight;
 
-/// Which cluster objects are in. Objects of different places have nothing to do with each other,
+/// Which cluster objects are in. Objects of different clusters have nothing to do with each other,
 /// also if they have the same names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum TargetCluster {
     /// The one this process serves.
-    Here,
+    Local,
     /// Another one, by what tells it from others.
-    There([u8; 32]),
+    Remote([u8; 32]),
     /// None that could be found.
-    Nowhere,
+    Unknown,
 }
 
-/// A place, and the ways to it.
+/// A target cluster, and the ways to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Reach {
+pub(crate) struct Access {
     /// Which cluster that is.
-    pub(crate) place: Place,
+    pub(crate) target: TargetCluster,
     /// For requests; with the identity of the one on whose behalf they are made.
     pub(crate) cluster: Cluster,
-    /// What may be seen of managed objects; watched with the rights of whoever opens the place.
+    /// What may be seen of managed objects; watched with the rights of whoever opens the cluster.
     pub(crate) hub: Sight,
-    /// Whom it acts as, if not as who opens the place.
+    /// Whom it acts as, if not as who opens the cluster.
     pub(crate) account: Option<String>,
-    /// The kubeconfig that opens the place, if one does.
-    pub(in crate::kustomization) content: Option<Content>,
+    /// The kubeconfig that opens the cluster, if one does.
+    pub(in crate::kustomization) config: Option<ConfigDigest>,
 }
 
-impl Reach {
-    /// A place with all the rights of who opens it.
-    pub(crate) fn full(place: Place, cluster: Cluster, hub: Hub) -> Self {
+impl Access {
+    /// A cluster with all the rights of who opens it.
+    pub(crate) fn full(target: TargetCluster, cluster: Cluster, hub: Hub) -> Self {
         Self {
-            place,
+            target,
             cluster,
             hub: Sight::full(hub),
             account: None,
-            content: None,
+            config: None,
         }
     }
 
-    /// No place: every request fails, nothing is seen.
-    pub(crate) fn nowhere(pace: Pace) -> Self {
+    /// No cluster: every request fails, nothing is seen.
+    pub(crate) fn none(pace: Pace) -> Self {
         let refuse = |_: http::Request<Body>| async {
             let refusal = std::io::Error::other("it is not known which cluster this is for");
             Err::<http::Response<Body>, _>(refusal)
         };
         let client = Client::new(tower::service_fn(refuse), "default");
         let hub = Hub::new(client.clone(), pace, Arc::new(()), |_| {});
-        Self::full(Place::Nowhere, Cluster::new(client), hub)
+        Self::full(TargetCluster::Unknown, Cluster::new(client), hub)
     }
 
-    /// The same place for a Kustomization that acts as an account there.
+    /// The same cluster for a Kustomization that acts as an account there.
     pub(in crate::kustomization) fn acting_as(
         &self,
         account: &str,
@@ -85,17 +85,17 @@ impl Reach {
     ) -> Result<Self, NoSuchName> {
         let cluster = self.cluster.acting_as(&user(&owner.namespace, account))?;
         Ok(Self {
-            place: self.place.clone(),
+            target: self.target.clone(),
             cluster,
             hub: self.hub.narrowed(owner),
             account: Some(account.to_owned()),
-            content: self.content,
+            config: self.config,
         })
     }
 
     /// Whether it is the same as another for a Kustomization that acts as this account.
-    pub(in crate::kustomization) fn is(&self, full: &Reach, account: Option<&str>) -> bool {
-        self.place == full.place && self.content == full.content && self.account.as_deref() == account
+    pub(in crate::kustomization) fn is(&self, full: &Access, account: Option<&str>) -> bool {
+        self.target == full.target && self.config == full.config && self.account.as_deref() == account
     }
 }
 

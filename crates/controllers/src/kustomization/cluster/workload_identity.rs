@@ -38,7 +38,7 @@ const CA_BYTES_MAX: usize = 256 << 10;
 
 /// Why a ConfigMap opens no cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IdentityError {
+pub enum WorkloadIdentityError {
     /// A cloud's.
     #[error(
         "provider '{0}' is not supported: its cluster opens for tokens of a cloud's own service, which Equate does not \
@@ -85,16 +85,16 @@ pub enum IdentityError {
     Unusable(#[source] KubeConfigError),
 }
 
-impl IdentityError {
+impl WorkloadIdentityError {
     /// Whether the API server was busy or away.
     pub(in crate::kustomization) fn is_passing(&self) -> bool {
-        matches!(self, IdentityError::Token { passing: true, .. })
+        matches!(self, WorkloadIdentityError::Token { passing: true, .. })
     }
 }
 
 /// Whose token opens which cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::kustomization) struct Identity {
+pub(in crate::kustomization) struct WorkloadIdentity {
     /// As requests are sent there: `https://host:port`.
     server: String,
     ca: Option<String>,
@@ -102,13 +102,13 @@ pub(in crate::kustomization) struct Identity {
     audiences: Vec<String>,
 }
 
-impl Identity {
+impl WorkloadIdentity {
     /// Reads what a ConfigMap of a namespace says.
     pub(in crate::kustomization) fn parse(
         data: &BTreeMap<String, String>,
         namespace: &str,
         policy: &Policy,
-    ) -> Result<Self, IdentityError> {
+    ) -> Result<Self, WorkloadIdentityError> {
         let text = |key: &str| {
             data.get(key)
                 .map(|text| text.trim())
@@ -116,20 +116,20 @@ impl Identity {
         };
         match text("provider").unwrap_or_default() {
             "generic" => {}
-            cloud @ ("aws" | "azure" | "gcp") => return Err(IdentityError::Cloud(cloud.to_owned())),
-            other => return Err(IdentityError::Provider(other.to_owned())),
+            cloud @ ("aws" | "azure" | "gcp") => return Err(WorkloadIdentityError::Cloud(cloud.to_owned())),
+            other => return Err(WorkloadIdentityError::Provider(other.to_owned())),
         }
-        let address = text("address").ok_or(IdentityError::NoAddress)?;
+        let address = text("address").ok_or(WorkloadIdentityError::NoAddress)?;
         let server = server(address)?;
         let default = policy.default_kubeconfig_service_account.as_deref();
         let account = text("serviceAccountName").or(default.filter(|name| !name.is_empty()));
-        let account = account.ok_or(IdentityError::NoAccount)?;
+        let account = account.ok_or(WorkloadIdentityError::NoAccount)?;
         if !is_name(account) {
-            return Err(IdentityError::Account(account.to_owned()));
+            return Err(WorkloadIdentityError::Account(account.to_owned()));
         }
         let ca = text("ca.crt");
         if let Some(ca) = ca.filter(|ca| ca.len() > CA_BYTES_MAX) {
-            return Err(IdentityError::TooLarge(ca.len()));
+            return Err(WorkloadIdentityError::TooLarge(ca.len()));
         }
         let audiences = text("audiences").into_iter().flat_map(str::lines);
         let audiences = audiences.map(str::trim).filter(|audience| !audience.is_empty());
@@ -164,10 +164,16 @@ impl Identity {
     }
 
     /// Opens the cluster. `client` gives the tokens.
-    pub(in crate::kustomization) async fn open(self, client: &Client) -> Result<Opened, IdentityError> {
-        let Opened { client: bare, place } = kubeconfig::open_cluster(&self.server, self.ca.as_deref())
+    pub(in crate::kustomization) async fn open(
+        self,
+        client: &Client,
+    ) -> Result<Opened, WorkloadIdentityError> {
+        let Opened {
+            client: bare,
+            fingerprint,
+        } = kubeconfig::open_cluster(&self.server, self.ca.as_deref())
             .await
-            .map_err(IdentityError::Unusable)?;
+            .map_err(WorkloadIdentityError::Unusable)?;
         let tokens = Arc::new(Tokens {
             client: client.clone(),
             account: self.account,
@@ -181,20 +187,20 @@ impl Identity {
             async move { tokens.send(&bare, request).await }
         };
         let client = Client::new(tower::service_fn(send), "default");
-        Ok(Opened { client, place })
+        Ok(Opened { client, fingerprint })
     }
 }
 
 /// An address as Flux reads it: `https` is meant where nothing is said, and a path is not.
-fn server(address: &str) -> Result<String, IdentityError> {
-    let wrong = || IdentityError::Address(address.to_owned());
+fn server(address: &str) -> Result<String, WorkloadIdentityError> {
+    let wrong = || WorkloadIdentityError::Address(address.to_owned());
     let text = match address.starts_with("http") {
         true => address.to_owned(),
         false => format!("https://{address}"),
     };
     let uri: Uri = text.parse().map_err(|_| wrong())?;
     if uri.scheme_str() != Some("https") {
-        return Err(IdentityError::Plain(address.to_owned()));
+        return Err(WorkloadIdentityError::Plain(address.to_owned()));
     }
     let authority = uri.authority().ok_or_else(wrong)?;
     if authority.as_str().contains('@') || authority.host().is_empty() {
@@ -246,7 +252,7 @@ impl Tokens {
     }
 
     /// A token that has a fifth of its life left, or, where there is no other, any that lives.
-    async fn current(&self) -> Result<HeaderValue, IdentityError> {
+    async fn current(&self) -> Result<HeaderValue, WorkloadIdentityError> {
         let mut held = self.held.lock().await;
         let now = Instant::now();
         if let Some(held) = held.as_ref().filter(|held| now < held.renew) {
@@ -266,8 +272,8 @@ impl Tokens {
         }
     }
 
-    async fn request(&self) -> Result<Held, IdentityError> {
-        let failed = |why: String, passing| IdentityError::Token {
+    async fn request(&self) -> Result<Held, WorkloadIdentityError> {
+        let failed = |why: String, passing| WorkloadIdentityError::Token {
             account: self.account.clone(),
             why,
             passing,
@@ -306,7 +312,7 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    fn parse(data: &[(&str, &str)], default: Option<&str>) -> Result<Identity, String> {
+    fn parse(data: &[(&str, &str)], default: Option<&str>) -> Result<WorkloadIdentity, String> {
         let data = data
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -314,7 +320,7 @@ mod tests {
             default_kubeconfig_service_account: default.map(str::to_owned),
             ..Policy::default()
         };
-        Identity::parse(&data.collect(), "team-a", &policy).map_err(|error| error.to_string())
+        WorkloadIdentity::parse(&data.collect(), "team-a", &policy).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -389,7 +395,7 @@ mod tests {
             &of(&all[..2], Some("default")),
             &of(&[all[0], all[2]], Some("default")),
         ]
-        .map(Identity::digest);
+        .map(WorkloadIdentity::digest);
         let distinct: std::collections::BTreeSet<_> = digests.into_iter().collect();
         assert_eq!(distinct.len(), 5);
         assert_eq!(default.digest(), of(&all, Some("default")).digest());

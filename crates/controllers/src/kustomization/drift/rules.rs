@@ -4,7 +4,7 @@
 //! Both need the whole object, of which only digests and health are kept. So the hub asks here when a
 //! watch brings one, and the executor when it is answered; an event costs what the rules of its owner
 //! for its kind cost, and nothing where there are none. When a Kustomization's rules change, what is
-//! known of its objects was seen under others: each of them is asked for once (`Run::look_anew`).
+//! known of its objects was seen under others: each of them is asked for once (`Run::reinspect`).
 //!
 //! Rules are known here as soon as the mirror tells of a Kustomization, before any list, so a start
 //! asks for nothing.
@@ -32,7 +32,7 @@ use crate::kustomization::reasons::Stall;
 
 /// The rules of all Kustomizations that have some.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub(crate) struct ObjectRules {
     // a lookup for each event; written when a spec changes
     rules: RwLock<HashMap<Key, Arc<Rules>>>,
     stamps: AtomicU64,
@@ -69,7 +69,7 @@ struct Ignores {
     of: Option<Selection>,
 }
 
-impl Registry {
+impl ObjectRules {
     /// Takes in what a Kustomization says; the same again costs a comparison.
     pub(crate) fn set(&self, key: &Key, spec: &KustomizationSpec) {
         let (health, ignore) = (&spec.health_check_exprs, &spec.ignore);
@@ -125,7 +125,7 @@ impl Registry {
     }
 }
 
-impl Terms for Registry {
+impl Terms for ObjectRules {
     fn stamp(&self, owner: &Owner) -> Stamp {
         self.of_owner(owner).map_or(0, |rules| rules.stamp)
     }
@@ -279,8 +279,8 @@ mod tests {
         Key::new("n", "apps")
     }
 
-    fn registry(fields: &Value) -> Registry {
-        let registry = Registry::default();
+    fn registry(fields: &Value) -> ObjectRules {
+        let registry = ObjectRules::default();
         registry.set(&key(), &spec(fields));
         registry
     }
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn rules_have_a_new_stamp_when_they_are_others() {
-        let registry = Registry::default();
+        let registry = ObjectRules::default();
         let owner = Owner::new("n", "apps");
         let set = |fields: Value| {
             registry.set(&key(), &spec(&fields));

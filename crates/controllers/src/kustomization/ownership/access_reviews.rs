@@ -15,12 +15,12 @@ const HOLDS: Duration = Duration::from_secs(30);
 
 /// An answer, and when it was given.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::kustomization) struct Judged {
+pub(in crate::kustomization) struct Review {
     pub(in crate::kustomization) allowed: bool,
     pub(in crate::kustomization) at: Instant,
 }
 
-impl Judged {
+impl Review {
     fn is_fresh(self, now: Instant) -> bool {
         now < self.at + HOLDS
     }
@@ -40,9 +40,9 @@ type Within = (Arc<str>, Arc<str>, Arc<str>);
 
 /// The answers.
 #[derive(Debug, Default)]
-pub struct Rights {
-    objects: HashMap<Key, HashMap<ObjectId, Judged>>,
-    within: HashMap<Key, HashMap<Within, Judged>>,
+pub struct AccessReviews {
+    objects: HashMap<Key, HashMap<ObjectId, Review>>,
+    within: HashMap<Key, HashMap<Within, Review>>,
 }
 
 pub(in crate::kustomization) fn within(id: &ObjectId) -> Within {
@@ -53,17 +53,17 @@ pub(in crate::kustomization) fn within(id: &ObjectId) -> Within {
     )
 }
 
-impl Rights {
+impl AccessReviews {
     /// Whether a Kustomization may write an object, as far as is known.
     pub fn allow(&self, key: &Key, id: &ObjectId) -> bool {
-        let judged = self.objects.get(key).and_then(|objects| objects.get(id));
-        judged.is_none_or(|judged| !judged.denies())
+        let review = self.objects.get(key).and_then(|objects| objects.get(id));
+        review.is_none_or(|review| !review.denies())
     }
 
     /// Whether it may write objects of this kind in this namespace, as far as is known.
     pub fn allow_within(&self, key: &Key, id: &ObjectId) -> bool {
-        let judged = self.within.get(key).and_then(|all| all.get(&within(id)));
-        judged.is_none_or(|judged| !judged.denies())
+        let review = self.within.get(key).and_then(|all| all.get(&within(id)));
+        review.is_none_or(|review| !review.denies())
     }
 
     /// Forgets the answers about a Kustomization: it is gone, or acts as another by now.
@@ -73,26 +73,26 @@ impl Rights {
     }
 
     pub(in crate::kustomization) fn is_known(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
-        let judged = self.objects.get(key).and_then(|objects| objects.get(id));
-        judged.is_some_and(|judged| judged.is_fresh(now))
+        let review = self.objects.get(key).and_then(|objects| objects.get(id));
+        review.is_some_and(|review| review.is_fresh(now))
     }
 
     pub(in crate::kustomization) fn is_known_within(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
-        let judged = self.within.get(key).and_then(|all| all.get(&within(id)));
-        judged.is_some_and(|judged| judged.is_fresh(now))
+        let review = self.within.get(key).and_then(|all| all.get(&within(id)));
+        review.is_some_and(|review| review.is_fresh(now))
     }
 
-    pub(in crate::kustomization) fn judge(&mut self, key: Key, id: ObjectId, judged: Judged) {
+    pub(in crate::kustomization) fn record(&mut self, key: Key, id: ObjectId, review: Review) {
         let objects = self.objects.entry(key).or_default();
         // what nobody asks about any more
-        objects.retain(|_, old| !old.is_over(judged.at));
-        objects.insert(id, judged);
+        objects.retain(|_, old| !old.is_over(review.at));
+        objects.insert(id, review);
     }
 
-    pub(in crate::kustomization) fn judge_within(&mut self, key: Key, id: &ObjectId, judged: Judged) {
+    pub(in crate::kustomization) fn record_within(&mut self, key: Key, id: &ObjectId, review: Review) {
         let all = self.within.entry(key).or_default();
-        all.retain(|_, old| !old.is_over(judged.at));
-        all.insert(within(id), judged);
+        all.retain(|_, old| !old.is_over(review.at));
+        all.insert(within(id), review);
     }
 }
 
@@ -104,24 +104,24 @@ mod tests {
     async fn a_refusal_is_not_for_ever() {
         let key = Key::new("team", "apps");
         let id = ObjectId::new("", "ConfigMap", "team", "db");
-        let mut rights = Rights::default();
-        let judged = |allowed| Judged {
+        let mut reviews = AccessReviews::default();
+        let review = |allowed| Review {
             allowed,
             at: Instant::now(),
         };
-        assert!(rights.allow(&key, &id) && rights.allow_within(&key, &id));
-        rights.judge(key.clone(), id.clone(), judged(false));
-        rights.judge_within(key.clone(), &id, judged(false));
-        assert!(!rights.allow(&key, &id) && !rights.allow_within(&key, &id));
+        assert!(reviews.allow(&key, &id) && reviews.allow_within(&key, &id));
+        reviews.record(key.clone(), id.clone(), review(false));
+        reviews.record_within(key.clone(), &id, review(false));
+        assert!(!reviews.allow(&key, &id) && !reviews.allow_within(&key, &id));
         // asked again, and counted until there is an answer
         tokio::time::advance(HOLDS).await;
-        assert!(!rights.is_known(&key, &id, Instant::now()));
-        assert!(!rights.is_known_within(&key, &id, Instant::now()));
-        assert!(!rights.allow(&key, &id) && !rights.allow_within(&key, &id));
+        assert!(!reviews.is_known(&key, &id, Instant::now()));
+        assert!(!reviews.is_known_within(&key, &id, Instant::now()));
+        assert!(!reviews.allow(&key, &id) && !reviews.allow_within(&key, &id));
         tokio::time::advance(HOLDS).await;
-        assert!(rights.allow(&key, &id) && rights.allow_within(&key, &id));
-        rights.judge_within(key.clone(), &id, judged(true));
+        assert!(reviews.allow(&key, &id) && reviews.allow_within(&key, &id));
+        reviews.record_within(key.clone(), &id, review(true));
         tokio::time::advance(HOLDS * 3).await;
-        assert!(rights.allow_within(&key, &id));
+        assert!(reviews.allow_within(&key, &id));
     }
 }

@@ -2,7 +2,7 @@
 //! is applied, so that nobody deletes an object that has only moved.
 //!
 //! A want is bound to what it was built from, the spec's generation and the artifact's digest.
-//! What was built from something older is not trusted where it matters: [`Stand::is_of`].
+//! What was built from something older is not trusted where it matters: [`DesiredState::is_of`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ pub(in crate::kustomization) const KUSTOMIZATIONS: &str = "kustomize.toolkit.flu
 
 /// What a Kustomization wants applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wants {
+pub enum DesiredSet {
     /// Exactly this.
-    Known(Arc<Objects>),
+    Known(Arc<BuiltObjects>),
     /// Nobody can tell, for it cannot be built; why, as the end of a sentence about it.
     Unknown(&'static str),
 }
 
-impl Wants {
+impl DesiredSet {
     /// No object.
     pub fn nothing() -> Self {
         Self::Known(Arc::default())
@@ -38,7 +38,7 @@ impl Wants {
 
 /// The objects of a build.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Objects {
+pub struct BuiltObjects {
     /// Sorted.
     ids: Vec<ObjectId>,
     /// Those of them that are left alone on their own wish.
@@ -48,7 +48,7 @@ pub struct Objects {
     pub kustomizations: Vec<(ObjectId, Digest)>,
 }
 
-impl Objects {
+impl BuiltObjects {
     /// What a build holds, also what is left alone on its own wish: git holds it.
     pub fn of(desired: &[Desired]) -> Self {
         let mut ids: Vec<ObjectId> = desired.iter().map(|desired| desired.id.clone()).collect();
@@ -96,13 +96,13 @@ impl Objects {
 
 /// What a Kustomization wants, and what that was found out from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stand {
+pub struct DesiredState {
     /// The generation of its spec.
     pub generation: i64,
     /// The digest of its source's artifact.
     pub artifact: String,
     /// What it wants.
-    pub wants: Wants,
+    pub wants: DesiredSet,
     /// Whether all of that is applied, so that Kustomizations among it are as they are wanted.
     pub applied: bool,
     /// The Kustomizations among it that were applied, with the digests of what the API server made
@@ -110,7 +110,7 @@ pub struct Stand {
     pub forms: Vec<(ObjectId, Digest)>,
 }
 
-impl Stand {
+impl DesiredState {
     /// Whether it was found out from this spec and this artifact.
     pub fn is_of(&self, object: &Kustomization, artifact: &str) -> bool {
         Some(self.generation) == object.metadata.generation && self.artifact == artifact
@@ -126,24 +126,24 @@ impl Stand {
     /// What it is known to want.
     pub fn wanted(&self) -> &[ObjectId] {
         match &self.wants {
-            Wants::Known(objects) => objects.ids(),
-            Wants::Unknown(_) => &[],
+            DesiredSet::Known(objects) => objects.ids(),
+            DesiredSet::Unknown(_) => &[],
         }
     }
 
     /// Whether it is known to want an object.
     pub fn wants(&self, id: &ObjectId) -> bool {
-        matches!(&self.wants, Wants::Known(objects) if objects.contains(id))
+        matches!(&self.wants, DesiredSet::Known(objects) if objects.contains(id))
     }
 
     /// Whether it wants an object, and leaves it alone.
     pub fn ignores(&self, id: &ObjectId) -> bool {
-        matches!(&self.wants, Wants::Known(objects) if objects.ignores(id))
+        matches!(&self.wants, DesiredSet::Known(objects) if objects.ignores(id))
     }
 
     /// Whether it is known not to want an object.
     pub fn leaves(&self, id: &ObjectId) -> bool {
-        matches!(&self.wants, Wants::Known(objects) if !objects.contains(id))
+        matches!(&self.wants, DesiredSet::Known(objects) if !objects.contains(id))
     }
 }
 

@@ -19,12 +19,12 @@ use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
-use super::access_reviews::Rights;
-use super::desired::{Stand, Wants, Watched};
+use super::access_reviews::AccessReviews;
+use super::desired::{DesiredSet, DesiredState, Watched};
 use super::other_shards;
-use super::survey::Hearing;
-use crate::kustomization::cluster::target::Place;
-use crate::kustomization::declared::Holder;
+use super::survey::Survey;
+use crate::kustomization::cluster::target::TargetCluster;
+use crate::kustomization::declared::ValuesRef;
 use crate::kustomization::inputs::substitute_from;
 use crate::kustomization::reasons::Contest;
 use crate::runtime::mirror::Change;
@@ -51,11 +51,11 @@ pub enum Need {
 
 /// What was heard, and when that holds.
 #[derive(Debug)]
-struct Kept {
+struct KeptSurvey {
     version: u64,
     timeout: Duration,
     artifact: Option<String>,
-    hearing: Arc<Hearing>,
+    survey: Arc<Survey>,
 }
 
 /// The relations.
@@ -63,17 +63,17 @@ struct Kept {
 pub struct Index {
     shards: Shards,
     /// Those that other processes reconcile: seen, never woken.
-    foreign: HashSet<Key>,
+    other_shards: HashSet<Key>,
     references: HashMap<Key, References>,
     readers: HashMap<Source, BTreeSet<Key>>,
     dependents: HashMap<Key, BTreeSet<Key>>,
     /// Who takes values from a ConfigMap or Secret.
-    fed: HashMap<Holder, BTreeSet<Key>>,
+    fed: HashMap<ValuesRef, BTreeSet<Key>>,
     holders: HashMap<ObjectId, BTreeSet<Key>>,
     /// What each Kustomization wants and another holds.
     contests: BTreeMap<Key, Vec<Contest>>,
     /// What each Kustomization wants, as far as it is known.
-    stands: BTreeMap<Key, Stand>,
+    desired_states: BTreeMap<Key, DesiredState>,
     /// Who is known to want an object.
     wanting: HashMap<ObjectId, BTreeSet<Key>>,
     /// Who waits for a word of others.
@@ -81,17 +81,17 @@ pub struct Index {
     /// Who waits for a word of this one.
     listeners: HashMap<Key, BTreeSet<Key>>,
     /// What was heard last, by those who read a source: the latest for each time they have.
-    hearings: HashMap<Source, Vec<Kept>>,
+    surveys: HashMap<Source, Vec<KeptSurvey>>,
     /// Raised with all that may change what is heard.
     version: u64,
     /// Since when it is waited for what a Kustomization wants, and from what it will be built.
-    unheard: HashMap<Key, (BuiltFrom, Instant)>,
+    unbuilt: HashMap<Key, (BuiltFrom, Instant)>,
     /// From what a Kustomization could not be built, for the API server could not be asked.
     unreached: HashMap<Key, BuiltFrom>,
     /// The clusters of those that apply elsewhere, as far as they are known.
-    places: HashMap<Key, Place>,
+    targets: HashMap<Key, TargetCluster>,
     /// Who may write what it wants.
-    pub(in crate::kustomization) rights: Rights,
+    pub(in crate::kustomization) reviews: AccessReviews,
     /// The sources that this process has looked at.
     looked: HashSet<Source>,
     shared_keys: Option<Key>,
@@ -103,7 +103,7 @@ struct References {
     depends_on: BTreeSet<Key>,
     /// Whether it has a test of its own for one of those.
     asks: bool,
-    fed_by: BTreeSet<Holder>,
+    fed_by: BTreeSet<ValuesRef>,
     holds: Arc<BTreeSet<ObjectId>>,
     /// Whether it applies to another cluster.
     away: bool,
@@ -114,7 +114,7 @@ struct References {
 
 /// What a dependent sees of a Kustomization.
 #[derive(Debug, PartialEq)]
-struct Standing<'a> {
+struct DependencyView<'a> {
     ready: bool,
     current: bool,
     applied: Option<&'a str>,
@@ -137,33 +137,33 @@ impl Index {
     }
 
     /// Whether another process reconciles a Kustomization.
-    pub fn is_foreign(&self, key: &Key) -> bool {
-        self.foreign.contains(key)
+    pub fn is_in_other_shard(&self, key: &Key) -> bool {
+        self.other_shards.contains(key)
     }
 
     /// Whether there are any of those.
-    pub fn has_foreign(&self) -> bool {
-        !self.foreign.is_empty()
+    pub fn has_other_shards(&self) -> bool {
+        !self.other_shards.is_empty()
     }
 
     /// Whether one of another shard is there and does not hold an object any more.
     pub fn has_let_go(&self, key: &Key, id: &ObjectId, for_whom: &Key) -> bool {
         let known = self.references.get(key);
         let free = known.is_some_and(|references| !references.holds.contains(id));
-        free && self.is_foreign(key) && self.meet(key, for_whom)
+        free && self.is_in_other_shard(key) && self.share_target(key, for_whom)
     }
 
     /// Takes in a change of a Kustomization: who has to run, itself included.
     pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
         let key = &change.key;
-        let was_ours = !self.foreign.remove(key) && change.before.is_some();
+        let was_ours = !self.other_shards.remove(key) && change.before.is_some();
         let object = change.after.as_deref();
         if object.is_some_and(|object| !self.shards.own(&object.metadata)) {
-            self.foreign.insert(key.clone());
+            self.other_shards.insert(key.clone());
         }
         let mut wakes = self.concerned(change);
         // one that was ours runs once more, to be forgotten
-        wakes.retain(|(woken, _)| !self.foreign.contains(woken) || (woken == key && was_ours));
+        wakes.retain(|(woken, _)| !self.other_shards.contains(woken) || (woken == key && was_ours));
         wakes
     }
 
@@ -179,8 +179,8 @@ impl Index {
             // gone without our finalizer: what is remembered of it goes with it
             wakes.push((key.clone(), Reason::Deleted));
         }
-        let before = change.before.as_deref().map(standing);
-        let after = change.after.as_deref().map(standing);
+        let before = change.before.as_deref().map(dependency_view);
+        let after = change.after.as_deref().map(dependency_view);
         let dependents = self.dependents.get(key).into_iter().flatten();
         // who asks in own words may ask for anything
         let concerned = dependents.filter(|dependent| {
@@ -218,7 +218,7 @@ impl Index {
             None => References::default(),
         };
         let known = self.references.get(key).map(|known| Arc::clone(&known.holds));
-        if self.foreign.contains(key) {
+        if self.other_shards.contains(key) {
             wakes.extend(self.claimed(known.as_deref(), &now.holds));
         }
         let holds_others = known.is_some_and(|known| known != now.holds);
@@ -226,16 +226,16 @@ impl Index {
         let freed = self.replace(key, now);
         let differs = holds_others || before != after || rests(&change.before) != rests(&change.after);
         // of one that is gone everybody is told below
-        let word = |object: &Option<Arc<Kustomization>>| object.as_deref().map(other_shards::Word::of);
-        if self.foreign.contains(key) && word(&change.before) != word(&change.after) {
+        let word = |object: &Option<Arc<Kustomization>>| object.as_deref().map(other_shards::StatusSeen::of);
+        if self.other_shards.contains(key) && word(&change.before) != word(&change.after) {
             // its status is its word; what it is waited for with stays
             self.version += 1;
-            self.hearings.clear();
-            wakes.extend(self.attentive(key));
+            self.surveys.clear();
+            wakes.extend(self.listeners_of(key));
         } else if differs && change.after.is_some() {
             // what it has matters to whom it keeps from deleting what that is in, and how it is to
             // whom it is to take something from
-            wakes.extend(self.attentive(key));
+            wakes.extend(self.listeners_of(key));
         }
         for contender in self.contenders(&freed) {
             wakes.push((contender, Reason::Object));
@@ -249,7 +249,7 @@ impl Index {
                     .as_deref()
                     .is_none_or(|b| b.metadata.deletion_timestamp.is_none())
                 {
-                    wakes.extend(self.let_go(key));
+                    wakes.extend(self.wants_less(key));
                 }
             }
             Some(_) => {}
@@ -273,55 +273,56 @@ impl Index {
     /// Forgets what a Kustomization that is gone said: who waited for a word of it.
     pub fn forget(&mut self, key: &Key) -> Vec<(Key, Reason)> {
         self.version += 1;
-        if let Some(stand) = self.stands.remove(key) {
-            unlink(&mut self.wanting, stand.wanted().iter(), key);
+        if let Some(state) = self.desired_states.remove(key) {
+            unlink(&mut self.wanting, state.wanted().iter(), key);
         }
         self.watch(key, Watched::default());
-        self.unheard.remove(key);
+        self.unbuilt.remove(key);
         self.unreached.remove(key);
-        self.rights.forget(key);
-        self.places.remove(key);
+        self.reviews.forget(key);
+        self.targets.remove(key);
         let mut wakes = self.contest(key, &[]);
-        wakes.extend(self.let_go(key));
+        wakes.extend(self.wants_less(key));
         wakes
     }
 
     /// Notes what a Kustomization wants: who waited for that.
-    pub fn stand(&mut self, key: &Key, stand: Stand) -> Vec<(Key, Reason)> {
-        let before = self.stands.get(key);
-        if before == Some(&stand) {
+    pub fn set_desired(&mut self, key: &Key, state: DesiredState) -> Vec<(Key, Reason)> {
+        let before = self.desired_states.get(key);
+        if before == Some(&state) {
             // what it was waited for with may have been taken back
-            return match self.unheard.contains_key(key) {
-                true => self.heard(key),
+            return match self.unbuilt.contains_key(key) {
+                true => self.wake_waiting(key),
                 false => Vec::new(),
             };
         }
-        let same = before.is_some_and(|before| before.wants == stand.wants);
-        let from = |stand: &Stand| (stand.generation, stand.artifact.clone());
-        let declares = matches!(&stand.wants, Wants::Known(objects) if !objects.kustomizations.is_empty());
+        let same = before.is_some_and(|before| before.wants == state.wants);
+        let from = |state: &DesiredState| (state.generation, state.artifact.clone());
+        let declares =
+            matches!(&state.wants, DesiredSet::Known(objects) if !objects.kustomizations.is_empty());
         // that all is applied is news of those only who declare Kustomizations
-        if !same || declares || before.map(from) != Some(from(&stand)) {
+        if !same || declares || before.map(from) != Some(from(&state)) {
             self.version += 1;
         }
         if !same {
             if let Some(before) = before {
-                let left = before.wanted().iter().filter(|id| !stand.wants(id));
+                let left = before.wanted().iter().filter(|id| !state.wants(id));
                 unlink(&mut self.wanting, left, key);
             }
-            link(&mut self.wanting, stand.wanted().iter(), key);
+            link(&mut self.wanting, state.wanted().iter(), key);
         }
-        self.stands.insert(key.clone(), stand);
-        self.unheard.remove(key);
+        self.desired_states.insert(key.clone(), state);
+        self.unbuilt.remove(key);
         self.unreached.remove(key);
         match same {
-            true => self.heard(key),
-            false => self.let_go(key),
+            true => self.wake_waiting(key),
+            false => self.wants_less(key),
         }
     }
 
     /// What a Kustomization was last known to want.
-    pub fn standing(&self, key: &Key) -> Option<&Stand> {
-        self.stands.get(key)
+    pub fn desired_state(&self, key: &Key) -> Option<&DesiredState> {
+        self.desired_states.get(key)
     }
 
     /// From now on the key is woken by a word of these, and of nobody else.
@@ -337,44 +338,44 @@ impl Index {
 
     /// What those who read a source heard last, if it is still so: nothing has changed, or the one
     /// that is waited for has not spoken.
-    pub(in crate::kustomization) fn kept(
+    pub(in crate::kustomization) fn kept_survey(
         &self,
         source: &Source,
         timeout: Duration,
         artifact: Option<&str>,
-    ) -> Option<Arc<Hearing>> {
-        let mut all = self.hearings.get(source)?.iter();
+    ) -> Option<Arc<Survey>> {
+        let mut all = self.surveys.get(source)?.iter();
         let kept = all.find(|kept| kept.timeout == timeout)?;
         if kept.artifact.as_deref() != artifact {
             return None;
         }
         let silent = || {
-            let (key, since) = kept.hearing.waits_for()?;
+            let (key, since) = kept.survey.waits_for()?;
             Some(self.is_silent(key, since))
         };
-        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.hearing))
+        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.survey))
     }
 
     /// Whether one has not spoken that is waited for since then.
     pub(in crate::kustomization) fn is_silent(&self, key: &Key, since: Instant) -> bool {
-        self.unheard.get(key).is_some_and(|(_, known)| *known == since)
+        self.unbuilt.get(key).is_some_and(|(_, known)| *known == since)
     }
 
     /// Keeps what was heard for others who read the same source and have as much time.
-    pub(in crate::kustomization) fn keep(
+    pub(in crate::kustomization) fn keep_survey(
         &mut self,
         source: Source,
         timeout: Duration,
         artifact: Option<String>,
-        hearing: Arc<Hearing>,
+        survey: Arc<Survey>,
     ) {
-        let kept = Kept {
+        let kept = KeptSurvey {
             version: self.version,
             timeout,
             artifact,
-            hearing,
+            survey,
         };
-        let all = self.hearings.entry(source).or_default();
+        let all = self.surveys.entry(source).or_default();
         all.retain(|other| other.timeout != timeout);
         if all.len() == TIMEOUTS {
             all.remove(0);
@@ -383,7 +384,7 @@ impl Index {
     }
 
     /// Notes that what a source makes available is another.
-    pub fn supplied(&mut self) {
+    pub fn artifact_changed(&mut self) {
         self.version += 1;
     }
 
@@ -394,11 +395,11 @@ impl Index {
 
     /// Since when it is waited for what a Kustomization wants that is built from this; from now on
     /// if nobody has waited for it so far.
-    pub fn unheard_since(&mut self, key: &Key, from: BuiltFrom, now: Instant) -> Instant {
-        match self.unheard.get(key) {
+    pub fn unbuilt_since(&mut self, key: &Key, from: BuiltFrom, now: Instant) -> Instant {
+        match self.unbuilt.get(key) {
             Some((known, since)) if *known == from => *since,
             _ => {
-                self.unheard.insert(key.clone(), (from, now));
+                self.unbuilt.insert(key.clone(), (from, now));
                 now
             }
         }
@@ -412,7 +413,7 @@ impl Index {
         }
         self.version += 1;
         self.unreached.insert(key.clone(), from);
-        self.heard(key)
+        self.wake_waiting(key)
     }
 
     /// Whether a Kustomization could not be built from this, for the API server could not be asked.
@@ -428,13 +429,13 @@ impl Index {
             return Vec::new();
         }
         self.version += 1;
-        readers.iter().flat_map(|key| self.heard(key)).collect()
+        readers.iter().flat_map(|key| self.wake_waiting(key)).collect()
     }
 
     /// Forgets a source that is gone: another of its name has to be looked at.
     pub fn lost(&mut self, source: &Source) {
         self.version += 1;
-        self.hearings.remove(source);
+        self.surveys.remove(source);
         self.looked.remove(source);
     }
 
@@ -444,20 +445,20 @@ impl Index {
     }
 
     /// There is a word of a Kustomization: who waited for it.
-    pub fn heard(&mut self, of: &Key) -> Vec<(Key, Reason)> {
-        self.unheard.remove(of);
-        self.attentive(of).collect()
+    pub fn wake_waiting(&mut self, of: &Key) -> Vec<(Key, Reason)> {
+        self.unbuilt.remove(of);
+        self.listeners_of(of).collect()
     }
 
     /// Who listens to each word of a Kustomization.
-    fn attentive(&self, of: &Key) -> impl Iterator<Item = (Key, Reason)> {
+    fn listeners_of(&self, of: &Key) -> impl Iterator<Item = (Key, Reason)> {
         let listening = self.listeners.get(of).into_iter().flatten();
         listening.map(|key| (key.clone(), Reason::Dependency))
     }
 
     /// It may want less than before: also those look who contest something of it.
-    fn let_go(&mut self, key: &Key) -> Vec<(Key, Reason)> {
-        let mut wakes = self.heard(key);
+    fn wants_less(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+        let mut wakes = self.wake_waiting(key);
         let contesting = self
             .contests
             .iter()
@@ -469,39 +470,39 @@ impl Index {
     /// Who holds an object beside this one, whether or not it still wants it.
     pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
         let holders = self.holders.get(id).into_iter().flatten();
-        holders.filter(move |key| *key != but && self.meet(key, but))
+        holders.filter(move |key| *key != but && self.share_target(key, but))
     }
 
     /// Notes in which cluster a Kustomization applies.
-    pub fn placed(&mut self, key: &Key, place: &Place) {
-        let before = match place {
-            Place::Here | Place::Nowhere => self.places.remove(key),
-            Place::There(_) => self.places.insert(key.clone(), place.clone()),
+    pub fn set_target(&mut self, key: &Key, target: &TargetCluster) {
+        let before = match target {
+            TargetCluster::Local | TargetCluster::Unknown => self.targets.remove(key),
+            TargetCluster::Remote(_) => self.targets.insert(key.clone(), target.clone()),
         };
-        if before.as_ref().unwrap_or(&Place::Here) != place {
+        if before.as_ref().unwrap_or(&TargetCluster::Local) != target {
             self.version += 1;
         }
     }
 
     /// In which cluster a Kustomization applies, if that is known.
-    fn place(&self, key: &Key) -> Option<&Place> {
+    fn target(&self, key: &Key) -> Option<&TargetCluster> {
         match self.references.get(key) {
-            Some(references) if references.away => self.places.get(key),
-            _ => Some(&Place::Here),
+            Some(references) if references.away => self.targets.get(key),
+            _ => Some(&TargetCluster::Local),
         }
     }
 
     /// Whether two apply to the same cluster: else objects of one name are not the same.
-    fn meet(&self, one: &Key, other: &Key) -> bool {
-        let place = self.place(one);
-        place.is_some() && place == self.place(other)
+    fn share_target(&self, one: &Key, other: &Key) -> bool {
+        let target = self.target(one);
+        target.is_some() && target == self.target(other)
     }
 
     /// Whether a Kustomization applies to a cluster, or may.
-    pub(in crate::kustomization) fn may_meet(&self, key: &Key, place: &Place) -> bool {
-        match self.place(key) {
-            Some(its) => its == place,
-            None => *place != Place::Here,
+    pub(in crate::kustomization) fn may_share_target(&self, key: &Key, target: &TargetCluster) -> bool {
+        match self.target(key) {
+            Some(its) => its == target,
+            None => *target != TargetCluster::Local,
         }
     }
 
@@ -510,7 +511,7 @@ impl Index {
         let references = self.references.get(key);
         let holds =
             references.is_some_and(|references| !references.deleting && references.holds.contains(id));
-        holds && !self.stands.get(key).is_some_and(|stand| stand.leaves(id))
+        holds && !self.desired_states.get(key).is_some_and(|state| state.leaves(id))
     }
 
     /// Who else holds an object and does not let go of it. More than one may have it in the
@@ -534,23 +535,24 @@ impl Index {
                 .get(key)
                 .is_none_or(|references| references.deleting)
         };
-        let stands = self.stands.iter();
-        let stands = stands.filter(move |(key, _)| !deleting(key) && self.meet(key, by));
-        let wanted = stands.flat_map(|(key, stand)| {
-            let wanted = match &stand.wants {
-                Wants::Known(objects) => Some(objects.ids().iter()),
-                Wants::Unknown(_) => None,
+        let desired_states = self.desired_states.iter();
+        let desired_states =
+            desired_states.filter(move |(key, _)| !deleting(key) && self.share_target(key, by));
+        let wanted = desired_states.flat_map(|(key, state)| {
+            let wanted = match &state.wants {
+                DesiredSet::Known(objects) => Some(objects.ids().iter()),
+                DesiredSet::Unknown(_) => None,
             };
             wanted.into_iter().flatten().map(move |id| (key, id))
         });
         let others = self.references.iter();
-        let others = others.filter(move |(key, _)| *key != by && self.meet(key, by));
+        let others = others.filter(move |(key, _)| *key != by && self.share_target(key, by));
         let held = others.flat_map(move |(key, references)| {
             let counts = move |id: &&ObjectId| need == Need::Now || self.claims(key, id);
             references.holds.iter().filter(counts).map(move |id| (key, id))
         });
         let within =
-            |(key, id): &(&Key, &ObjectId)| container.contains(id) && self.rights.allow_within(key, id);
+            |(key, id): &(&Key, &ObjectId)| container.contains(id) && self.reviews.allow_within(key, id);
         wanted.chain(held).filter(within)
     }
 
@@ -561,16 +563,17 @@ impl Index {
                 .get(key)
                 .is_none_or(|references| references.deleting)
         };
-        let may = |key: &&Key| self.rights.allow(key, id);
+        let may = |key: &&Key| self.reviews.allow(key, id);
         let mut wanting = self.wanting.get(id).into_iter().flatten();
-        let wanting = wanting.find(|key| *key != but && self.meet(key, but) && !deleting(key) && may(key));
+        let wanting =
+            wanting.find(|key| *key != but && self.share_target(key, but) && !deleting(key) && may(key));
         wanting.or_else(|| self.claimants(id, but).find(may))
     }
 
     /// Who else wants an object or claims it, whether or not it may.
     pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
         let wanting = self.wanting.get(id).into_iter().flatten();
-        let wanting = wanting.filter(move |key| *key != but && self.meet(key, but));
+        let wanting = wanting.filter(move |key| *key != but && self.share_target(key, but));
         wanting.chain(self.claimants(id, but))
     }
 
@@ -586,13 +589,15 @@ impl Index {
     }
 
     /// Who of ours takes values from a ConfigMap or Secret.
-    pub fn fed_by(&self, holder: &Holder) -> Vec<Key> {
+    pub fn fed_by(&self, holder: &ValuesRef) -> Vec<Key> {
         self.ours(self.fed.get(holder))
     }
 
     fn ours(&self, all: Option<&BTreeSet<Key>>) -> Vec<Key> {
         let all = all.into_iter().flatten();
-        all.filter(|key| !self.foreign.contains(*key)).cloned().collect()
+        all.filter(|key| !self.other_shards.contains(*key))
+            .cloned()
+            .collect()
     }
 
     /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
@@ -611,7 +616,9 @@ impl Index {
             return Vec::new();
         }
         let told = &others(&before) | &others(contests);
-        let told = told.into_iter().filter(|other| !self.foreign.contains(other));
+        let told = told
+            .into_iter()
+            .filter(|other| !self.other_shards.contains(other));
         told.map(|other| (other, Reason::Object)).collect()
     }
 
@@ -651,8 +658,8 @@ impl Index {
         if what(&before) != what(&now) {
             self.version += 1;
             // what it is waited for with is another
-            self.unheard.remove(key);
-            self.rights.forget(key);
+            self.unbuilt.remove(key);
+            self.reviews.forget(key);
         }
         let freed: Vec<ObjectId> = before.holds.difference(&now.holds).cloned().collect();
         unlink(&mut self.readers, before.source.iter(), key);
@@ -734,9 +741,9 @@ fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
         .collect()
 }
 
-fn standing(object: &Kustomization) -> Standing<'_> {
+fn dependency_view(object: &Kustomization) -> DependencyView<'_> {
     let status = object.status.as_ref();
-    Standing {
+    DependencyView {
         ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
         current: status.and_then(|status| status.observed_generation) == object.metadata.generation,
         applied: status.and_then(|status| status.last_applied_revision.as_deref()),

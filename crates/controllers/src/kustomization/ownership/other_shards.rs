@@ -11,7 +11,7 @@ use equate_api::meta::{ConditionType, Reason, condition, is_true};
 
 /// What of its status is listened to.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::kustomization) struct Word {
+pub(in crate::kustomization) struct StatusSeen {
     generation: (Option<i64>, Option<i64>),
     attempted: Option<String>,
     applied: Option<String>,
@@ -20,7 +20,7 @@ pub(in crate::kustomization) struct Word {
     suspended: bool,
 }
 
-impl Word {
+impl StatusSeen {
     pub(in crate::kustomization) fn of(object: &Kustomization) -> Self {
         let status = object.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions[..]);

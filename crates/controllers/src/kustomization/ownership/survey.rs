@@ -9,7 +9,7 @@ use equate_apply::inventory::Inventory;
 use equate_apply::owner::Owner;
 use tokio::time::Instant;
 
-use super::access_reviews::Rights;
+use super::access_reviews::AccessReviews;
 use crate::Key;
 
 /// More names than this do not help anybody.
@@ -19,63 +19,63 @@ pub(in crate::kustomization) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What has to be known before anything is deleted, and is not.
 #[derive(Debug, Default, Clone)]
-pub(in crate::kustomization) struct Hearing {
+pub(in crate::kustomization) struct Survey {
     /// These are going to be built from what is there now; since when that is waited for.
-    pub(in crate::kustomization) unheard: BTreeMap<Key, Instant>,
+    pub(in crate::kustomization) unbuilt: BTreeMap<Key, Instant>,
     /// What these want stays unknown for now, and why.
-    pub(in crate::kustomization) barred: BTreeMap<Key, String>,
+    pub(in crate::kustomization) unknown: BTreeMap<Key, String>,
     /// Those of them that other shards reconcile.
-    pub(in crate::kustomization) elsewhere: BTreeSet<Key>,
+    pub(in crate::kustomization) in_other_shards: BTreeSet<Key>,
     /// Those who declare what is not applied yet.
-    pub(in crate::kustomization) words: BTreeSet<Key>,
-    /// When the last of the unheard has had its time.
+    pub(in crate::kustomization) declarers: BTreeSet<Key>,
+    /// When the last of the unbuilt has had its time.
     pub(in crate::kustomization) until: Option<Instant>,
     /// Whether it depends on more than what the index is told of.
     pub(in crate::kustomization) passing: bool,
 }
 
-impl Hearing {
+impl Survey {
     /// One of those that have to speak before anything goes on: mostly the last, for they are woken
     /// in order.
     pub(in crate::kustomization) fn waits_for(&self) -> Option<(&Key, Instant)> {
-        self.unheard.last_key_value().map(|(key, since)| (key, *since))
+        self.unbuilt.last_key_value().map(|(key, since)| (key, *since))
     }
 
     /// Those that hold up what may be deleted: one that is about to speak does not.
-    pub(in crate::kustomization) fn suspects(&self, now: Instant) -> impl Iterator<Item = &Key> {
+    pub(in crate::kustomization) fn holding_up(&self, now: Instant) -> impl Iterator<Item = &Key> {
         let silent = self
-            .unheard
+            .unbuilt
             .iter()
             .filter(move |(_, since)| **since + PATIENCE <= now);
-        self.barred.keys().chain(silent.map(|(key, _)| key))
+        self.unknown.keys().chain(silent.map(|(key, _)| key))
     }
 
     /// The same without those that may write none of the objects.
-    pub(in crate::kustomization) fn without_the_powerless(
+    pub(in crate::kustomization) fn without_unauthorized(
         self: Arc<Self>,
-        rights: &Rights,
+        reviews: &AccessReviews,
         gone: &Inventory,
     ) -> Arc<Self> {
-        let all = self.barred.keys().chain(self.unheard.keys());
-        let powerless = all.filter(|key| gone.ids().all(|id| !rights.allow(key, id)));
-        let powerless: BTreeSet<Key> = powerless.cloned().collect();
-        if powerless.is_empty() {
+        let all = self.unknown.keys().chain(self.unbuilt.keys());
+        let unauthorized = all.filter(|key| gone.ids().all(|id| !reviews.allow(key, id)));
+        let unauthorized: BTreeSet<Key> = unauthorized.cloned().collect();
+        if unauthorized.is_empty() {
             return self;
         }
-        let mut hearing = Self::clone(&self);
-        hearing.barred.retain(|key, _| !powerless.contains(key));
-        hearing.elsewhere.retain(|key| !powerless.contains(key));
-        hearing.unheard.retain(|key, _| !powerless.contains(key));
-        if hearing.unheard.is_empty() {
-            hearing.until = None;
+        let mut survey = Self::clone(&self);
+        survey.unknown.retain(|key, _| !unauthorized.contains(key));
+        survey.in_other_shards.retain(|key| !unauthorized.contains(key));
+        survey.unbuilt.retain(|key, _| !unauthorized.contains(key));
+        if survey.unbuilt.is_empty() {
+            survey.until = None;
         }
-        Arc::new(hearing)
+        Arc::new(survey)
     }
 
     /// Some of those that have not spoken since, by name.
     pub(in crate::kustomization) fn silent(&self, is_silent: impl Fn(&Key, Instant) -> bool) -> String {
-        let unheard = self.unheard.iter().rev();
-        let silent = unheard.filter(|(key, since)| is_silent(key, **since));
+        let unbuilt = self.unbuilt.iter().rev();
+        let silent = unbuilt.filter(|(key, since)| is_silent(key, **since));
         let mut names: Vec<String> = silent
             .take(NAMED)
             .map(|(key, _)| format!("Kustomization/{key}"))
@@ -86,9 +86,9 @@ impl Hearing {
 
     /// Whose words may change it. As long as there are barred ones, some of them are among these.
     pub(in crate::kustomization) fn listens_to(&self) -> BTreeSet<Key> {
-        let barred = self.barred.keys().take(NAMED);
+        let barred = self.unknown.keys().take(NAMED);
         let waits_for = self.waits_for().into_iter().map(|(key, _)| key);
-        self.words
+        self.declarers
             .iter()
             .chain(barred)
             .chain(waits_for)
@@ -96,13 +96,13 @@ impl Hearing {
             .collect()
     }
 
-    pub(in crate::kustomization) fn bar(&mut self, key: Key, why: impl Into<String>) {
-        self.barred.insert(key, why.into());
+    pub(in crate::kustomization) fn mark_unknown(&mut self, key: Key, why: impl Into<String>) {
+        self.unknown.insert(key, why.into());
     }
 
     /// One of those of whom it is not known what they want.
     pub(in crate::kustomization) fn awaited(&self) -> Option<Owner> {
-        let key = self.barred.keys().next().or_else(|| self.unheard.keys().next());
+        let key = self.unknown.keys().next().or_else(|| self.unbuilt.keys().next());
         key.map(|key| Owner::new(&key.namespace, &key.name))
     }
 }

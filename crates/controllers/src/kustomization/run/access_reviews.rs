@@ -25,9 +25,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Context, Run};
 use crate::Key;
-use crate::kustomization::cluster::target::{Place, account_of, user};
+use crate::kustomization::cluster::target::{TargetCluster, account_of, user};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::access_reviews::{Judged, within};
+use crate::kustomization::ownership::access_reviews::{Review, within};
 use crate::kustomization::ownership::index::{Index, Need};
 
 /// How long a run asks: no worker is held for longer, however many questions there are.
@@ -74,24 +74,24 @@ impl Context {
 
 impl Run<'_> {
     /// Finds out who of those that want what is to be deleted may write it.
-    pub(super) async fn judge(&self, ks: &Declared, gone: &Inventory) {
-        if self.reach.place != Place::Here || gone.is_empty() || !(ks.prune || ks.deleting) {
+    pub(super) async fn review_access(&self, ks: &Declared, gone: &Inventory) {
+        if self.access.target != TargetCluster::Local || gone.is_empty() || !(ks.prune || ks.deleting) {
             return;
         }
         let until = Instant::now() + ASKING;
         self.question(self.questions(ks, gone), until).await;
         let containers = gone
             .iter()
-            .filter_map(|(id, _)| Container::of(id, &self.reach.hub.get(id)));
-        self.judge_containers(containers.collect(), until).await;
+            .filter_map(|(id, _)| Container::of(id, &self.access.hub.get(id)));
+        self.review_containers(containers.collect(), until).await;
     }
 
     /// Finds out whether it may write itself what another holds that it declares.
-    pub(super) async fn judge_itself(&self, ids: impl Iterator<Item = (&ObjectId, &str)>) {
+    pub(super) async fn review_own_access(&self, ids: impl Iterator<Item = (&ObjectId, &str)>) {
         let Some(user) = self
             .cx
             .user_of(&self.key)
-            .filter(|_| self.reach.place == Place::Here)
+            .filter(|_| self.access.target == TargetCluster::Local)
         else {
             return;
         };
@@ -99,7 +99,7 @@ impl Run<'_> {
         let questions = {
             let index = self.cx.index();
             let held = ids.filter(|(id, _)| index.holders(id, &self.key).next().is_some());
-            let open = held.filter(|(id, _)| !index.rights.is_known(&self.key, id, now));
+            let open = held.filter(|(id, _)| !index.reviews.is_known(&self.key, id, now));
             let question = |(id, version): (&ObjectId, &str)| Question {
                 key: self.key.clone(),
                 user: user.clone(),
@@ -114,21 +114,25 @@ impl Run<'_> {
     fn questions(&self, ks: &Declared, gone: &Inventory) -> Vec<Question> {
         let now = Instant::now();
         let mut index = self.cx.index();
-        let mut suspects: BTreeSet<Key> = BTreeSet::new();
-        for key in self.cx.hearing(&mut index, ks, &Place::Here).suspects(now) {
-            if suspects.len() == SUSPECTS {
+        let mut holding_up: BTreeSet<Key> = BTreeSet::new();
+        for key in self
+            .cx
+            .survey(&mut index, ks, &TargetCluster::Local)
+            .holding_up(now)
+        {
+            if holding_up.len() == SUSPECTS {
                 break;
             }
             if *key != self.key && self.cx.user_of(key).is_some() {
-                suspects.insert(key.clone());
+                holding_up.insert(key.clone());
             }
         }
         let mut questions = Vec::new();
         for (id, version) in gone.iter() {
             let rivals = index.rivals(id, &self.key).cloned();
-            let all: BTreeSet<Key> = rivals.chain(suspects.iter().cloned()).collect();
+            let all: BTreeSet<Key> = rivals.chain(holding_up.iter().cloned()).collect();
             for key in all {
-                if index.rights.is_known(&key, id, now) {
+                if index.reviews.is_known(&key, id, now) {
                     continue;
                 }
                 let Some(user) = self.cx.user_of(&key) else {
@@ -153,8 +157,8 @@ impl Run<'_> {
         for ((), question, allowed) in answers {
             if let Some(allowed) = allowed {
                 index
-                    .rights
-                    .judge(question.key, question.id, Judged { allowed, at });
+                    .reviews
+                    .record(question.key, question.id, Review { allowed, at });
             }
         }
     }
@@ -181,7 +185,7 @@ impl Run<'_> {
 
     /// Finds out whether those who want or hold something in containers may: of each until one may, or
     /// none is left.
-    async fn judge_containers(&self, containers: Vec<Container>, until: Instant) {
+    async fn review_containers(&self, containers: Vec<Container>, until: Instant) {
         let mut open: BTreeMap<usize, Vec<Question>> = {
             let index = self.cx.index();
             let questions = containers.iter().map(|container| self.within(&index, container));
@@ -209,8 +213,8 @@ impl Run<'_> {
             let mut index = self.cx.index();
             for (container, question, allowed) in answers {
                 if let Some(allowed) = allowed {
-                    let judged = Judged { allowed, at };
-                    index.rights.judge_within(question.key, &question.id, judged);
+                    let judged = Review { allowed, at };
+                    index.reviews.record_within(question.key, &question.id, judged);
                 }
                 // it stays: for one who may, or of whom nobody can say
                 if allowed != Some(false) {
@@ -235,7 +239,7 @@ impl Run<'_> {
                 *owner.namespace == *key.namespace && *owner.name == *key.name
             }));
             let user = self.cx.user_of(key);
-            let user = user.filter(|_| !theirs && !index.rights.is_known_within(key, id, now));
+            let user = user.filter(|_| !theirs && !index.reviews.is_known_within(key, id, now));
             // it stays, if none before may
             let Some(user) = user else { return questions };
             questions.push(Question {

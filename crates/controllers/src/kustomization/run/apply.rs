@@ -1,6 +1,6 @@
 //! Applying a revision: stages, then pruning. The only file whose verbs change managed objects.
 //!
-//! [`Run::advance`] is begun as often as something wakes the Kustomization, and does each time what
+//! [`Run::apply`] is begun as often as something wakes the Kustomization, and does each time what
 //! can be done: it plans anew with what the hub knows, so it needs no memory of how far it came.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,21 +43,21 @@ pub(super) struct Followed {
 
 impl Run<'_> {
     /// Applies what was built, as far as it goes now.
-    pub(super) async fn advance(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+    pub(super) async fn apply(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
         let desired = self
             .memory
             .record
             .as_ref()
             .and_then(|record| record.desired.clone());
         let Some(desired) = desired else {
-            let held = self.held();
-            return self.conclude(ks, held).await;
+            let held = self.inventory();
+            return self.check_health(ks, held).await;
         };
         self.hand_over(ks).await?;
         let owner = self.owner();
         let mut defined = false;
         loop {
-            let held = self.held();
+            let held = self.inventory();
             let followed = match self.follow(ks, &desired, &held).await {
                 Ok(followed) => followed,
                 Err(failure) => return self.fail(ks, failure, None).await,
@@ -72,16 +72,16 @@ impl Run<'_> {
                 };
             }
             let declared = desired.iter();
-            self.judge_itself(declared.map(|desired| (&desired.id, version(desired))))
+            self.review_own_access(declared.map(|desired| (&desired.id, version(desired))))
                 .await;
             // whoever had an object last says first whether it lets go of it
-            if let Some(awaited) = self.holders_are_unheard(ks, &desired) {
-                return self.hear(ks, &awaited).await;
+            if let Some(awaited) = self.holders_are_unbuilt(ks, &desired) {
+                return self.wait_for(ks, &awaited).await;
             }
             let claims = self.claims(&desired);
             let contenders = self.contenders(&desired, &held);
             let released = self.released(&undeclared(&desired, &held));
-            let rest = self.rest_of(ks, &undeclared(&desired, &held)).await;
+            let rest = self.prune_plan(ks, &undeclared(&desired, &held)).await;
             let awaited = rest.awaited();
             let backing_off = self.memory.corrections.backing_off(Instant::now());
             let revision = self.at().revision;
@@ -108,20 +108,21 @@ impl Run<'_> {
                 && let Some(awaited) = rest.waits()
             {
                 // it may all have moved elsewhere
-                return self.hear(ks, &awaited).await;
+                return self.wait_for(ks, &awaited).await;
             }
             if let Some(guard) = plan.guard.as_ref().or(rest.plan.guard.as_ref()) {
-                return self.halt(ks, guard).await;
+                return self.require_confirmation(ks, guard).await;
             }
             self.contest(&plan);
             let ahead = plan.write_ahead(&desired, &held);
             if !ahead.is_subset(&held) {
                 let at = self.at();
-                self.speak(ks, |report| report.started(&at, &ahead)).await?;
+                self.report_status(ks, |report| report.started(&at, &ahead))
+                    .await?;
             }
             let execution = Execution {
                 force: ks.force,
-                terms: &*self.cx.terms,
+                terms: &*self.cx.rules,
                 ..Execution::new(&options)
             };
             match self
@@ -130,7 +131,7 @@ impl Run<'_> {
             {
                 Staged::Done => {}
                 Staged::Waits => return Ok(self.next(ks)),
-                Staged::Leaves(awaited) => return self.hear(ks, &awaited).await,
+                Staged::Leaves(awaited) => return self.wait_for(ks, &awaited).await,
                 // kinds that were just defined can be followed now
                 Staged::Defined => {
                     defined = true;
@@ -181,7 +182,7 @@ impl Run<'_> {
         let mut kinds: BTreeMap<(String, String), ApiResource> = BTreeMap::new();
         for (group, version, kind) in wanted {
             let gvk = GroupVersionKind::new(group, version, kind);
-            match self.reach.cluster.resolve(&gvk).await {
+            match self.access.cluster.resolve(&gvk).await {
                 Ok(found) => {
                     kinds.insert((group.to_owned(), kind.to_owned()), found.resource);
                 }
@@ -198,7 +199,7 @@ impl Run<'_> {
                 continue;
             }
             let gvk = GroupVersionKind::new(&*id.group, *version, &*id.kind);
-            match self.reach.cluster.resolve_any_version(&gvk).await {
+            match self.access.cluster.resolve_any_version(&gvk).await {
                 Ok(found) => {
                     kinds.insert(key, found.resource);
                 }
@@ -209,7 +210,7 @@ impl Run<'_> {
         let (checks, objects) = self.checks(ks, desired).await?;
         if let Some(record) = &mut self.memory.record {
             record.checks = checks;
-            record.asked = match self.reach.hub.is_narrow() {
+            record.asked = match self.access.hub.is_narrow() {
                 true => {
                     let each = objects.iter();
                     each.map(|(kind, id)| (id.clone(), kind.version.clone()))
@@ -222,14 +223,14 @@ impl Run<'_> {
             kinds: kinds.into_values().collect(),
             objects,
         };
-        let waiting = self.reach.hub.follow(&self.key, &interest);
+        let waiting = self.access.hub.follow(&self.key, &interest);
         let resources = interest.kinds.iter();
         let resources = resources.chain(interest.objects.iter().map(|(resource, _)| resource));
         let versions: HashMap<Kind, &str> = resources
             .map(|resource| (resource.into(), resource.version.as_str()))
             .collect();
         let held = held.iter().map(|(id, _)| *id);
-        self.look_anew(desired.iter().map(|desired| &desired.id).chain(held), &versions)
+        self.reinspect(desired.iter().map(|desired| &desired.id).chain(held), &versions)
             .await?;
         Ok(Followed {
             starting: starting(&waiting),
@@ -248,7 +249,7 @@ impl Run<'_> {
         for check in wanted {
             let mut id = check.id.clone();
             let gvk = GroupVersionKind::new(&*id.group, &check.version, &*id.kind);
-            match self.reach.cluster.resolve(&gvk).await {
+            match self.access.cluster.resolve(&gvk).await {
                 Ok(kind) => {
                     if !kind.namespaced {
                         id.namespace = "".into();
@@ -271,7 +272,7 @@ impl Run<'_> {
 
     pub(super) fn live(&self, desired: &[Desired], held: &Inventory) -> Live {
         let ids = desired.iter().map(|desired| &desired.id).chain(held.ids());
-        ids.map(|id| (id.clone(), self.reach.hub.get(id))).collect()
+        ids.map(|id| (id.clone(), self.access.hub.get(id))).collect()
     }
 
     /// Who does not let go of what is declared here.
@@ -293,7 +294,7 @@ impl Run<'_> {
         record.applied = true;
         let (artifact, wants) = (record.artifact.clone(), record.wants.clone());
         if let Some(wants) = wants {
-            self.stand(ks, &artifact, wants, true);
+            self.publish_desired(ks, &artifact, wants, true);
         }
     }
 
@@ -302,7 +303,7 @@ impl Run<'_> {
         let record = self.memory.record.as_ref();
         let known = record.and_then(|record| Some((record, record.wants.clone()?)));
         if let Some((record, wants)) = known {
-            self.stand(ks, &record.artifact, wants, record.applied);
+            self.publish_desired(ks, &record.artifact, wants, record.applied);
         }
     }
 
@@ -338,7 +339,7 @@ impl Run<'_> {
         for (place, stage) in plan.stages.iter().enumerate() {
             if stage.steps.iter().any(Step::acts) {
                 let before = self.drifting(stage, desired);
-                let applied = self.reach.cluster.apply_stage(stage, desired, execution).await;
+                let applied = self.access.cluster.apply_stage(stage, desired, execution).await;
                 self.took_in(&applied, &before);
                 self.formed(ks);
                 if let Some(failure) = failure(&applied) {
@@ -358,7 +359,7 @@ impl Run<'_> {
             }
             if !followed.unserved.is_empty() && !defined {
                 for group in &followed.unserved {
-                    self.reach.cluster.expect_change(group).await;
+                    self.access.cluster.expect_change(group).await;
                 }
                 return Staged::Defined;
             }
@@ -388,7 +389,7 @@ impl Run<'_> {
         let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
         let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
         verdict(ours.filter_map(|step| {
-            let (_, health) = observe::healthy(&self.reach.hub, &self.cx.terms, &self.key, step.id());
+            let (_, health) = observe::healthy(&self.access.hub, &self.cx.rules, &self.key, step.id());
             // nobody watches it: to wait would be to wait for ever
             Some((step.id(), health?))
         }))
@@ -409,7 +410,7 @@ impl Run<'_> {
                     reason: PatchReason::Drifted,
                     ..
                 } => {
-                    let writer = match self.reach.hub.get(id) {
+                    let writer = match self.access.hub.get(id) {
                         Presence::Present(observed) => observed.other_writer.clone(),
                         Presence::Absent | Presence::Unknown => None,
                     };
@@ -429,7 +430,7 @@ impl Run<'_> {
         for outcome in applied.outcomes() {
             let Ok(done) = outcome.result() else { continue };
             if let Some(observed) = &done.observed {
-                self.reach.hub.note(outcome.id(), observed.clone());
+                self.access.hub.note(outcome.id(), observed.clone());
             }
             match done.action {
                 Action::Kept(KeepReason::Unchanged) => {}
@@ -440,7 +441,7 @@ impl Run<'_> {
             }
             for warning in &done.warnings {
                 let message = format!("{}: {warning}", outcome.id());
-                self.tell(Severity::Warning, Why::Progressing, message);
+                self.emit(Severity::Warning, Why::Progressing, message);
             }
         }
         count(&self.cx.tally.applies, writes);
@@ -455,7 +456,7 @@ impl Run<'_> {
             .map(|(id, action)| format!("{id} {action}"))
             .collect();
         if !lines.is_empty() {
-            self.tell(Severity::Normal, Why::Progressing, lines.join("\n"));
+            self.emit(Severity::Normal, Why::Progressing, lines.join("\n"));
         }
         if let Some(record) = &mut self.memory.record {
             record.changed |= !lines.is_empty();
@@ -471,7 +472,7 @@ impl Run<'_> {
         desired: &Arc<Vec<Desired>>,
         execution: &Execution<'_>,
     ) -> Result<Outcome, Stop> {
-        let before = self.held();
+        let before = self.inventory();
         let contests = self
             .memory
             .record
@@ -484,7 +485,7 @@ impl Run<'_> {
                 let index = self.cx.index();
                 let near = contests
                     .iter()
-                    .filter(|contest| !index.is_foreign(&contest.other));
+                    .filter(|contest| !index.is_in_other_shard(&contest.other));
                 near.map(|contest| &contest.id).collect()
             };
             // what another shard holds stays claimed
@@ -498,11 +499,11 @@ impl Run<'_> {
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
         // applying took its time: what the others want by now counts
-        let rest = self.rest_of(ks, &undeclared(desired, &before)).await;
+        let rest = self.prune_plan(ks, &undeclared(desired, &before)).await;
         if let Some(awaited) = rest.waits() {
-            return self.hear(ks, &awaited).await;
+            return self.wait_for(ks, &awaited).await;
         }
-        self.memory.hearing = None;
+        self.memory.surveying_since = None;
         plan.prune = rest.plan.prune;
         let inventory = plan.inventory(desired, &before);
         self.memory.lingering = plan.lingering(&before);
@@ -528,9 +529,9 @@ impl Run<'_> {
         let now = Instant::now();
         self.memory.applies.retain(|id| inventory.contains(id));
         self.memory.corrections.retain(now, |id| inventory.contains(id));
-        self.reach.hub.retain(|id| inventory.contains(id));
-        self.inquire().await;
-        self.conclude(ks, inventory).await
+        self.access.hub.retain(|id| inventory.contains(id));
+        self.observe_unwatched().await;
+        self.check_health(ks, inventory).await
     }
 
     /// Deletes what is not declared any more; what could not be deleted stays in the inventory.
@@ -543,7 +544,7 @@ impl Run<'_> {
         if !steps.iter().any(Step::acts) {
             return Ok(Vec::new());
         }
-        let applied = self.reach.cluster.prune(steps, execution).await;
+        let applied = self.access.cluster.prune(steps, execution).await;
         let pruned: Vec<ObjectId> = applied.changes().map(|(id, _)| id.clone()).collect();
         count(
             &self.cx.tally.prunes,
@@ -554,7 +555,7 @@ impl Run<'_> {
             let mut event = self.event(Severity::Normal, Why::Progressing, lines.join("\n"));
             // as in Flux, whose events have the reason that `Ready` has: nothing makes progress any more
             if self.object.metadata.deletion_timestamp.is_some()
-                && let Some(ready) = self.said()
+                && let Some(ready) = self.ready_condition()
             {
                 event.reason.clone_from(&ready.reason);
             }
@@ -619,7 +620,7 @@ impl Run<'_> {
     }
 
     fn seen(&self, id: &ObjectId) -> Option<equate_apply::owned::Digest> {
-        match self.reach.hub.get(id) {
+        match self.access.hub.get(id) {
             Presence::Present(observed) => Some(observed.owned),
             Presence::Absent | Presence::Unknown => None,
         }

@@ -19,14 +19,14 @@ use crate::published::Named;
 
 impl Context {
     /// The digest and the revision of the artifact that a Kustomization would be built from.
-    pub(super) fn supply(&self, object: &Kustomization) -> Option<(String, String)> {
+    pub(super) fn current_artifact(&self, object: &Kustomization) -> Option<(String, String)> {
         let artifact = self.sources.artifact(&index::source(object))?;
         Some((artifact.digest, artifact.revision))
     }
 
     /// The digest of that artifact.
-    pub(super) fn artifact(&self, object: &Kustomization) -> Option<String> {
-        self.supply(object).map(|(digest, _)| digest)
+    pub(super) fn artifact_digest(&self, object: &Kustomization) -> Option<String> {
+        self.current_artifact(object).map(|(digest, _)| digest)
     }
 
     /// Whether this process makes a source available itself.

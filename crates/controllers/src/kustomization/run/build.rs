@@ -6,16 +6,16 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::time::Instant;
 
-use super::observe::leans_on;
+use super::observe::dependency_states;
 use super::status::Stop;
-use super::{Run, count, looks_up};
+use super::{Run, count, refreshes_values};
 use crate::kustomization::decide::{Cause, Phase, deadline};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{self, Values, ValuesError};
 use crate::kustomization::memory::Record;
 use crate::kustomization::reasons::Failure;
-use crate::kustomization::render::{Rendered, Rendering, wants};
+use crate::kustomization::render::{Rendered, Rendering, desired_of};
 use crate::runtime::queue::Outcome;
 use crate::runtime::wake::Reasons;
 
@@ -27,14 +27,14 @@ impl Run<'_> {
         artifact: &Artifact,
         cause: Cause,
     ) -> Result<Outcome, Stop> {
-        if self.astray.is_none()
+        if self.access_failure.is_none()
             && cause == Cause::Retry
             && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some())
         {
             // what was built is still here: only the applying failed
             self.renew(artifact);
             self.restart(ks);
-            return self.advance(ks).await;
+            return self.apply(ks).await;
         }
         let values = self.values(ks).await;
         let prepared = self.memory.prepared.take();
@@ -42,27 +42,30 @@ impl Run<'_> {
             prepared.is_of(ks.generation, &artifact.tree) && prepared.is_with(values.as_ref().ok())
         });
         let rendered = match (prepared.and_then(|prepared| prepared.outcome), &values) {
-            _ if self.astray.is_some() => Err(self.astray.clone().unwrap_or(Failure::Apply(String::new()))),
+            _ if self.access_failure.is_some() => Err(self
+                .access_failure
+                .clone()
+                .unwrap_or(Failure::Apply(String::new()))),
             (_, Err(error)) => Err(error.clone().into()),
             (Some(outcome), Ok(_)) => outcome,
             (None, Ok(values)) => self.render(ks, Some(values), artifact).await,
         };
-        let wants = wants(&rendered);
+        let wants = desired_of(&rendered);
         match &wants {
             Some(wants) => {
-                self.stand(ks, &artifact.digest, wants.clone(), false);
+                self.publish_desired(ks, &artifact.digest, wants.clone(), false);
                 self.memory.declare(wants);
             }
             None => self.unreached(ks, &artifact.digest),
         }
-        self.memory.hearing = None;
+        self.memory.surveying_since = None;
         let now = Instant::now();
         let before = self.memory.record.take();
         let mut record = Record {
             generation: ks.generation,
             revision: artifact.revision.clone(),
             since: artifact.revision.revision.clone(),
-            content: self.reach.content,
+            config: self.access.config,
             tree: artifact.tree.id(),
             inputs: None,
             values: values.as_ref().ok().map(|values| values.stamp().clone()),
@@ -78,7 +81,7 @@ impl Run<'_> {
             objects: Vec::new(),
             asked: Vec::new(),
             checks: Vec::new(),
-            leans_on: leans_on(self.cx, ks),
+            dependency_states: dependency_states(self.cx, ks),
             contests: Vec::new(),
             going: Vec::new(),
             left: BTreeSet::new(),
@@ -106,7 +109,7 @@ impl Run<'_> {
                     *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
                 }
                 self.memory.record = Some(record);
-                self.advance(ks).await
+                self.apply(ks).await
             }
             Err(failure) => {
                 self.memory.record = Some(record);
@@ -126,12 +129,12 @@ impl Run<'_> {
         count(&cx.tally.builds, 1);
         tracing::debug!(key = %self.key, revision = artifact.revision.revision, "building");
         let rendering = Rendering {
-            cluster: &self.reach.cluster,
+            cluster: &self.access.cluster,
             blocking: &cx.blocking,
             root: cx.root.as_ref(),
             default_namespace: cx.default_namespace.as_deref(),
             transits: &cx.transits,
-            terms: &cx.terms,
+            rules: &cx.rules,
         };
         rendering
             .render(ks, values.map(Arc::as_ref), &artifact.tree)
@@ -143,7 +146,7 @@ impl Run<'_> {
         if let Some(read) = &self.values {
             return read.clone();
         }
-        if ks.is_fed() {
+        if ks.reads_values() {
             self.cx.labelled.begin();
         }
         let (namespace, decryption) = (&ks.key.namespace, ks.decryption.as_ref());
@@ -154,15 +157,15 @@ impl Run<'_> {
     }
 
     /// Looks whether the variables are others, where something says that it is time to.
-    pub(super) async fn look_up(&mut self, reasons: Reasons) {
+    pub(super) async fn refresh_values(&mut self, reasons: Reasons) {
         let Some(record) = &self.memory.record else { return };
         let ks = Declared::from(&*self.object);
-        if !ks.is_fed() || ks.deleting || ks.suspend {
+        if !ks.reads_values() || ks.deleting || ks.suspend {
             return;
         }
         let told = record.values.as_ref();
         let told = told.is_some_and(|stamp| stamp.is_current(|holder| self.cx.labelled.version(holder)));
-        if !reasons.iter().any(|reason| looks_up(reason, told)) {
+        if !reasons.iter().any(|reason| refreshes_values(reason, told)) {
             return;
         }
         let read = self.values(&ks).await;
@@ -180,13 +183,13 @@ impl Run<'_> {
         if let Some(record) = &mut self.memory.record {
             record.began = self.began;
             record.token = ks.requested_at.clone();
-            record.leans_on = leans_on(self.cx, ks);
+            record.dependency_states = dependency_states(self.cx, ks);
             record.phase = Phase::Staged {
                 until: deadline(self.began, ks.timeout),
             };
             if let Some(wants) = record.wants.clone() {
                 let (artifact, applied) = (record.artifact.clone(), record.applied);
-                self.stand(ks, &artifact, wants, applied);
+                self.publish_desired(ks, &artifact, wants, applied);
             }
         }
     }

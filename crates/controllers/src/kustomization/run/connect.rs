@@ -14,12 +14,12 @@ use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 
-use super::{Run, looks_up};
+use super::{Run, refreshes_values};
 use crate::key::is_name;
-use crate::kustomization::cluster::remote::{Held, PlaceError};
-use crate::kustomization::cluster::target::Reach;
+use crate::kustomization::cluster::remote::{RemoteClusterError, RemoteHandle};
+use crate::kustomization::cluster::target::Access;
 use crate::kustomization::decide::Phase;
-use crate::kustomization::declared::{Declared, Opener};
+use crate::kustomization::declared::{Declared, KubeConfigSource};
 use crate::kustomization::memory::{Memory, Record};
 use crate::kustomization::reasons::Failure;
 use crate::runtime::hub::sight::Told;
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
     /// Finds the way to its objects: as before, if it is the same.
-    pub(super) async fn reach_out(&mut self, reasons: Reasons) {
+    pub(super) async fn connect(&mut self, reasons: Reasons) {
         let ks = Declared::from(&*self.object);
         let full = match &ks.kube_config {
             None => {
@@ -48,44 +48,51 @@ impl Run<'_> {
                     self.memory.remote = Some(held);
                     full
                 }
-                Err(error) => return self.stray(error.into()),
+                Err(error) => return self.lose_access(error.into()),
             },
         };
         let account = ks.account(&self.cx.policy);
-        let before = self.memory.reach.as_ref();
+        let before = self.memory.access.as_ref();
         if let Some(before) = before.filter(|before| before.is(&full, account)) {
-            self.reach = before.clone();
+            self.access = before.clone();
             return;
         }
         let acting = account.map(|account| {
             let owner = Owner::new(&ks.key.namespace, &ks.key.name);
             full.acting_as(account, owner).ok().filter(|_| is_name(account))
         });
-        let reach = match acting {
+        let access = match acting {
             None => full,
-            Some(Some(reach)) => reach,
+            Some(Some(access)) => access,
             // it stalls
             Some(None) => return,
         };
-        self.depart(Some(&reach));
-        self.cx.index().placed(&self.key, &reach.place);
-        self.memory.reach = Some(reach.clone());
-        self.reach = reach;
+        self.leave_cluster(Some(&access));
+        self.cx.index().set_target(&self.key, &access.target);
+        self.memory.access = Some(access.clone());
+        self.access = access;
     }
 
     /// The cluster of its kubeconfig; the Secret or ConfigMap is read when it is time to.
-    async fn remote(&self, ks: &Declared, opener: &Opener, reasons: Reasons) -> Result<Held, PlaceError> {
+    async fn remote(
+        &self,
+        ks: &Declared,
+        opener: &KubeConfigSource,
+        reasons: Reasons,
+    ) -> Result<RemoteHandle, RemoteClusterError> {
         let cx = self.cx;
         cx.labelled.begin();
         let known = self.memory.remote.as_ref();
         if let Some(held) = known.filter(|held| held.is_of(opener)) {
             let holder = opener.holder(&ks.key.namespace);
             let told = held.version.is_some() && cx.labelled.version(&holder) == held.version;
-            if !reasons.iter().any(|reason| looks_up(reason, told)) {
+            if !reasons.iter().any(|reason| refreshes_values(reason, told)) {
                 return Ok(held.clone());
             }
         }
-        let opened = cx.places.open(&cx.client, &ks.key.namespace, opener, &cx.policy);
+        let opened = cx
+            .remote_clusters
+            .open(&cx.client, &ks.key.namespace, opener, &cx.policy);
         match (opened.await, known) {
             // it was there a moment ago, and nobody says that it is another
             (Err(error), Some(held)) if error.is_passing() && held.is_of(opener) => Ok(held.clone()),
@@ -94,29 +101,29 @@ impl Run<'_> {
     }
 
     /// There is no way to its objects: nothing is done about them until there is one.
-    fn stray(&mut self, failure: Failure) {
+    fn lose_access(&mut self, failure: Failure) {
         self.memory.remote = None;
-        self.depart(None);
-        self.astray = Some(failure);
+        self.leave_cluster(None);
+        self.access_failure = Some(failure);
     }
 
     /// Leaves what was reached before: what is known of another cluster is nothing here.
-    fn depart(&mut self, to: Option<&Reach>) {
-        if let Some(before) = self.memory.reach.take() {
+    fn leave_cluster(&mut self, to: Option<&Access>) {
+        if let Some(before) = self.memory.access.take() {
             before.hub.forget(&self.key);
         }
-        let Some(place) = to.map(|to| &to.place) else {
+        let Some(target) = to.map(|to| &to.target) else {
             return;
         };
-        if self.memory.place.as_ref().is_some_and(|before| before != place) {
-            let owed = self.memory.owed.take();
+        if self.memory.target.as_ref().is_some_and(|before| before != target) {
+            let unwritten_status = self.memory.unwritten_status.take();
             self.memory = Memory {
                 remote: self.memory.remote.take(),
-                owed,
+                unwritten_status,
                 ..Memory::default()
             };
         }
-        self.memory.place = Some(place.clone());
+        self.memory.target = Some(target.clone());
     }
 
     /// Whether the account that it acts as is there; also where nobody can say.
@@ -129,25 +136,25 @@ impl Run<'_> {
             return false;
         }
         let accounts: Api<ServiceAccount> =
-            Api::namespaced(self.reach.cluster.client().clone(), &self.key.namespace);
+            Api::namespaced(self.access.cluster.client().clone(), &self.key.namespace);
         let found = tokio::time::timeout(ANSWER, accounts.get_metadata_opt(account)).await;
         !matches!(found, Ok(Ok(None)))
     }
 
     /// Asks for what has to be healthy and is not its own, with the rights that it has; who is told
     /// of everything asks for nothing.
-    pub(super) async fn inquire(&self) {
-        if !self.reach.hub.is_narrow() {
+    pub(super) async fn observe_unwatched(&self) {
+        if !self.access.hub.is_narrow() {
             return;
         }
         let owner = &Owner::new(&self.key.namespace, &self.key.name);
         let record = self.memory.record.as_ref();
         let asked = record.map_or(&[][..], |record| &record.asked);
         let asking = asked.iter().map(|(id, version)| async move {
-            let told = match self.reach.cluster.get(id, version, ANSWER).await {
+            let told = match self.access.cluster.get(id, version, ANSWER).await {
                 Ok(Some(object)) => {
-                    let mut observed = Observed::under(&object, &*self.cx.terms);
-                    observed.judge(&object, owner, &*self.cx.terms);
+                    let mut observed = Observed::under(&object, &*self.cx.rules);
+                    observed.judge(&object, owner, &*self.cx.rules);
                     Told::Is(Presence::Present(Arc::new(observed)))
                 }
                 Ok(None) => Told::Is(Presence::Absent),
@@ -157,11 +164,11 @@ impl Run<'_> {
         });
         let asking: Vec<_> = asking.collect();
         let answers = stream::iter(asking).buffer_unordered(TOGETHER);
-        self.reach.hub.told(answers.collect().await);
+        self.access.hub.told(answers.collect().await);
     }
 
     /// When to ask again, while it waits for what nobody tells of.
-    pub(super) fn inquires(&self, record: &Record) -> Option<Duration> {
+    pub(super) fn observe_again_after(&self, record: &Record) -> Option<Duration> {
         let waits = matches!(
             record.phase,
             Phase::Checking { .. } | Phase::Ready { until: Some(_) }

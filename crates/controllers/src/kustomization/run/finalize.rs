@@ -43,7 +43,7 @@ impl Run<'_> {
             // as in Flux: nobody may delete them, and nobody waits for ever
             let objects: Vec<String> = ks.inventory.ids().map(ToString::to_string).collect();
             let message = format!("unable to prune objects: \n{}", objects.join("\n"));
-            self.tell(Severity::Warning, Why::PruneFailed, message);
+            self.emit(Severity::Warning, Why::PruneFailed, message);
         } else if finalize != Finalize::Release {
             let waits = finalize == Finalize::DeleteAndWait;
             if let Some(outcome) = self.delete(ks, waits).await? {
@@ -55,15 +55,15 @@ impl Run<'_> {
     }
 
     /// Whether objects are to be deleted and there is no way to them.
-    pub(super) fn is_lost(&self, finalize: Finalize) -> bool {
-        finalize != Finalize::Release && self.astray.is_some()
+    pub(super) fn cannot_delete(&self, finalize: Finalize) -> bool {
+        finalize != Finalize::Release && self.access_failure.is_some()
     }
 
     /// As in Flux it stays until they can be deleted, or it is suspended, which leaves them.
     pub(super) fn finalize_later(&self, ks: &Declared) -> Outcome {
-        if let Some(failure) = &self.astray {
+        if let Some(failure) = &self.access_failure {
             let message = format!("pruning for deleted resource failed: {failure}");
-            self.tell(Severity::Warning, Why::PruneFailed, message);
+            self.emit(Severity::Warning, Why::PruneFailed, message);
         }
         Outcome::failed_within(ks.retry_interval)
     }
@@ -91,7 +91,7 @@ impl Run<'_> {
             ..Options::new(&owner, "")
         };
         let needed = {
-            let presence = |id: &ObjectId| self.reach.hub.get(id);
+            let presence = |id: &ObjectId| self.access.hub.get(id);
             let ids = ks.inventory.ids();
             claims::needed(&self.cx.index(), &self.key, ids, presence, Need::Now)
         };
@@ -104,18 +104,18 @@ impl Run<'_> {
         let execution = Execution::new(&options);
         if let Err((failure, _)) = self.prune(&plan.prune, &ks.inventory, &execution).await {
             let message = format!("pruning for deleted resource failed: {failure}");
-            self.tell(Severity::Warning, Why::PruneFailed, message);
+            self.emit(Severity::Warning, Why::PruneFailed, message);
             return Ok(Some(Outcome::failed_within(ks.retry_interval)));
         }
         if retained::holds(&plan) {
             // who needs it goes on; the word that it is not needed any more begins the next run
             let remains = plan.lingering(&ks.inventory);
             self.memory.lingering = remains.clone();
-            self.speak(ks, |report| report.steady(&remains)).await?;
+            self.report_status(ks, |report| report.steady(&remains)).await?;
             return Ok(Some(Outcome::after(ks.interval, Reason::Interval)));
         }
         if !waits {
-            self.tell_left(&plan);
+            self.emit_left(&plan);
             return Ok(None);
         }
         let now = Instant::now();
@@ -125,14 +125,14 @@ impl Run<'_> {
             .get_or_insert_with(|| deadline(now, ks.timeout));
         let remaining = self.remaining(ks, &owner).await;
         if remaining.is_empty() {
-            self.tell_left(&plan);
+            self.emit_left(&plan);
             return Ok(None);
         }
         if until <= now {
             let names: Vec<String> = remaining.iter().map(|(id, _)| id.to_string()).collect();
             let message = format!("failed to wait for resources termination: [{}]", names.join(", "));
-            self.tell(Severity::Warning, Why::PruneFailed, message);
-            self.tell_left(&plan);
+            self.emit(Severity::Warning, Why::PruneFailed, message);
+            self.emit_left(&plan);
             return Ok(None);
         }
         let blind = remaining.iter().any(|(_, seen)| *seen == Sight::Asked);
@@ -141,9 +141,9 @@ impl Run<'_> {
     }
 
     /// Tells what stays: from now on no inventory may have it.
-    fn tell_left(&self, plan: &Plan) {
+    fn emit_left(&self, plan: &Plan) {
         if let Some(left) = retained::left(plan) {
-            self.tell(Severity::Normal, Why::Progressing, format!("not deleted: {left}"));
+            self.emit(Severity::Normal, Why::Progressing, format!("not deleted: {left}"));
         }
     }
 
@@ -157,10 +157,10 @@ impl Run<'_> {
         };
         let mut remaining = Vec::new();
         for (id, version) in ks.inventory.iter() {
-            match self.reach.hub.get(id) {
+            match self.access.hub.get(id) {
                 Presence::Present(observed) if remains(&observed) => remaining.push((id, Sight::Watched)),
                 Presence::Present(_) | Presence::Absent => {}
-                Presence::Unknown => match self.reach.cluster.get(id, version, ANSWER).await {
+                Presence::Unknown => match self.access.cluster.get(id, version, ANSWER).await {
                     Ok(None) => {}
                     Ok(Some(object)) if !remains(&Observed::of(&object)) => {}
                     Ok(Some(_)) | Err(_) => remaining.push((id, Sight::Asked)),

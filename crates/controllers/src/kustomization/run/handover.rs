@@ -28,14 +28,14 @@ use equate_apply::plan::Presence;
 use super::status::Stop;
 use super::{Context, Run};
 use crate::Key;
-use crate::kustomization::cluster::target::{Place, Reach, account_of};
+use crate::kustomization::cluster::target::{Access, TargetCluster, account_of};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::desired::Wants;
+use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::ownership::index::Index;
 
 /// What crosses the border of the shard.
 #[derive(Debug, Default)]
-struct Crossing {
+struct Exchange {
     /// With the versions that their holders have them in.
     claims: Inventory,
     /// What somebody else claims.
@@ -46,43 +46,44 @@ impl Run<'_> {
     /// Claims what it wants and other shards hold, lets go of what they claim and it does not want.
     /// Whether that was news.
     pub(super) async fn hand_over(&mut self, ks: &Declared) -> Result<bool, Stop> {
-        let crossing = self.crossing(ks);
+        let crossing = self.exchange(ks);
         if crossing.claims.is_empty() && crossing.released.is_empty() {
             return Ok(false);
         }
         // a want without the right to it counts for nothing
-        self.judge_itself(crossing.claims.iter()).await;
-        self.judge(ks, &crossing.released).await;
-        let Crossing { claims, released } = self.crossing(ks);
-        let held = self.held();
+        self.review_own_access(crossing.claims.iter()).await;
+        self.review_access(ks, &crossing.released).await;
+        let Exchange { claims, released } = self.exchange(ks);
+        let held = self.inventory();
         let inventory = held.difference(&released).union(&claims);
         if inventory == held {
             return Ok(false);
         }
         self.memory.lingering = self.memory.lingering.difference(&released);
-        self.speak(ks, |report| report.holding(&inventory)).await?;
+        self.report_status(ks, |report| report.holding(&inventory))
+            .await?;
         Ok(true)
     }
 
-    fn crossing(&self, ks: &Declared) -> Crossing {
+    fn exchange(&self, ks: &Declared) -> Exchange {
         let index = self.cx.index();
-        let mut crossing = Crossing::default();
-        if !index.has_foreign() {
+        let mut crossing = Exchange::default();
+        if !index.has_other_shards() {
             return crossing;
         }
-        let Some(stand) = index.standing(&self.key) else {
+        let Some(state) = index.desired_state(&self.key) else {
             return crossing;
         };
-        let current = self.cx.artifact(&self.object);
-        let Wants::Known(wanted) = &stand.wants else {
+        let current = self.cx.artifact_digest(&self.object);
+        let DesiredSet::Known(wanted) = &state.wants else {
             return crossing;
         };
-        if !current.is_some_and(|artifact| stand.is_of(&self.object, &artifact)) {
+        if !current.is_some_and(|artifact| state.is_of(&self.object, &artifact)) {
             return crossing;
         }
         for id in wanted.ids() {
             if !ks.inventory.contains(id)
-                && index.rights.allow(&self.key, id)
+                && index.reviews.allow(&self.key, id)
                 && let Some(version) = self.claimed(&index, id)
             {
                 crossing.claims.insert(id.clone(), version);
@@ -90,7 +91,7 @@ impl Run<'_> {
         }
         for (id, version) in ks.inventory.iter() {
             let taker = || index.taker(id, &self.key);
-            if !wanted.contains(id) && taker().is_some_and(|taker| index.is_foreign(taker)) {
+            if !wanted.contains(id) && taker().is_some_and(|taker| index.is_in_other_shard(taker)) {
                 crossing.released.insert(id.clone(), version);
             }
         }
@@ -101,7 +102,7 @@ impl Run<'_> {
     fn claimed(&self, index: &Index, id: &ObjectId) -> Option<String> {
         let mut holders = index.holders(id, &self.key);
         holders.find_map(|key| {
-            if !index.is_foreign(key) || !index.claims(key, id) || !self.cx.may_hold(key, id) {
+            if !index.is_in_other_shard(key) || !index.claims(key, id) || !self.cx.may_hold(key, id) {
                 return None;
             }
             let holder = Declared::from(&*self.cx.kustomizations.get(key)?);
@@ -112,7 +113,7 @@ impl Run<'_> {
     /// Of objects that are not declared any more, those that were let go of for this one, which never
     /// took them.
     pub(super) fn released(&self, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
-        self.cx.released(&self.reach, &self.key, gone)
+        self.cx.released(&self.access, &self.key, gone)
     }
 }
 
@@ -134,15 +135,15 @@ impl Context {
     }
 
     /// The same, of any Kustomization.
-    pub(super) fn released(&self, reach: &Reach, of: &Key, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
+    pub(super) fn released(&self, access: &Access, of: &Key, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
         let index = self.index();
-        if !index.has_foreign() {
+        if !index.has_other_shards() {
             return BTreeMap::new();
         }
         // one that impersonates may not see itself what names another
-        let seen = |id: &ObjectId| match reach.place {
-            Place::Here => self.here.hub.get(id),
-            Place::There(_) | Place::Nowhere => reach.hub.get(id),
+        let seen = |id: &ObjectId| match access.target {
+            TargetCluster::Local => self.here.hub.get(id),
+            TargetCluster::Remote(_) | TargetCluster::Unknown => access.hub.get(id),
         };
         let named = gone.ids().filter_map(|id| match seen(id) {
             Presence::Present(observed) => Some((id, observed.owner.clone()?)),

@@ -54,11 +54,11 @@ use tokio::time::Instant;
 use self::status::Stop;
 use crate::artifacts::{Artifacts, GONE_PAUSE};
 use crate::engine::OwnLoop;
-use crate::kustomization::cluster::remote::Places;
-use crate::kustomization::cluster::target::Reach;
+use crate::kustomization::cluster::remote::RemoteClusters;
+use crate::kustomization::cluster::target::Access;
 use crate::kustomization::decide::{Cause, Decision, Phase, admit};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::drift::rules::Registry;
+use crate::kustomization::drift::rules::ObjectRules;
 use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::vault_transit::Transits;
@@ -92,14 +92,14 @@ pub(crate) struct Context {
     /// Artifacts that this process did not publish.
     pub(crate) artifacts: Artifacts,
     /// How each Kustomization looks at its objects.
-    pub(crate) terms: Arc<Registry>,
+    pub(crate) rules: Arc<ObjectRules>,
     pub(crate) labelled: Labelled,
     /// This cluster, with this process's own rights.
-    pub(crate) here: Reach,
+    pub(crate) here: Access,
     /// The other clusters that are reached.
-    pub(crate) places: Places,
+    pub(crate) remote_clusters: RemoteClusters,
     /// No cluster: for one whose way is not known.
-    pub(crate) nowhere: Reach,
+    pub(crate) nowhere: Access,
     /// What those who write Kustomizations are allowed.
     pub(crate) policy: Policy,
     /// Opens data keys that somebody else keeps.
@@ -156,8 +156,8 @@ impl Context {
     }
 
     /// Whether another process reconciles a Kustomization.
-    pub(crate) fn is_foreign(&self, key: &Key) -> bool {
-        self.index().is_foreign(key)
+    pub(crate) fn is_in_other_shard(&self, key: &Key) -> bool {
+        self.index().is_in_other_shard(key)
     }
 
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
@@ -174,8 +174,8 @@ impl Context {
         self.here.hub.forget(key);
         self.artifacts.release(key);
         let memory = self.memories().remove(key);
-        if let Some(reach) = memory.and_then(|memory| memory.reach) {
-            reach.hub.forget(key);
+        if let Some(access) = memory.and_then(|memory| memory.access) {
+            access.hub.forget(key);
         }
         self.queue.forget(key);
         let wakes = self.index().forget(key);
@@ -189,7 +189,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         cx.forget(&key);
         return Outcome::done();
     };
-    if cx.index().is_foreign(&key) {
+    if cx.index().is_in_other_shard(&key) {
         // it was ours until its labels said otherwise
         cx.forget(&key);
         return Outcome::done();
@@ -198,8 +198,8 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     let mut run = Run {
         cx: &cx,
         key: key.clone(),
-        reach: cx.nowhere.clone(),
-        astray: None,
+        access: cx.nowhere.clone(),
+        access_failure: None,
         object,
         memory,
         values: None,
@@ -209,7 +209,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
     let outcome = match ended {
         Ok(outcome) => outcome,
         Err(Stop::Gone) => {
-            run.reach.hub.forget(&key);
+            run.access.hub.forget(&key);
             cx.forget(&key);
             return Outcome::done();
         }
@@ -223,7 +223,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
 }
 
 /// Whether it is a reason to ask for what nobody tells of.
-fn inquires(reason: Reason) -> bool {
+fn observes_unwatched(reason: Reason) -> bool {
     match reason {
         Reason::Requested
         | Reason::Appeared
@@ -242,7 +242,7 @@ fn inquires(reason: Reason) -> bool {
 }
 
 /// Whether it is a reason to read a ConfigMap or Secret again; not all are, if changes of it are told of.
-fn looks_up(reason: Reason, told: bool) -> bool {
+fn refreshes_values(reason: Reason, told: bool) -> bool {
     match reason {
         Reason::Requested | Reason::Appeared | Reason::Changed => true,
         Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
@@ -256,19 +256,19 @@ fn looks_up(reason: Reason, told: bool) -> bool {
 }
 
 /// Whether something is handed over before a decision is carried out: not where it is built first.
-fn crosses(decision: &Decision) -> bool {
+fn hands_over(decision: &Decision) -> bool {
     match decision {
         Decision::Wait(_)
         | Decision::Resume
         | Decision::Health
-        | Decision::Halted
-        | Decision::LetGo
-        | Decision::Carry
+        | Decision::Unconfirmed
+        | Decision::ReleaseObjects
+        | Decision::NewRevision
         | Decision::Settled => true,
         Decision::Gone
         | Decision::Finalize(_)
-        | Decision::Adopt
-        | Decision::Rest
+        | Decision::AddFinalizer
+        | Decision::Suspended
         | Decision::Stall(_)
         | Decision::Build(_) => false,
     }
@@ -280,9 +280,9 @@ struct Run<'a> {
     key: Key,
     object: Arc<Kustomization>,
     /// Where it applies, and as whom.
-    reach: Reach,
+    access: Access,
     /// Why it reaches nothing, if it should.
-    astray: Option<Failure>,
+    access_failure: Option<Failure>,
     memory: Memory,
     /// The variables, if this run has read them.
     values: Option<Result<Arc<Values>, ValuesError>>,
@@ -291,18 +291,18 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
-        self.pay().await?;
-        self.cx.terms.set(&self.key, &self.object.spec);
-        self.reach_out(reasons).await;
-        if reasons.iter().any(inquires) {
-            self.inquire().await;
+        self.retry_status().await?;
+        self.cx.rules.set(&self.key, &self.object.spec);
+        self.connect(reasons).await;
+        if reasons.iter().any(observes_unwatched) {
+            self.observe_unwatched().await;
         }
-        self.look_up(reasons).await;
+        self.refresh_values(reasons).await;
         loop {
             let ks = Declared::from(&*self.object);
             let (seen, artifact) = observe::observe(
                 self.cx,
-                &self.reach,
+                &self.access,
                 &ks,
                 &self.object,
                 &self.memory,
@@ -310,32 +310,37 @@ impl Run<'_> {
             )
             .await;
             let decision = admit(&ks, &seen);
-            tracing::debug!(key = %self.key, place = ?self.reach.place, ?decision, "decided");
+            tracing::debug!(key = %self.key, place = ?self.access.target, ?decision, "decided");
             if !matches!(decision, Decision::Wait(_)) {
                 self.memory.waiting = None;
             }
-            self.declare(&ks, &seen, artifact.as_ref(), &decision).await;
-            if crosses(&decision) && self.hand_over(&ks).await? {
+            self.publish(&ks, &seen, artifact.as_ref(), &decision).await;
+            if hands_over(&decision) && self.hand_over(&ks).await? {
                 continue;
             }
             return match (decision, artifact) {
                 (Decision::Gone, _) => Err(Stop::Gone),
-                (Decision::Finalize(finalize), _) if self.is_lost(finalize) => Ok(self.finalize_later(&ks)),
-                (Decision::Resume | Decision::Health | Decision::LetGo | Decision::Carry, _)
-                    if self.astray.is_some() =>
-                {
-                    self.speak(&ks, |report| report).await?;
+                (Decision::Finalize(finalize), _) if self.cannot_delete(finalize) => {
+                    Ok(self.finalize_later(&ks))
+                }
+                (
+                    Decision::Resume | Decision::Health | Decision::ReleaseObjects | Decision::NewRevision,
+                    _,
+                ) if self.access_failure.is_some() => {
+                    self.report_status(&ks, |report| report).await?;
                     Ok(self.next(&ks))
                 }
-                (Decision::Finalize(finalize), _) => match self.hear_out(&ks, finalize).await? {
-                    Some(outcome) => Ok(outcome),
-                    None => self.finalize(&ks, finalize).await,
-                },
-                (Decision::Adopt, _) => {
+                (Decision::Finalize(finalize), _) => {
+                    match self.survey_before_deletion(&ks, finalize).await? {
+                        Some(outcome) => Ok(outcome),
+                        None => self.finalize(&ks, finalize).await,
+                    }
+                }
+                (Decision::AddFinalizer, _) => {
                     self.set_finalizer(true).await?;
                     continue;
                 }
-                (Decision::Rest, _) => self.rest(&ks).await,
+                (Decision::Suspended, _) => self.suspended(&ks).await,
                 (Decision::Stall(stall), _) => self.stall(&ks, &stall).await,
                 (Decision::Wait(wait), artifact) => {
                     let revision = artifact.map(|artifact| artifact.revision.revision);
@@ -344,35 +349,35 @@ impl Run<'_> {
                 (Decision::Build(cause), Some(artifact)) => self.build(&ks, &artifact, cause).await,
                 (Decision::Resume, Some(artifact)) => {
                     self.renew(&artifact);
-                    self.advance(&ks).await
+                    self.apply(&ks).await
                 }
                 (Decision::Health, Some(artifact)) => {
                     self.renew(&artifact);
-                    let held = self.held();
-                    self.conclude(&ks, held).await
+                    let held = self.inventory();
+                    self.check_health(&ks, held).await
                 }
-                (Decision::Halted, Some(artifact)) => match self.stays_halted(&ks).await? {
+                (Decision::Unconfirmed, Some(artifact)) => match self.still_unconfirmed(&ks).await? {
                     Some(outcome) => Ok(outcome),
                     None => self.build(&ks, &artifact, Cause::Requested).await,
                 },
-                (Decision::LetGo, Some(_)) => match self.let_go(&ks).await? {
+                (Decision::ReleaseObjects, Some(_)) => match self.release_objects(&ks).await? {
                     Some(outcome) => Ok(outcome),
                     None => continue,
                 },
                 // of a thousand that read a revision few have more to do with it than to say so
-                (Decision::Carry, Some(_))
+                (Decision::NewRevision, Some(_))
                     if reasons.contains(Reason::Source) && !reasons.contains(Reason::Turn) =>
                 {
                     Ok(Outcome::after(Duration::ZERO, Reason::Turn))
                 }
-                (Decision::Carry, Some(artifact)) => {
+                (Decision::NewRevision, Some(artifact)) => {
                     count(&self.cx.tally.builds_skipped, 1);
                     self.renew(&artifact);
-                    self.carry(&ks).await
+                    self.report_new_revision(&ks).await
                 }
                 (Decision::Settled, Some(artifact)) => {
                     self.renew(&artifact);
-                    self.speak(&ks, |report| report).await?;
+                    self.report_status(&ks, |report| report).await?;
                     Ok(self.next(&ks))
                 }
                 // without an artifact only the decisions above the builds are made
@@ -380,9 +385,9 @@ impl Run<'_> {
                     Decision::Build(_)
                     | Decision::Resume
                     | Decision::Health
-                    | Decision::Halted
-                    | Decision::LetGo
-                    | Decision::Carry
+                    | Decision::Unconfirmed
+                    | Decision::ReleaseObjects
+                    | Decision::NewRevision
                     | Decision::Settled,
                     None,
                 ) => Ok(Outcome::failed()),
@@ -399,20 +404,20 @@ impl Run<'_> {
         }
     }
 
-    async fn rest(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+    async fn suspended(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
         // what happens meanwhile is not known: it begins anew
         self.memory.record = None;
-        self.reach.hub.forget(&self.key);
-        self.speak(ks, Report::rested).await?;
+        self.access.hub.forget(&self.key);
+        self.report_status(ks, Report::suspended).await?;
         Ok(Outcome::done())
     }
 
     async fn stall(&mut self, ks: &Declared, stall: &Stall) -> Result<Outcome, Stop> {
         let before = self.object.status.clone();
-        self.speak(ks, |report| report.stalled(stall)).await?;
+        self.report_status(ks, |report| report.stalled(stall)).await?;
         if self.object.status != before {
             // people have to come and look
-            self.tell(Severity::Warning, stall.reason(), stall.to_string());
+            self.emit(Severity::Warning, stall.reason(), stall.to_string());
         }
         Ok(Outcome::done())
     }
@@ -435,11 +440,11 @@ impl Run<'_> {
             return Ok(Outcome::after(again, Reason::Deadline));
         }
         if let Wait::Unfetched { revision, .. } = wait {
-            self.tell_of_wait(wait, revision);
+            self.emit_wait(wait, revision);
         }
-        let before = self.said().cloned();
-        self.speak(ks, |report| report.waiting(wait)).await?;
-        if wait.reason() == Why::DependencyNotReady && self.said() != before.as_ref() {
+        let before = self.ready_condition().cloned();
+        self.report_status(ks, |report| report.waiting(wait)).await?;
+        if wait.reason() == Why::DependencyNotReady && self.ready_condition() != before.as_ref() {
             let again = go(self.cx.dependency_retry);
             let message = format!("Dependencies do not meet ready condition, retrying in {again}");
             let event = self.event(Severity::Normal, Why::DependencyNotReady, message);
@@ -470,10 +475,10 @@ impl Run<'_> {
             Phase::Staged { until } | Phase::Checking { until } | Phase::Ready { until: Some(until) } => {
                 (until, Reason::Deadline)
             }
-            Phase::Ready { until: None } | Phase::Failed { retry: None } | Phase::Halted => interval(),
+            Phase::Ready { until: None } | Phase::Failed { retry: None } | Phase::Unconfirmed => interval(),
             Phase::Unhealthy { retry } | Phase::Failed { retry: Some(retry) } => (retry, Reason::Retry),
         };
-        let corrections = observe::drifted(&self.reach.hub, record)
+        let corrections = observe::drifted(&self.access.hub, record)
             .into_iter()
             .map(|id| self.memory.corrections.due(id, now))
             .chain(self.memory.corrections.calm_at(now))
@@ -483,7 +488,7 @@ impl Run<'_> {
         {
             due = (correction, Reason::Deadline);
         }
-        if let Some(look) = self.inquires(record)
+        if let Some(look) = self.observe_again_after(record)
             && now + look < due.0
         {
             due = (now + look, Reason::Deadline);

@@ -19,22 +19,22 @@ use super::{Context, artifact};
 use crate::Key;
 use crate::expression::Expression;
 use crate::key::is_name;
-use crate::kustomization::cluster::target::Reach;
+use crate::kustomization::cluster::target::Access;
 use crate::kustomization::decide::{DependencySeen, Last, Seen, Verdict, cycle, verdict};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::drift::rules::Registry;
+use crate::kustomization::drift::rules::ObjectRules;
 use crate::kustomization::inputs::artifact::{Artifact, SourceSeen};
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::tree::Content;
-use crate::kustomization::memory::{Expects, Held, Leaning, Memory, Record};
-use crate::kustomization::ownership::desired::Wants;
+use crate::kustomization::memory::{DependencyState, Expects, Held, Memory, Record};
+use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::reasons::Stall;
 use crate::runtime::hub::sight::Sight;
 
 /// Sees what there is to see before a decision.
 pub(super) async fn observe(
     cx: &Context,
-    reach: &Reach,
+    access: &Access,
     ks: &Declared,
     object: &Kustomization,
     memory: &Memory,
@@ -49,8 +49,8 @@ pub(super) async fn observe(
     };
     let last = match (&memory.record, &artifact) {
         (Some(record), Some(artifact)) => Some(Last {
-            inputs_hold: record.content == reach.content && inputs_hold(record, artifact, values),
-            ..last(cx, reach, ks, memory, record, now)
+            inputs_hold: record.config == access.config && inputs_hold(record, artifact, values),
+            ..last(cx, access, ks, memory, record, now)
         }),
         _ => None,
     };
@@ -63,7 +63,7 @@ pub(super) async fn observe(
         now,
         source,
         denied,
-        invalid: invalid.or_else(|| cx.terms.problem(&ks.key)),
+        invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
         dependencies: dependencies(cx, ks, object, &expressions, artifact.as_ref()),
         cycle: {
             let index = cx.index();
@@ -157,12 +157,12 @@ fn dependencies(
 }
 
 /// What it depends on, as far as that is a reason to try again what failed.
-pub(super) fn leans_on(cx: &Context, ks: &Declared) -> Vec<Leaning> {
+pub(super) fn dependency_states(cx: &Context, ks: &Declared) -> Vec<DependencyState> {
     let one = |key: &Key| {
         let dependency = cx.kustomizations.get(key)?;
         let status = dependency.status.as_ref()?;
         let ready = condition(&status.conditions, ConditionType::Ready)?;
-        Some(Leaning {
+        Some(DependencyState {
             generation: status.observed_generation,
             revision: status.last_applied_revision.clone(),
             ready: ready.status == "True",
@@ -192,7 +192,14 @@ fn inputs_hold(
     same && (record.tree == artifact.tree.id() || record.inputs.as_ref().is_some_and(unchanged))
 }
 
-fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Record, now: Instant) -> Last {
+fn last(
+    cx: &Context,
+    access: &Access,
+    ks: &Declared,
+    memory: &Memory,
+    record: &Record,
+    now: Instant,
+) -> Last {
     let freed = {
         let index = cx.index();
         record
@@ -200,7 +207,7 @@ fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Re
             .iter()
             .any(|contest| !index.claims(&contest.other, &contest.id))
     };
-    let gone = |(id, uid): &(ObjectId, String)| match reach.hub.get(id) {
+    let gone = |(id, uid): &(ObjectId, String)| match access.hub.get(id) {
         Presence::Absent => true,
         Presence::Present(observed) => observed.uid != *uid,
         // nobody watches it: it is tried again in its time
@@ -211,21 +218,21 @@ fn last(cx: &Context, reach: &Reach, ks: &Declared, memory: &Memory, record: &Re
         revision: record.revision.revision.clone(),
         token: record.token.clone(),
         inputs_hold: true,
-        drifted: drifted(&reach.hub, record)
+        drifted: drifted(&access.hub, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
         freed: freed || record.going.iter().any(gone),
-        hope: record.leans_on != leans_on(cx, ks),
-        lets_go: {
+        hope: record.dependency_states != dependency_states(cx, ks),
+        releases: {
             let lingering = &memory.lingering;
             // of a build that says nothing it is not known what it would keep
-            let known = matches!(record.wants, Some(Wants::Known(_)));
+            let known = matches!(record.wants, Some(DesiredSet::Known(_)));
             known && !lingering.is_empty() && {
-                let rest = cx.rest(reach, ks, lingering, record.is_confirmed(ks));
+                let rest = cx.prune_plan(access, ks, lingering, record.is_confirmed(ks));
                 rest.plan.lingering(lingering) != *lingering
             }
         },
-        health: health(&reach.hub, &cx.terms, ks, record),
+        health: health(&access.hub, &cx.rules, ks, record),
         phase: record.phase,
     }
 }
@@ -248,8 +255,13 @@ pub(super) fn drifted<'a>(hub: &Sight, record: &'a Record) -> Vec<&'a ObjectId> 
 
 /// Whether an object is there, and how healthy it is for a Kustomization; none where that is not known
 /// in its own words.
-pub(super) fn healthy(hub: &Sight, terms: &Registry, key: &Key, id: &ObjectId) -> (Presence, Option<Health>) {
-    let judges = terms.judges(key, id);
+pub(super) fn healthy(
+    hub: &Sight,
+    rules: &ObjectRules,
+    key: &Key,
+    id: &ObjectId,
+) -> (Presence, Option<Health>) {
+    let judges = rules.judges(key, id);
     let presence = match judges {
         true => hub.get_for(key, id),
         false => hub.get(id),
@@ -257,7 +269,7 @@ pub(super) fn healthy(hub: &Sight, terms: &Registry, key: &Key, id: &ObjectId) -
     let health = match &presence {
         Presence::Present(observed) if judges => {
             let owner = Owner::new(&key.namespace, &key.name);
-            let stamp = terms.stamp(&owner);
+            let stamp = rules.stamp(&owner);
             let judged = observed.judged_by(&owner).filter(|judged| judged.stamp == stamp);
             judged.map(|judged| judged.health.clone())
         }
@@ -269,9 +281,9 @@ pub(super) fn healthy(hub: &Sight, terms: &Registry, key: &Key, id: &ObjectId) -
 }
 
 /// How healthy is what has to be.
-pub(super) fn health(hub: &Sight, terms: &Registry, ks: &Declared, record: &Record) -> Verdict {
+pub(super) fn health(hub: &Sight, rules: &ObjectRules, ks: &Declared, record: &Record) -> Verdict {
     let state = |id: &ObjectId| {
-        let (presence, health) = healthy(hub, terms, &ks.key, id);
+        let (presence, health) = healthy(hub, rules, &ks.key, id);
         health.unwrap_or_else(|| Health {
             status: equate_apply::health::Status::Unknown,
             message: match presence {

@@ -19,7 +19,11 @@ use crate::runtime::queue::Outcome;
 
 impl Run<'_> {
     /// All is applied: is it healthy?
-    pub(super) async fn conclude(&mut self, ks: &Declared, inventory: Inventory) -> Result<Outcome, Stop> {
+    pub(super) async fn check_health(
+        &mut self,
+        ks: &Declared,
+        inventory: Inventory,
+    ) -> Result<Outcome, Stop> {
         let now = Instant::now();
         let Some(record) = &mut self.memory.record else {
             return Ok(Outcome::failed());
@@ -30,7 +34,7 @@ impl Run<'_> {
             now.saturating_duration_since(record.checking),
         );
         match (
-            observe::health(&self.reach.hub, &self.cx.terms, ks, record),
+            observe::health(&self.access.hub, &self.cx.rules, ks, record),
             record.phase,
         ) {
             (Verdict::Healthy, before) => {
@@ -61,7 +65,7 @@ impl Run<'_> {
                         until: Some(deadline(now, ks.timeout)),
                     };
                 }
-                self.speak(ks, |report| report).await?;
+                self.report_status(ks, |report| report).await?;
                 Ok(self.next(ks))
             }
             // after a start: all is as it was, and has the same time
@@ -69,11 +73,11 @@ impl Run<'_> {
                 if !record.changed && says(&self.object, &revision) =>
             {
                 record.phase = Phase::Ready { until: Some(until) };
-                self.speak(ks, |report| report.steady(&inventory)).await?;
+                self.report_status(ks, |report| report.steady(&inventory)).await?;
                 Ok(self.next(ks))
             }
             (Verdict::Pending(_), _) => {
-                self.speak(ks, |report| report.checking(&revision, &inventory))
+                self.report_status(ks, |report| report.checking(&revision, &inventory))
                     .await?;
                 Ok(self.next(ks))
             }
@@ -106,19 +110,19 @@ impl Run<'_> {
             .and_then(|status| status.observed_generation);
         let news = changed || moved || !was_ready || judged != Some(ks.generation) || self.unanswered(ks);
         if news {
-            self.speak(ks, |report| {
+            self.report_status(ks, |report| {
                 report.ready(&revision, &inventory, &attempt, &healthy)
             })
             .await?;
         } else {
-            self.speak(ks, |report| report.steady(&inventory)).await?;
+            self.report_status(ks, |report| report.steady(&inventory)).await?;
         }
         if let Healthy::Passed(after) = healthy
             && (!was_healthy || changed)
         {
             let message = format!("Health check passed in {}", go(after));
             // as in Flux, whose events have the reason that `Ready` has at the time
-            self.tell(Severity::Normal, Why::Progressing, message);
+            self.emit(Severity::Normal, Why::Progressing, message);
         }
         if news {
             let message = format!(
@@ -139,8 +143,8 @@ impl Run<'_> {
     }
 
     /// The same inputs at a newer revision: one status.
-    pub(super) async fn carry(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
-        let held = self.held();
+    pub(super) async fn report_new_revision(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+        let held = self.inventory();
         let Some(record) = &self.memory.record else {
             return Ok(Outcome::failed());
         };
@@ -157,15 +161,16 @@ impl Run<'_> {
                 } else {
                     Healthy::Unasked
                 };
-                self.speak(ks, |report| report.ready(&revision, &held, &attempt, &healthy))
+                self.report_status(ks, |report| report.ready(&revision, &held, &attempt, &healthy))
                     .await?;
             }
             Phase::Checking { .. } => {
-                self.speak(ks, |report| report.checking(&revision, &held)).await?;
+                self.report_status(ks, |report| report.checking(&revision, &held))
+                    .await?;
             }
-            Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } | Phase::Halted => {
+            Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } | Phase::Unconfirmed => {
                 if let Some(failure) = &failure {
-                    self.speak(ks, |report| {
+                    self.report_status(ks, |report| {
                         report.failed(failure, &revision, &held, built.then_some(&attempt))
                     })
                     .await?;
@@ -184,7 +189,7 @@ impl Run<'_> {
     ) -> Result<Outcome, Stop> {
         let now = Instant::now();
         let failure = failure.reworded(|text| self.masked(text));
-        let inventory = inventory.unwrap_or_else(|| self.held());
+        let inventory = inventory.unwrap_or_else(|| self.inventory());
         let Some(record) = &mut self.memory.record else {
             return Ok(Outcome::failed());
         };
@@ -205,12 +210,12 @@ impl Run<'_> {
         let (revision, attempt) = (record.revision.clone(), attempt(record, self.began));
         let built = !attempt.digest.is_empty();
         let (reason, message) = (failure.reason(), failure.to_string());
-        self.speak(ks, |report| {
+        self.report_status(ks, |report| {
             report.failed(&failure, &revision, &inventory, built.then_some(&attempt))
         })
         .await?;
         if !same {
-            self.tell(Severity::Warning, reason, message);
+            self.emit(Severity::Warning, reason, message);
         }
         Ok(self.next(ks))
     }

@@ -21,7 +21,7 @@ use super::status::Stop;
 use super::survey::{Awaited, listed};
 use super::{Context, Run};
 use crate::Key;
-use crate::kustomization::cluster::target::Reach;
+use crate::kustomization::cluster::target::Access;
 use crate::kustomization::decide::{Finalize, Phase};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::ownership::claims;
@@ -29,7 +29,7 @@ use crate::kustomization::ownership::claims::takers;
 use crate::kustomization::ownership::desired::Watched;
 use crate::kustomization::ownership::index::Need;
 use crate::kustomization::ownership::retained;
-use crate::kustomization::ownership::survey::{Hearing, NAMED};
+use crate::kustomization::ownership::survey::{NAMED, Survey};
 use crate::kustomization::reasons;
 use crate::runtime::queue::Outcome;
 use crate::runtime::wake::Reason;
@@ -39,20 +39,20 @@ const FEW: usize = 3;
 
 /// What becomes of objects that are not declared any more.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
+pub(super) struct PrunePlan {
     pub(super) plan: Plan,
     /// Whether more would be deleted than may be, if nobody wants it of whom that is not known.
     pub(super) excessive: bool,
     pub(super) takers: BTreeMap<ObjectId, Owner>,
-    pub(super) hearing: Arc<Hearing>,
+    pub(super) survey: Arc<Survey>,
     /// Who has to be built first, by name.
     waiting: String,
 }
 
-impl Rest {
+impl PrunePlan {
     /// One of those of whom it is not known what they want.
     pub(super) fn awaited(&self) -> Option<Owner> {
-        self.hearing.awaited()
+        self.survey.awaited()
     }
 
     /// Whether anything is deleted, now or later.
@@ -69,7 +69,7 @@ impl Rest {
 
     /// Who has to be built before anything is deleted, and what that is.
     pub(super) fn waits(&self) -> Option<Awaited> {
-        let until = self.hearing.until?;
+        let until = self.survey.until?;
         Some(Awaited::new(
             until,
             format!(
@@ -83,19 +83,19 @@ impl Rest {
     /// What is kept because nobody knows whether another wants it, and who that is.
     pub(super) fn said(&self) -> Option<String> {
         let kept = listed(self.awaiting().map(ToString::to_string));
-        if kept.is_empty() || self.hearing.barred.is_empty() {
+        if kept.is_empty() || self.survey.unknown.is_empty() {
             return None;
         }
         // of many that apply the same revision each would be another text, and a status
-        let elsewhere = &self.hearing.elsewhere;
+        let elsewhere = &self.survey.in_other_shards;
         let many = elsewhere.len() > FEW;
-        let barred = self.hearing.barred.iter();
+        let barred = self.survey.unknown.iter();
         let named = barred.filter(|(key, _)| !(many && elsewhere.contains(*key)));
         let named = named.take(NAMED);
         let mut barred: Vec<String> = named
             .map(|(key, why)| format!("Kustomization/{key}, which {why}"))
             .collect();
-        if let Some(why) = elsewhere.first().and_then(|key| self.hearing.barred.get(key))
+        if let Some(why) = elsewhere.first().and_then(|key| self.survey.unknown.get(key))
             && many
         {
             barred.push(format!("a Kustomization of another shard, which {why}"));
@@ -120,54 +120,60 @@ impl Context {
     /// what may change that wakes it. Those who took too long are not waited for any more.
     ///
     /// More than the budget allows is deleted of a revision that is confirmed only.
-    pub(super) fn rest(&self, reach: &Reach, ks: &Declared, gone: &Inventory, confirmed: bool) -> Rest {
-        self.rest_of(reach, ks, gone, confirmed, true)
+    pub(super) fn prune_plan(
+        &self,
+        access: &Access,
+        ks: &Declared,
+        gone: &Inventory,
+        confirmed: bool,
+    ) -> PrunePlan {
+        self.plan_pruning(access, ks, gone, confirmed, true)
     }
 
     /// What is held to.
-    fn brake(reach: &Reach, ks: &Declared) -> Brake {
+    fn brake(access: &Access, ks: &Declared) -> Brake {
         let held = ks.inventory.ids();
         Brake {
             budget: ks.prune_budget,
             // what is written down and not there is not held
-            held: held.filter(|id| reach.hub.get(id) != Presence::Absent).count(),
+            held: held.filter(|id| access.hub.get(id) != Presence::Absent).count(),
         }
     }
 
-    fn rest_of(
+    fn plan_pruning(
         &self,
-        reach: &Reach,
+        access: &Access,
         ks: &Declared,
         gone: &Inventory,
         confirmed: bool,
         watches: bool,
-    ) -> Rest {
+    ) -> PrunePlan {
         let owner = Owner::new(&ks.key.namespace, &ks.key.name);
-        let mut rest = Rest::default();
+        let mut rest = PrunePlan::default();
         let mut needed = BTreeMap::new();
-        let released = self.released(reach, &ks.key, gone);
+        let released = self.released(access, &ks.key, gone);
         {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
-                let hearing = self.hearing(&mut index, ks, &reach.place);
-                rest.hearing = hearing.without_the_powerless(&index.rights, gone);
-                rest.waiting = rest.hearing.silent(|key, since| index.is_silent(key, since));
+                let survey = self.survey(&mut index, ks, &access.target);
+                rest.survey = survey.without_unauthorized(&index.reviews, gone);
+                rest.waiting = rest.survey.silent(|key, since| index.is_silent(key, since));
                 rest.takers = takers(&index, &ks.key, gone.ids());
-                let presence = |id: &ObjectId| reach.hub.get(id);
+                let presence = |id: &ObjectId| access.hub.get(id);
                 needed = claims::needed(&index, &ks.key, gone.ids(), presence, Need::Now);
             }
             if watches {
-                let mut of = rest.hearing.listens_to();
+                let mut of = rest.survey.listens_to();
                 let others = rest.takers.values().chain(needed.values().map(|(by, _)| by));
                 of.extend(others.map(|other| Key::new(&*other.namespace, &*other.name)));
-                let until = rest.hearing.until;
+                let until = rest.survey.until;
                 index.watch(&ks.key, Watched { of, until });
             }
         }
-        let awaited = rest.hearing.awaited();
+        let awaited = rest.survey.awaited();
         let braked = !(confirmed || ks.deleting || gone.is_empty());
-        let brake = braked.then(|| Self::brake(reach, ks));
+        let brake = braked.then(|| Self::brake(access, ks));
         let options = Options {
             prune: ks.prune || ks.deleting,
             brake,
@@ -179,7 +185,7 @@ impl Context {
             awaited: awaited.as_ref(),
             ..Options::new(&owner, "")
         };
-        let live: Live = gone.ids().map(|id| (id.clone(), reach.hub.get(id))).collect();
+        let live: Live = gone.ids().map(|id| (id.clone(), access.hub.get(id))).collect();
         rest.plan = plan::plan(&[], gone, &live, &plan::Memory::default(), &options);
         let may_go = |step: &&Step| {
             matches!(
@@ -196,17 +202,17 @@ impl Context {
 impl Run<'_> {
     /// What is kept for the sake of others, as the status says it.
     pub(super) fn awaited(&self, ks: &Declared) -> Option<String> {
-        let (standing, staged) = (|| self.standing(Why::OthersUnknown), self.is_staged());
+        let (so_far, staged) = (|| self.held_back_so_far(Why::OthersUnknown), self.is_staged());
         let lingering = &self.memory.lingering;
         if lingering.is_empty() {
             // a run that is not over knows nothing of what it is going to keep
-            return staged.then(standing).flatten();
+            return staged.then(so_far).flatten();
         }
         let rest = self.look_at(ks, lingering);
         rest.awaiting().next()?;
         match staged || rest.waits().is_some() {
             // what was said stands until all have said what they want now
-            true => standing().or_else(|| rest.said()),
+            true => so_far().or_else(|| rest.said()),
             false => rest.said(),
         }
     }
@@ -215,7 +221,7 @@ impl Run<'_> {
     pub(super) fn needed(&self, ks: &Declared) -> Option<String> {
         let lingering = &self.memory.lingering;
         match lingering.is_empty() {
-            true if self.is_staged() => self.standing(Why::StillNeeded),
+            true if self.is_staged() => self.held_back_so_far(Why::StillNeeded),
             true => None,
             false => retained::said(&self.look_at(ks, lingering).plan),
         }
@@ -238,15 +244,15 @@ impl Run<'_> {
     }
 
     /// What becomes of objects that are not declared any more; what may change that wakes it.
-    pub(super) async fn rest_of(&self, ks: &Declared, gone: &Inventory) -> Rest {
-        self.judge(ks, gone).await;
-        self.cx.rest(&self.reach, ks, gone, self.is_confirmed(ks))
+    pub(super) async fn prune_plan(&self, ks: &Declared, gone: &Inventory) -> PrunePlan {
+        self.review_access(ks, gone).await;
+        self.cx.prune_plan(&self.access, ks, gone, self.is_confirmed(ks))
     }
 
     /// The same, but nothing wakes it.
-    fn look_at(&self, ks: &Declared, gone: &Inventory) -> Rest {
+    fn look_at(&self, ks: &Declared, gone: &Inventory) -> PrunePlan {
         let confirmed = self.is_confirmed(ks);
-        self.cx.rest_of(&self.reach, ks, gone, confirmed, false)
+        self.cx.plan_pruning(&self.access, ks, gone, confirmed, false)
     }
 
     /// Whether somebody said that what is carried out may delete whatever it deletes.
@@ -268,9 +274,9 @@ impl Run<'_> {
             let taker = self.cx.kustomizations.get(&key)?;
             let status = taker.status.as_ref();
             let ready = status.and_then(|status| condition(&status.conditions, ConditionType::Ready));
-            match index.standing(&key) {
+            match index.desired_state(&key) {
                 _ if taker.spec.suspend => Some("is suspended"),
-                Some(stand) if stand.ignores(id) => {
+                Some(state) if state.ignores(id) => {
                     Some("leaves it alone, as its annotations there say: nobody takes it")
                 }
                 _ if ready.is_some_and(|ready| ready.status == "False") => Some("is not ready"),
@@ -285,17 +291,17 @@ impl Run<'_> {
     }
 
     /// What the status says of what is kept, if it is for this reason.
-    fn standing(&self, why: Why) -> Option<String> {
+    fn held_back_so_far(&self, why: Why) -> Option<String> {
         let status = self.object.status.as_ref()?;
         let held = condition(&status.conditions, ConditionType::PruneHeld)?;
         (held.status == "True" && held.reason == why.as_str()).then(|| held.message.clone())
     }
 
     /// Deletes what may be deleted by now, and forgets what others have taken. An outcome if that failed.
-    pub(super) async fn let_go(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
-        let held = self.held();
+    pub(super) async fn release_objects(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
+        let held = self.inventory();
         let lingering = std::mem::take(&mut self.memory.lingering);
-        let rest = self.rest_of(ks, &lingering).await;
+        let rest = self.prune_plan(ks, &lingering).await;
         let owner = self.owner();
         let released = self.released(&lingering);
         let options = Options {
@@ -309,12 +315,12 @@ impl Run<'_> {
         let remains = rest.plan.lingering(&lingering);
         let inventory = held.difference(&lingering.difference(&remains));
         self.memory.lingering = remains;
-        self.speak(ks, |report| report.steady(&inventory)).await?;
+        self.report_status(ks, |report| report.steady(&inventory)).await?;
         Ok(None)
     }
 
     /// Whether the objects of a Kustomization that is deleted may go; an outcome if not yet.
-    pub(super) async fn hear_out(
+    pub(super) async fn survey_before_deletion(
         &mut self,
         ks: &Declared,
         finalize: Finalize,
@@ -322,17 +328,17 @@ impl Run<'_> {
         if finalize == Finalize::Release {
             return Ok(None);
         }
-        let rest = self.rest_of(ks, &ks.inventory).await;
+        let rest = self.prune_plan(ks, &ks.inventory).await;
         if rest.awaiting().next().is_none() {
             return Ok(None);
         }
         self.memory.lingering = ks.inventory.clone();
         if let Some(awaited) = rest.waits() {
-            return self.hear(ks, &awaited).await.map(Some);
+            return self.wait_for(ks, &awaited).await.map(Some);
         }
-        self.memory.hearing = None;
+        self.memory.surveying_since = None;
         let said = rest.said().unwrap_or_default();
-        self.speak(ks, |report| report.hearing(&said)).await?;
+        self.report_status(ks, |report| report.awaiting(&said)).await?;
         Ok(Some(Outcome::after(ks.interval, Reason::Interval)))
     }
 }

@@ -15,17 +15,21 @@ use super::Run;
 use super::status::Stop;
 use crate::kustomization::decide::Phase;
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::desired::Wants;
+use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::reasons::Stall;
 use crate::runtime::queue::Outcome;
 
 impl Run<'_> {
     /// Applies nothing, and says what has to be confirmed.
-    pub(super) async fn halt(&mut self, ks: &Declared, guard: &Guard) -> Result<Outcome, Stop> {
+    pub(super) async fn require_confirmation(
+        &mut self,
+        ks: &Declared,
+        guard: &Guard,
+    ) -> Result<Outcome, Stop> {
         let Some(record) = &mut self.memory.record else {
             return Ok(Outcome::failed());
         };
-        record.phase = Phase::Halted;
+        record.phase = Phase::Unconfirmed;
         record.desired = None;
         record.masks.clear();
         let stall = match guard {
@@ -34,20 +38,20 @@ impl Run<'_> {
                 revision: record.since.clone(),
                 held: empty.objects,
             },
-            Guard::Budget(exceeded) => self.too_much(exceeded.clone()),
+            Guard::Budget(exceeded) => self.budget_exceeded(exceeded.clone()),
         };
         self.stall(ks, &stall).await
     }
 
     /// Whether it still has to be confirmed; an outcome if so.
-    pub(super) async fn stays_halted(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
+    pub(super) async fn still_unconfirmed(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
         let Some(record) = &self.memory.record else {
             return Ok(None);
         };
         if record.is_confirmed(ks) {
             return Ok(None);
         }
-        let Some(Wants::Known(wanted)) = &record.wants else {
+        let Some(DesiredSet::Known(wanted)) = &record.wants else {
             return Ok(None);
         };
         let undeclared = |(id, _): &(&ObjectId, &str)| !wanted.contains(id);
@@ -58,24 +62,24 @@ impl Run<'_> {
             .map(|(id, version)| (id.clone(), version.to_owned()))
             .collect();
         let empty = record.empty;
-        let rest = self.rest_of(ks, &gone).await;
+        let rest = self.prune_plan(ks, &gone).await;
         if empty {
             // what was said stays true as long as anything would go
             return Ok(rest.deletes().then(Outcome::done));
         }
         if let Some(awaited) = rest.waits().filter(|_| rest.excessive) {
-            return self.hear(ks, &awaited).await.map(Some);
+            return self.wait_for(ks, &awaited).await.map(Some);
         }
         match rest.plan.guard {
             Some(Guard::Budget(exceeded)) => {
-                let stall = self.too_much(exceeded);
+                let stall = self.budget_exceeded(exceeded);
                 self.stall(ks, &stall).await.map(Some)
             }
             Some(Guard::EmptyRender(_)) | None => Ok(None),
         }
     }
 
-    fn too_much(&self, exceeded: Exceeded) -> Stall {
+    fn budget_exceeded(&self, exceeded: Exceeded) -> Stall {
         let record = self.memory.record.as_ref();
         Stall::PruneBudget {
             key: self.key.clone(),

@@ -12,16 +12,16 @@ use crate::kustomization::decide::{Decision, Seen};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, SourceSeen};
 use crate::kustomization::memory::Prepared;
-use crate::kustomization::ownership::desired::{Stand, Wants};
+use crate::kustomization::ownership::desired::{DesiredSet, DesiredState};
 use crate::kustomization::reasons::Stall;
-use crate::kustomization::render::wants;
+use crate::kustomization::render::desired_of;
 
-const ASTRAY: &str = "has a kubeConfig that cannot be used";
+const NO_ACCESS: &str = "has a kubeConfig that cannot be used";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
 
 impl Run<'_> {
     /// Lets the others know what it wants, whatever becomes of it now; builds it if need be.
-    pub(super) async fn declare(
+    pub(super) async fn publish(
         &mut self,
         ks: &Declared,
         seen: &Seen,
@@ -29,26 +29,26 @@ impl Run<'_> {
         decision: &Decision,
     ) {
         match decision {
-            Decision::Gone | Decision::Finalize(_) | Decision::Adopt | Decision::Build(_) => return,
-            Decision::Rest
+            Decision::Gone | Decision::Finalize(_) | Decision::AddFinalizer | Decision::Build(_) => return,
+            Decision::Suspended
             | Decision::Stall(_)
             | Decision::Wait(_)
             | Decision::Resume
             | Decision::Health
-            | Decision::Halted
-            | Decision::LetGo
-            | Decision::Carry
+            | Decision::Unconfirmed
+            | Decision::ReleaseObjects
+            | Decision::NewRevision
             | Decision::Settled => {}
         }
         if let Decision::Stall(Stall::CrossNamespace(..)) = decision {
             // it reads nothing that it may not read, so it wants nothing
-            if let Some(artifact) = self.cx.artifact(&self.object) {
-                self.stand(ks, &artifact, Wants::nothing(), true);
+            if let Some(artifact) = self.cx.artifact_digest(&self.object) {
+                self.publish_desired(ks, &artifact, DesiredSet::nothing(), true);
             }
             return;
         }
         let Some(artifact) = artifact else {
-            return self.declare_without(seen);
+            return self.publish_without_artifact(seen);
         };
         let holds = seen
             .last
@@ -58,8 +58,8 @@ impl Run<'_> {
             // carried out, or being: nothing else is kept for it
             self.memory.prepared = None;
         }
-        let (wants, applied) = if self.astray.is_some() {
-            (Some(Wants::Unknown(ASTRAY)), false)
+        let (wants, applied) = if self.access_failure.is_some() {
+            (Some(DesiredSet::Unknown(NO_ACCESS)), false)
         } else if let Some(record) = self.memory.record.as_ref().filter(|_| holds) {
             (record.wants.clone(), record.applied)
         } else {
@@ -67,43 +67,43 @@ impl Run<'_> {
             (self.prepare(ks, artifact, keep).await, false)
         };
         if let Some(wants) = wants {
-            self.stand(ks, &artifact.digest, wants, applied);
+            self.publish_desired(ks, &artifact.digest, wants, applied);
         } else {
             self.unreached(ks, &artifact.digest);
         }
     }
 
-    fn declare_without(&self, seen: &Seen) {
-        match (&seen.source, self.cx.artifact(&self.object)) {
+    fn publish_without_artifact(&self, seen: &Seen) {
+        match (&seen.source, self.cx.artifact_digest(&self.object)) {
             (SourceSeen::NotStored | SourceSeen::Unfetched { .. }, Some(artifact)) => {
                 let ks = Declared::from(&*self.object);
-                self.stand(&ks, &artifact, Wants::Unknown(NOT_STORED), false);
+                self.publish_desired(&ks, &artifact, DesiredSet::Unknown(NOT_STORED), false);
             }
             // it is built as soon as it is here: who waits for that goes on waiting
             (SourceSeen::Fetching { .. }, Some(_)) => {}
             _ => {
-                let wakes = self.cx.index().heard(&self.key);
+                let wakes = self.cx.index().wake_waiting(&self.key);
                 self.cx.wake(wakes);
             }
         }
     }
 
     /// Says what it wants.
-    pub(super) fn stand(&self, ks: &Declared, artifact: &str, wants: Wants, applied: bool) {
-        let stand = Stand {
+    pub(super) fn publish_desired(&self, ks: &Declared, artifact: &str, wants: DesiredSet, applied: bool) {
+        let state = DesiredState {
             generation: ks.generation,
             artifact: artifact.to_owned(),
             forms: self.forms(&wants),
             wants,
             applied,
         };
-        let wakes = self.cx.index().stand(&self.key, stand);
+        let wakes = self.cx.index().set_desired(&self.key, state);
         self.cx.wake(wakes);
     }
 
     /// The Kustomizations that are applied as they are wanted, and what the API server made of them.
-    fn forms(&self, wants: &Wants) -> Vec<(ObjectId, Digest)> {
-        let Wants::Known(objects) = wants else {
+    fn forms(&self, wants: &DesiredSet) -> Vec<(ObjectId, Digest)> {
+        let DesiredSet::Known(objects) = wants else {
             return Vec::new();
         };
         let declared = objects.kustomizations.iter();
@@ -123,7 +123,7 @@ impl Run<'_> {
     }
 
     /// Builds what cannot be carried out yet; once for the same inputs.
-    async fn prepare(&mut self, ks: &Declared, artifact: &Artifact, keep: bool) -> Option<Wants> {
+    async fn prepare(&mut self, ks: &Declared, artifact: &Artifact, keep: bool) -> Option<DesiredSet> {
         if let Some(prepared) = &self.memory.prepared
             && prepared.is_of(ks.generation, &artifact.tree)
             && self
@@ -136,7 +136,7 @@ impl Run<'_> {
         let values = self.values(ks).await.ok();
         let keep = keep && values.is_some();
         let outcome = self.render(ks, values.as_ref(), artifact).await;
-        let wants = wants(&outcome);
+        let wants = desired_of(&outcome);
         self.memory.prepared = wants.is_some().then(|| Prepared {
             generation: ks.generation,
             tree: artifact.tree.id(),

@@ -26,15 +26,15 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 impl Run<'_> {
     /// Reads what was seen under other terms than those of now: of what it holds, and of what it waits for.
-    pub(super) async fn look_anew<'i>(
+    pub(super) async fn reinspect<'i>(
         &mut self,
         ids: impl Iterator<Item = &'i ObjectId>,
         versions: &HashMap<Kind, &str>,
     ) -> Result<(), Failure> {
         let owner = Owner::new(&self.key.namespace, &self.key.name);
-        let stamp = self.cx.terms.stamp(&owner);
+        let stamp = self.cx.rules.stamp(&owner);
         let mut stale = Vec::new();
-        if self.memory.looked != stamp {
+        if self.memory.inspected_under != stamp {
             stale.extend(ids.filter(|id| self.is_stale(id, &owner, stamp)).cloned());
         }
         let checks = self.memory.record.iter().flat_map(|record| &record.checks);
@@ -51,20 +51,20 @@ impl Run<'_> {
             read.map_err(|error| Failure::Unreachable(chain(&error)))?;
         }
         drop(reading);
-        self.memory.looked = stamp;
+        self.memory.inspected_under = stamp;
         Ok(())
     }
 
     async fn read(&self, id: &ObjectId, version: &str) -> Result<(), ApplyError> {
-        if let Some(object) = self.reach.cluster.get(id, version, ANSWER).await? {
-            self.reach.hub.look(&self.key, id, &object);
+        if let Some(object) = self.access.cluster.get(id, version, ANSWER).await? {
+            self.access.hub.look(&self.key, id, &object);
         }
         Ok(())
     }
 
     /// Whether an object of ours was looked at under other terms.
     fn is_stale(&self, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
-        match self.reach.hub.get(id) {
+        match self.access.hub.get(id) {
             Presence::Present(observed) => observed.owner.as_ref() == Some(owner) && observed.stamp != stamp,
             Presence::Absent | Presence::Unknown => false,
         }
@@ -72,10 +72,10 @@ impl Run<'_> {
 
     /// Whether there are words of our own for an object that it was not held against.
     fn is_unjudged(&self, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
-        if !self.cx.terms.judges(&self.key, id) {
+        if !self.cx.rules.judges(&self.key, id) {
             return false;
         }
-        match self.reach.hub.get_for(&self.key, id) {
+        match self.access.hub.get_for(&self.key, id) {
             Presence::Present(observed) => observed
                 .judged_by(owner)
                 .is_none_or(|judged| judged.stamp != stamp),

@@ -44,7 +44,7 @@ pub(super) enum WriteError {
 
 impl Run<'_> {
     /// Writes what changed of the status, if anything did.
-    pub(super) async fn speak<'k>(
+    pub(super) async fn report_status<'k>(
         &mut self,
         ks: &'k Declared,
         what: impl FnOnce(Report<'k>) -> Report<'k>,
@@ -56,10 +56,10 @@ impl Run<'_> {
     }
 
     /// Writes a status that an earlier run could not.
-    pub(super) async fn pay(&mut self) -> Result<(), Stop> {
-        match self.memory.owed.take() {
+    pub(super) async fn retry_status(&mut self) -> Result<(), Stop> {
+        match self.memory.unwritten_status.take() {
             // what was said of another spec is not true of this one
-            Some(owed) if self.current() => self.patch_status(owed).await,
+            Some(unwritten_status) if self.current() => self.patch_status(unwritten_status).await,
             _ => Ok(()),
         }
     }
@@ -85,7 +85,7 @@ impl Run<'_> {
             Err(error) => {
                 let stop = stop("status", error);
                 if matches!(stop, Stop::Failed(_)) {
-                    self.memory.owed = Some(after);
+                    self.memory.unwritten_status = Some(after);
                 }
                 Err(stop)
             }
@@ -148,7 +148,7 @@ impl Run<'_> {
     }
 
     /// What it says of being ready.
-    pub(super) fn said(&self) -> Option<&Condition> {
+    pub(super) fn ready_condition(&self) -> Option<&Condition> {
         condition(&self.object.status.as_ref()?.conditions, ConditionType::Ready)
     }
 
@@ -165,7 +165,7 @@ impl Run<'_> {
     }
 
     /// What its status says it holds.
-    pub(super) fn held(&self) -> Inventory {
+    pub(super) fn inventory(&self) -> Inventory {
         Declared::from(&*self.object).inventory
     }
 
@@ -178,7 +178,7 @@ impl Run<'_> {
     }
 
     /// Tells of what is waited for, unless the status says it already.
-    pub(super) fn tell_of_wait(&self, wait: &Wait, revision: &str) {
+    pub(super) fn emit_wait(&self, wait: &Wait, revision: &str) {
         let message = wait.to_string();
         let status = self.object.status.as_ref();
         let ready = status.and_then(|status| condition(&status.conditions, ConditionType::Ready));
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     /// Tells of something that happened; of the revision if one is being carried out.
-    pub(super) fn tell(&self, severity: Severity, reason: Reason, message: impl Into<String>) {
+    pub(super) fn emit(&self, severity: Severity, reason: Reason, message: impl Into<String>) {
         self.cx.recorder.publish(self.event(severity, reason, message));
     }
 

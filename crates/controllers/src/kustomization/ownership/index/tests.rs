@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kustomization::ownership::desired::Objects;
+use crate::kustomization::ownership::desired::BuiltObjects;
 use crate::runtime::mirror::What;
 
 fn object(name: &str, spec: &Value, status: &Value) -> Arc<Kustomization> {
@@ -151,7 +151,7 @@ fn what_one_holds_and_another_wants_is_told_to_both() {
     assert_eq!(told.index.contested(&one), []);
 }
 
-fn wanting(generation: i64, ids: &[&str]) -> Stand {
+fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
     let desired: Vec<Desired> = ids
         .iter()
         .map(|id| {
@@ -164,10 +164,10 @@ fn wanting(generation: i64, ids: &[&str]) -> Stand {
             Desired::new(Object::from_value(object).unwrap(), &owner, None)
         })
         .collect();
-    Stand {
+    DesiredState {
         generation,
         artifact: "sha256:1".to_owned(),
-        wants: Wants::Known(Objects::of(&desired).into()),
+        wants: DesiredSet::Known(BuiltObjects::of(&desired).into()),
         applied: false,
         forms: Vec::new(),
     }
@@ -188,10 +188,10 @@ fn what_one_lets_go_of_another_takes() {
         (index.claimants(&id, &two).next(), index.taker(&id, &one)),
         (Some(&one), None)
     );
-    assert!(index.stand(&one, wanting(1, &[x, y])).is_empty());
+    assert!(index.set_desired(&one, wanting(1, &[x, y])).is_empty());
     assert_eq!(index.claimants(&id, &two).next(), Some(&one));
     // both want it: the first keeps it
-    index.stand(&two, wanting(1, &[x]));
+    index.set_desired(&two, wanting(1, &[x]));
     assert_eq!(
         (
             index.claimants(&id, &two).next(),
@@ -199,17 +199,17 @@ fn what_one_lets_go_of_another_takes() {
         ),
         (Some(&one), None)
     );
-    index.stand(&one, wanting(1, &[y]));
+    index.set_desired(&one, wanting(1, &[y]));
     assert_eq!(
         (index.claimants(&id, &two).next(), index.taker(&id, &one)),
         (None, Some(&two))
     );
     // what cannot be built any more holds on
-    let unknown = Stand {
-        wants: Wants::Unknown("cannot be built"),
+    let unknown = DesiredState {
+        wants: DesiredSet::Unknown("cannot be built"),
         ..wanting(1, &[])
     };
-    index.stand(&one, unknown);
+    index.set_desired(&one, unknown);
     assert_eq!(index.claimants(&id, &two).next(), Some(&one));
     // who is deleted holds on to nothing, and takes nothing
     let mut deleted = (*object("one", &json!({}), &ready("1", &[x, y]))).clone();
@@ -221,11 +221,11 @@ fn what_one_lets_go_of_another_takes() {
         before: told.objects.insert("one".to_owned(), Arc::clone(&deleted)),
         after: Some(deleted),
     });
-    told.index.stand(&one, wanting(1, &[x]));
+    told.index.set_desired(&one, wanting(1, &[x]));
     assert_eq!(told.index.claimants(&id, &two).next(), None);
     assert_eq!(told.index.taker(&id, &two), None);
     told.check("one", What::Gone, None, &["one deleted"]);
-    assert_eq!(told.index.standing(&one), None);
+    assert_eq!(told.index.desired_state(&one), None);
 }
 
 #[test]
@@ -237,8 +237,8 @@ fn who_waits_for_a_word_is_woken_by_it() {
     }
     let key = |name: &str| Key::new("n", name);
     let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
-    let check = |told: &mut Told, of: &str, stand: Stand, expected: &[&str]| {
-        let wakes = told.index.stand(&key(of), stand);
+    let check = |told: &mut Told, of: &str, state: DesiredState, expected: &[&str]| {
+        let wakes = told.index.set_desired(&key(of), state);
         assert_eq!(shown(&wakes), expected, "{of}");
     };
     let watched = Watched {
@@ -267,15 +267,15 @@ fn whom_one_waits_for_has_its_time_with_each_input() {
     let later = start + Duration::from_secs(60);
     let from = |artifact: &str| (1, artifact.to_owned());
     let index = &mut told.index;
-    assert_eq!(index.unheard_since(&a, from("1"), start), start);
-    assert_eq!(index.unheard_since(&a, from("1"), later), start);
-    assert_eq!(index.unheard_since(&a, from("2"), later), later);
-    index.stand(&a, wanting(1, &[]));
-    assert_eq!(index.unheard_since(&a, from("2"), start), start);
+    assert_eq!(index.unbuilt_since(&a, from("1"), start), start);
+    assert_eq!(index.unbuilt_since(&a, from("1"), later), start);
+    assert_eq!(index.unbuilt_since(&a, from("2"), later), later);
+    index.set_desired(&a, wanting(1, &[]));
+    assert_eq!(index.unbuilt_since(&a, from("2"), start), start);
     // that it could not be built is true of what it would have been built from
     index.unreached(&a, from("2"));
     assert!(index.is_unreached(&a, &from("2")) && !index.is_unreached(&a, &from("3")));
-    index.stand(&a, wanting(2, &[]));
+    index.set_desired(&a, wanting(2, &[]));
     assert!(!index.is_unreached(&a, &from("2")));
 }
 
