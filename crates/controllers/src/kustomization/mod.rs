@@ -5,15 +5,16 @@
 //! | | told by |
 //! |---|---|
 //! | its own spec, annotations, deletion | its mirror |
-//! | a ConfigMap or Secret that it takes values or keys from, if that has the label for it | `labelled`, by `ownership::index` |
-//! | a new artifact of its source | the sources' mirror, by `ownership::index` |
-//! | a dependency that became ready, or reached the revision | its mirror, by `ownership::index` |
-//! | another Kustomization that was built, where it matters what that one wants | its run, by `ownership::index` |
+//! | a ConfigMap or Secret with its values or keys, if that has the label for it | `labelled`, by the index |
+//! | a new artifact of its source | the sources' mirror, by the index |
+//! | a dependency that became ready, or reached the revision | its mirror, by the index |
+//! | another Kustomization that was built, where it matters what that wants | its run, by the index |
 //! | an object that drifted, went, became healthy or is held by another | the hub |
 //! | a time: interval, retry, deadline, a correction that waited | the queue |
 //!
-//! The interval is a safety net: it looks at what memory holds, and asks the API server nothing but
-//! for the ConfigMaps and Secrets that it takes values from and that nobody tells of.
+//! The index is `ownership::index`. The interval is a safety net: it looks at what memory holds, and
+//! asks the API server nothing but for the ConfigMaps and Secrets that it takes values from and that
+//! nobody tells of.
 //!
 //! Layers, from the lowest; each may use those above it in this table and nothing below:
 //!
@@ -22,14 +23,14 @@
 //! | `reasons` | why a Kustomization is not ready, and when it is worth another try | - |
 //! | `declared` | what the custom resource asks for, parsed once | - |
 //! | `cluster` | where it applies and as whom: target clusters, kubeconfigs, workload identity | `reasons`, `declared` |
-//! | `inputs` | what a build reads: artifact, variables, keys, Vault transit | `reasons`, `declared` |
+//! | `inputs` | what a build reads: artifact, variables, keys, Vault | `reasons`, `declared` |
 //! | `drift` | rules for health and drift, how often drift is corrected | `reasons`, `declared` |
-//! | `ownership` | what each Kustomization wants and holds, who has to run when that changes | `cluster`, `inputs` and their layers |
+//! | `ownership` | what each wants and holds, who has to run when that changes | `cluster`, `inputs`, above |
 //! | `decide` | what to do, from what was seen: values in, a decision out | `reasons`, `declared`, `inputs` |
 //! | `report` | what the status says then | `reasons`, `declared`, `inputs` |
-//! | `render` | the build of a revision, its objects made ready | all but `decide`, `report` |
+//! | `render` | the build of a revision, its objects made ready | `inputs`, `drift`, `ownership`, above |
 //! | `memory` | what is remembered between runs, and may be lost | all above |
-//! | `run` | the steps of one run; alone knows all of the process ([`Context`]) and writes | all above |
+//! | `run` | the steps of one run; it alone knows the process ([`Context`]), and writes | all above |
 //! | `preview` | what a run would do, without doing it | all but `memory`, `run` |
 
 pub(crate) mod cluster;

@@ -505,7 +505,8 @@ impl Fleet {
     /// Holds what a Kustomization would be built to against the cluster.
     ///
     /// # Errors
-    /// When it cannot be built, or not all were looked at that are declared. That objects would be refused is part of the answer.
+    /// When it cannot be built, or not all were looked at that are declared. That objects would be
+    /// refused is part of the answer.
     pub async fn preview(&self, kustomization: &Kustomization) -> Result<Preview, PreviewError> {
         if let Some(limit) = self.exceeded {
             return Err(PreviewError::TooMany { limit });

@@ -1,10 +1,11 @@
-//! ConfigMaps and Secrets that ask to be watched: those with the label `reconcile.fluxcd.io/watch: Enabled`.
+//! ConfigMaps and Secrets that ask to be watched: those with the label `reconcile.fluxcd.io/watch:
+//! Enabled`.
 //!
-//! Who refers to one is told when it changes; all others are read when their readers run. Only
-//! names and versions are kept, and of Secrets nothing else is asked for. Nothing is watched before
-//! somebody refers to something, so who does not use it pays nothing for it: two requests when it
-//! begins, and two watches then. Where they may not be watched, that is said once in the log, and they are read like those
-//! without the label.
+//! Who refers to one is told when it changes; all others are read when their readers run. Only names
+//! and versions are kept, and of Secrets nothing else is asked for. Nothing is watched before somebody
+//! refers to something, so who does not use it pays nothing for it: two requests when it begins, and
+//! two watches then. Where they may not be watched, that is said once in the log, and they are read
+//! like those without the label.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

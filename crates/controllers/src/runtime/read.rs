@@ -1,8 +1,8 @@
 //! One object of the API server by its name, read now, for what it holds: a Secret, a ConfigMap.
 //!
-//! Whoever asks gets it, learns that it is not there, or learns in one line why it cannot be read and whether
-//! that passes by itself. Refused: a name that no object can have, for it would be part of an address. What is
-//! wrong with an answer is not told: its text may quote a Secret.
+//! Whoever asks gets it, learns that it is not there, or learns in one line why it cannot be read and
+//! whether that passes by itself. Refused: a name that no object can have, for it would be part of an
+//! address. What is wrong with an answer is not told: its text may quote a Secret.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};

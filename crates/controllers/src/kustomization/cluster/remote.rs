@@ -1,11 +1,12 @@
 //! The clusters that Kustomizations reach by a `kubeConfig`.
 //!
 //! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
-//! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token opens
-//! the cluster, that account is part of the config: one tenant's way is never another's. Whoever uses it holds it, and with
-//! the last it goes, its watches too. The Secret is read when something says that it is time to (an
-//! interval, a request, a change, another try), not at each run, and at no interval where it has the
-//! label that has its changes told ([`Labelled`](crate::runtime::labelled::Labelled)).
+//! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token
+//! opens the cluster, that account is part of what tells it: one tenant's way is never another's.
+//! Whoever uses it holds it, and with the last it goes, its watches too. The Secret is read when
+//! something says that it is time to (an interval, a request, a change, another try), not at each run,
+//! and at no interval where it has the label that has its changes told
+//! ([`Labelled`](crate::runtime::labelled::Labelled)).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,12 +1,13 @@
 //! A cluster that a ServiceAccount's token opens: `spec.kubeConfig.configMapRef`, provider `generic`.
 //!
-//! The ConfigMap says where the cluster is; the token is asked for with this process's own rights, for an
-//! account of the Kustomization's namespace and for the audiences of that cluster, and sent there and nowhere
-//! else. It is kept in memory until 80 % of its life are over, one for all who say the same, and another is asked
-//! for when a request needs it, so that nothing is asked for while nothing is sent.
+//! The ConfigMap says where the cluster is; the token is asked for with this process's own rights, for
+//! an account of the Kustomization's namespace and for the audiences of that cluster, and sent there
+//! and nowhere else. It is kept in memory until 80 % of its life are over, one for all who say the
+//! same, and another is asked for when a request needs it, so that nothing is asked for while nothing
+//! is sent.
 //!
-//! Refused: the providers of clouds, whose services exchange such a token for theirs; addresses without TLS; and to
-//! lend this process's own identity where no account is named, as Flux does.
+//! Refused: the providers of clouds, whose services exchange such a token for theirs; addresses without
+//! TLS; and to lend this process's own identity where no account is named, as Flux does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

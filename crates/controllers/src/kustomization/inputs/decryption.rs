@@ -1,13 +1,14 @@
 //! `spec.decryption`: the keys of a Kustomization, and what a build opens with them.
 //!
 //! The Secret that holds the keys is one of the Kustomization's own namespace, or the one that all have
-//! age keys from that name none, and is read with this process's own rights, as with Flux. It is read with the variables, once for a run ([`super::substitute_from`]),
-//! so what is said there holds here: other keys are another build, and keys are in no error, log or event.
-//! Nor are values that were opened: whoever builds gets them as [`Masks`].
+//! age keys from that name none, and is read with this process's own rights, as with Flux. It is read
+//! with the variables, once for a run ([`super::substitute_from`]), so what is said there holds here:
+//! other keys are another build, and keys are in no error, log or event. Nor are values that were
+//! opened: whoever builds gets them as [`Masks`].
 //!
-//! A build holds a processor and asks nobody. What a transit engine has to open is noted, the build goes on
-//! with the rest as it is and is thrown away; then the engines are asked ([`super::vault_transit`]), and it is
-//! built again.
+//! A build holds a processor and asks nobody. What a transit engine has to open is noted, the build
+//! goes on with the rest as it is and is thrown away; then the engines are asked
+//! ([`super::vault_transit`]), and it is built again.
 //!
 //! As with Flux no MAC is checked, and a file is taken for encrypted that has the bytes Flux looks for.
 

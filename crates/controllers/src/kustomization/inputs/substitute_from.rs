@@ -1,9 +1,9 @@
 //! What ConfigMaps and Secrets hold for a Kustomization: the variables of
 //! `spec.postBuild.substituteFrom`, the keys of `spec.decryption`.
 //!
-//! They are read once for a run, one request for each reference, never written down, and
-//! forgotten when what they were put into is applied; a digest is kept, so that a run can tell whether they are others by
-//! now. A value of a Secret is in no error, no log and no event: what the API server says of an
+//! They are read once for a run, one request for each reference, never written down, and forgotten when
+//! what they were put into is applied; a digest is kept, so that a run can tell whether they are others
+//! by now. A value of a Secret is in no error, no log and no event: what the API server says of an
 //! object goes through [`Masks::mask`] first.
 //!
 //! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values

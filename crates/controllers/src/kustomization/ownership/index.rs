@@ -31,7 +31,7 @@ use crate::runtime::mirror::Change;
 use crate::runtime::wake::Reason;
 use crate::{Key, Shards};
 
-/// For so many different times that readers of one source have, what was heard is kept.
+/// For so many different times that readers of one source have, a survey is kept.
 const TIMEOUTS: usize = 8;
 
 /// A source by kind and name.
@@ -49,7 +49,7 @@ pub enum Need {
     Lasting,
 }
 
-/// What was heard, and when that holds.
+/// What a survey found, and when that holds.
 #[derive(Debug)]
 struct KeptSurvey {
     version: u64,
@@ -80,9 +80,9 @@ pub struct Index {
     watched: HashMap<Key, Watched>,
     /// Who waits for a word of this one.
     listeners: HashMap<Key, BTreeSet<Key>>,
-    /// What was heard last, by those who read a source: the latest for each time they have.
+    /// The last survey for those who read a source: the latest for each time they have.
     surveys: HashMap<Source, Vec<KeptSurvey>>,
-    /// Raised with all that may change what is heard.
+    /// Raised with all that may change what a survey finds.
     version: u64,
     /// Since when it is waited for what a Kustomization wants, and from what it will be built.
     unbuilt: HashMap<Key, (BuiltFrom, Instant)>,
@@ -336,7 +336,7 @@ impl Index {
         }
     }
 
-    /// What those who read a source heard last, if it is still so: nothing has changed, or the one
+    /// The last survey for those who read a source, if it still holds: nothing has changed, or the one
     /// that is waited for has not spoken.
     pub(in crate::kustomization) fn kept_survey(
         &self,
@@ -361,7 +361,7 @@ impl Index {
         self.unbuilt.get(key).is_some_and(|(_, known)| *known == since)
     }
 
-    /// Keeps what was heard for others who read the same source and have as much time.
+    /// Keeps a survey for others who read the same source and have as much time.
     pub(in crate::kustomization) fn keep_survey(
         &mut self,
         source: Source,

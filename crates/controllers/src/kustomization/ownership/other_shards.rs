@@ -3,7 +3,7 @@
 //!
 //! What it holds is its inventory, which is written before anything is applied. Whether it holds all
 //! that it wants is known when all is applied from what its source has now. What it does not want any
-//! more it holds until it is deleted or claimed ([`crate::kustomization::run::handover`]), so from here wanting and holding
+//! more it holds until it is deleted or claimed (`run::handover`), so from here wanting and holding
 //! look the same until it has seen a claim.
 
 use equate_api::kustomize::Kustomization;

@@ -1,7 +1,7 @@
 //! Applying a revision: stages, then pruning. The only file whose verbs change managed objects.
 //!
 //! [`Run::apply`] is begun as often as something wakes the Kustomization, and does each time what
-//! can be done: it plans anew with what the hub knows, so it needs no memory of how far it came.
+//! can be done: it plans again with what the hub knows, so it needs no memory of how far it came.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Looking at objects again, when a Kustomization begins to look at them in another way.
 //!
-//! What is known of an object is what was made of it when it came by, under the terms of that time
-//! (`terms`). When those change each object is read once: as many requests as objects, at a change of
-//! the spec, and none at any other time.
+//! What is known of an object is what was made of it when it came by, under the rules of that time
+//! (`drift::rules`). When those change each object is read once: as many requests as objects, at a
+//! change of the spec, and none at any other time.
 
 use std::collections::HashMap;
 use std::time::Duration;
