@@ -30,7 +30,7 @@
 //! | `report` | what the status says then | `reasons`, `declared`, `inputs` |
 //! | `render` | the build of a revision, its objects made ready | `inputs`, `drift`, `ownership`, above |
 //! | `memory` | what is remembered between runs, and may be lost | all above |
-//! | `run` | the steps of one run; it alone knows the process ([`Context`]), and writes | all above |
+//! | `run` | the steps of one run; it alone knows the process (`Context`), and writes | all above |
 //! | `preview` | what a run would do, without doing it | all but `memory`, `run` |
 
 pub(crate) mod cluster;
