@@ -170,6 +170,40 @@ impl Run<'_> {
         desired: &[Desired],
         held: &Inventory,
     ) -> Result<Followed, Failure> {
+        let (kinds, unserved) = self.kinds(desired, held).await?;
+        let (checks, objects) = self.checks(ks, desired).await?;
+        if let Some(record) = &mut self.memory.record {
+            record.checks = checks;
+            record.asked = match self.access.hub.is_narrow() {
+                true => {
+                    let each = objects.iter();
+                    each.map(|(kind, id)| (id.clone(), kind.version.clone()))
+                        .collect()
+                }
+                false => Vec::new(),
+            };
+        }
+        let interest = Interest { kinds, objects };
+        let waiting = self.access.hub.follow(&self.key, &interest);
+        let resources = interest.kinds.iter();
+        let resources = resources.chain(interest.objects.iter().map(|(resource, _)| resource));
+        let versions: HashMap<Kind, &str> = resources
+            .map(|resource| (resource.into(), resource.version.as_str()))
+            .collect();
+        let ids = desired.iter().map(|desired| &desired.id).chain(held.ids());
+        self.reinspect(ids, &versions).await?;
+        Ok(Followed {
+            starting: starting(&waiting),
+            unserved,
+        })
+    }
+
+    /// The kinds of what is applied or pruned; and the groups of those that the cluster does not serve.
+    async fn kinds(
+        &self,
+        desired: &[Desired],
+        held: &Inventory,
+    ) -> Result<(Vec<ApiResource>, BTreeSet<String>), Failure> {
         let mut wanted: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
         for desired in desired
             .iter()
@@ -192,13 +226,12 @@ impl Run<'_> {
                 Err(error) => return Err(Failure::Unreachable(chain(&error))),
             }
         }
-        let held: Vec<(&ObjectId, &str)> = held.iter().collect();
-        for (id, version) in &held {
+        for (id, version) in held.iter() {
             let key = (id.group.to_string(), id.kind.to_string());
             if kinds.contains_key(&key) {
                 continue;
             }
-            let gvk = GroupVersionKind::new(&*id.group, *version, &*id.kind);
+            let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
             match self.access.cluster.resolve_any_version(&gvk).await {
                 Ok(found) => {
                     kinds.insert(key, found.resource);
@@ -207,35 +240,7 @@ impl Run<'_> {
                 Err(error) => return Err(Failure::Unreachable(chain(&error))),
             }
         }
-        let (checks, objects) = self.checks(ks, desired).await?;
-        if let Some(record) = &mut self.memory.record {
-            record.checks = checks;
-            record.asked = match self.access.hub.is_narrow() {
-                true => {
-                    let each = objects.iter();
-                    each.map(|(kind, id)| (id.clone(), kind.version.clone()))
-                        .collect()
-                }
-                false => Vec::new(),
-            };
-        }
-        let interest = Interest {
-            kinds: kinds.into_values().collect(),
-            objects,
-        };
-        let waiting = self.access.hub.follow(&self.key, &interest);
-        let resources = interest.kinds.iter();
-        let resources = resources.chain(interest.objects.iter().map(|(resource, _)| resource));
-        let versions: HashMap<Kind, &str> = resources
-            .map(|resource| (resource.into(), resource.version.as_str()))
-            .collect();
-        let held = held.iter().map(|(id, _)| *id);
-        self.reinspect(desired.iter().map(|desired| &desired.id).chain(held), &versions)
-            .await?;
-        Ok(Followed {
-            starting: starting(&waiting),
-            unserved,
-        })
+        Ok((kinds.into_values().collect(), unserved))
     }
 
     /// The objects that are waited for by name, and those of them that are not ours.
@@ -480,21 +485,7 @@ impl Run<'_> {
             .map(|record| record.contests.clone())
             .unwrap_or_default();
         if !contests.is_empty() {
-            // nothing is pruned while it is not clear what belongs to whom
-            let theirs: BTreeSet<&ObjectId> = {
-                let index = self.cx.index();
-                let near = contests
-                    .iter()
-                    .filter(|contest| !index.is_in_other_shard(&contest.other));
-                near.map(|contest| &contest.id).collect()
-            };
-            // what another shard holds stays claimed
-            let kept = before
-                .iter()
-                .filter(|(id, _)| !theirs.contains(id))
-                .map(|(id, version)| (id.clone(), version.to_owned()))
-                .collect();
-            let inventory = plan.inventory(desired, &before).union(&kept);
+            let inventory = self.contested_inventory(&plan, desired, &before, &contests);
             self.settle(&plan, desired);
             return self.fail(ks, Failure::Contested(contests), Some(inventory)).await;
         }
@@ -532,6 +523,31 @@ impl Run<'_> {
         self.access.hub.retain(|id| inventory.contains(id));
         self.observe_unwatched().await;
         self.check_health(ks, inventory).await
+    }
+
+    /// What is held as long as others hold some of what is declared here: nothing is pruned while it is
+    /// not clear what belongs to whom.
+    fn contested_inventory(
+        &self,
+        plan: &Plan,
+        desired: &[Desired],
+        before: &Inventory,
+        contests: &[Contest],
+    ) -> Inventory {
+        let theirs: BTreeSet<&ObjectId> = {
+            let index = self.cx.index();
+            let near = contests
+                .iter()
+                .filter(|contest| !index.is_in_other_shard(&contest.other));
+            near.map(|contest| &contest.id).collect()
+        };
+        // what another shard holds stays claimed
+        let kept = before
+            .iter()
+            .filter(|(id, _)| !theirs.contains(id))
+            .map(|(id, version)| (id.clone(), version.to_owned()))
+            .collect();
+        plan.inventory(desired, before).union(&kept)
     }
 
     /// Deletes what is not declared any more; what could not be deleted stays in the inventory.

@@ -14,6 +14,7 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{self, Values, ValuesError};
 use crate::kustomization::memory::Record;
+use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::reasons::Failure;
 use crate::kustomization::render::{Rendered, Rendering, desired_of};
 use crate::runtime::queue::Outcome;
@@ -59,17 +60,52 @@ impl Run<'_> {
             None => self.unreached(ks, &artifact.digest),
         }
         self.memory.surveying_since = None;
-        let now = Instant::now();
         let before = self.memory.record.take();
-        let mut record = Record {
+        let mut record = self.new_record(ks, artifact, values.as_deref().ok(), wants);
+        match rendered {
+            Ok(rendered) => {
+                record.masks.push(rendered.opened);
+                record.inputs = Some(rendered.inputs);
+                record.digest = rendered.digest;
+                if let Some(before) = before.filter(|before| before.digest == record.digest) {
+                    record.since = before.since;
+                }
+                record.empty = rendered.desired.iter().all(|desired| desired.own_loop);
+                record.desired = Some(Arc::new(rendered.desired));
+                if let Some(files) = rendered.own_files {
+                    *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+                }
+                self.memory.record = Some(record);
+                self.apply(ks).await
+            }
+            Err(failure) => {
+                self.memory.record = Some(record);
+                self.fail(ks, failure, None).await
+            }
+        }
+    }
+
+    /// What is remembered of a revision when it begins to be carried out.
+    fn new_record(
+        &self,
+        ks: &Declared,
+        artifact: &Artifact,
+        values: Option<&Values>,
+        wants: Option<DesiredSet>,
+    ) -> Record {
+        let now = Instant::now();
+        Record {
             generation: ks.generation,
             revision: artifact.revision.clone(),
             since: artifact.revision.revision.clone(),
             config: self.access.config,
             tree: artifact.tree.id(),
             inputs: None,
-            values: values.as_ref().ok().map(|values| values.stamp().clone()),
-            masks: Vec::new(),
+            values: values.map(|values| values.stamp().clone()),
+            masks: values
+                .map(|values| Arc::clone(values.masks()))
+                .into_iter()
+                .collect(),
             artifact: artifact.digest.clone(),
             wants,
             applied: false,
@@ -91,30 +127,6 @@ impl Run<'_> {
                 until: deadline(now, ks.timeout),
             },
             checking: now,
-        };
-        record
-            .masks
-            .extend(values.ok().map(|values| Arc::clone(values.masks())));
-        match rendered {
-            Ok(rendered) => {
-                record.masks.push(rendered.opened);
-                record.inputs = Some(rendered.inputs);
-                record.digest = rendered.digest;
-                if let Some(before) = before.filter(|before| before.digest == record.digest) {
-                    record.since = before.since;
-                }
-                record.empty = rendered.desired.iter().all(|desired| desired.own_loop);
-                record.desired = Some(Arc::new(rendered.desired));
-                if let Some(files) = rendered.own_files {
-                    *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
-                }
-                self.memory.record = Some(record);
-                self.apply(ks).await
-            }
-            Err(failure) => {
-                self.memory.record = Some(record);
-                self.fail(ks, failure, None).await
-            }
         }
     }
 
