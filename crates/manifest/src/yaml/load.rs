@@ -1,14 +1,14 @@
 //! The loader.
 
 use super::error::{Fault, YamlError};
-use super::fold;
+use super::place::{Place, Spans};
 use super::resolve::{Dialect, Resolved, resolve, to_value};
+use super::{fold, libyaml};
 use base64::Engine as _;
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, Tag};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
+use std::collections::{BTreeSet, HashMap};
 
 /// What `!!` stands for.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
@@ -99,48 +99,6 @@ pub struct Duplicate {
     pub place: Place,
 }
 
-/// A stretch of the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The bytes.
-    pub bytes: Range<usize>,
-    /// The line of the first one, from 1.
-    pub line: usize,
-    /// Its column in characters, from 1.
-    pub column: usize,
-}
-
-/// Where the values of a document stand, by JSON pointer.
-///
-/// A block scalar's place is the text below its header, a block list's begins at
-/// its first item. What an alias or a merge key brings in has no place of its
-/// own; the alias has.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spans {
-    places: BTreeMap<String, Place>,
-    /// The scalars in brackets or braces.
-    in_flow: BTreeSet<String>,
-}
-
-impl Spans {
-    /// The place of the value a JSON pointer names.
-    pub fn get(&self, pointer: &str) -> Option<&Place> {
-        self.places.get(pointer)
-    }
-
-    /// Whether the value a JSON pointer names stands in brackets or braces, as in `{a: 1}`.
-    pub fn is_in_flow(&self, pointer: &str) -> bool {
-        self.in_flow.contains(pointer)
-    }
-
-    /// All pointers and places, in byte order of the pointers.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Place)> {
-        self.places
-            .iter()
-            .map(|(pointer, place)| (pointer.as_str(), place))
-    }
-}
-
 /// Reads all documents of a text. Empty documents (nothing but comments) are left out.
 pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -157,8 +115,43 @@ pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
     }
 }
 
+/// Reads the first document of a text, and nothing behind it. None if it is empty.
+pub fn load_first(text: &str, options: &Options) -> Result<Option<Document>, YamlError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let begins_another = |line: &str| line.starts_with("---") || line.starts_with("...");
+    if text.lines().any(begins_another) && text.len() <= options.bytes_max {
+        return Ok(documents(text, options, true)?.pop());
+    }
+    let mut all = load(text, options)?;
+    all.truncate(1);
+    Ok(all.pop())
+}
+
 /// The same, without the short cut.
 pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
+    documents(text, options, false)
+}
+
+/// The documents; lines of texts in quotes that granit wants further in are moved there.
+fn documents(text: &str, options: &Options, first_only: bool) -> Result<Vec<Document>, YamlError> {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..libyaml::MOVED_LINES_MAX {
+        match read(&text, options, first_only) {
+            Err((_, Some(line))) if !options.spans => {
+                text = Cow::Owned(libyaml::moved(&text, line));
+            }
+            read => return read.map_err(|(error, _)| error),
+        }
+    }
+    read(&text, options, first_only).map_err(|(error, _)| error)
+}
+
+/// The same without that; an error for such a line says where it begins.
+fn read(
+    text: &str,
+    options: &Options,
+    first_only: bool,
+) -> Result<Vec<Document>, (YamlError, Option<usize>)> {
     let mut parser_options = granit_parser::Options::default();
     parser_options.set_emit_comments(false);
     parser_options.flow_nesting_limit = options.depth_max;
@@ -175,8 +168,16 @@ pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, Y
         current: None,
     };
     for event in Parser::new_from_str_with_options(text, parser_options) {
-        let (event, span) = event.map_err(|error| at(error.marker(), Fault::Syntax(error.info())))?;
-        loader.event(event, &span)?;
+        let (event, span) = event.map_err(|error| {
+            let is_of_quotes = *error.kind() == ErrorKind::InvalidQuotedScalarIndent;
+            let line = error.marker().byte_offset().filter(|_| is_of_quotes);
+            (at(error.marker(), Fault::Syntax(error.info())), line)
+        })?;
+        let ends = matches!(event, Event::DocumentEnd);
+        loader.event(event, &span).map_err(|error| (error, None))?;
+        if ends && first_only {
+            break;
+        }
     }
     Ok(loader.done)
 }
@@ -245,6 +246,11 @@ impl Loader<'_> {
     fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), YamlError> {
         match event {
             Event::DocumentStart(..) => {
+                let start = span.end.byte_offset().unwrap_or_default();
+                let before = self.text.get(self.passed.end..start).unwrap_or_default();
+                let is_first = self.passed.end == 0 && self.done.is_empty();
+                libyaml::may_come_before(before, is_first, self.options.dialect)
+                    .map_err(|what| at(&span.start, Fault::Syntax(what.to_owned())))?;
                 self.anchors.clear();
                 self.current = None;
             }
@@ -270,6 +276,13 @@ impl Loader<'_> {
                 {
                     // to libyaml it indents
                     return Err(at(&span.start, Fault::Tab));
+                }
+                if style == ScalarStyle::DoubleQuoted
+                    && let Some(written) = span.byte_range().and_then(|range| self.text.get(range))
+                    && libyaml::escapes_a_slash(written)
+                {
+                    let what = "found unknown escape character".to_owned();
+                    return Err(at(&span.start, Fault::Syntax(what)));
                 }
                 let text = self.without_invented_break(text, style, span);
                 let text = match style {
@@ -348,7 +361,9 @@ impl Loader<'_> {
             let line = before
                 .rfind(['\n', '\r'])
                 .map_or(before, |end| &before[end + 1..]);
-            if line.contains('\t') && line.trim_matches([' ', '\t']).is_empty() {
+            if line.contains('\t')
+                && (line.trim_matches([' ', '\t']).is_empty() || libyaml::is_tab_behind_indicator(line))
+            {
                 return Err(at(&span.start, Fault::Tab));
             }
             self.no_tab_lines(span)?;
@@ -371,7 +386,9 @@ impl Loader<'_> {
         for line in between.split('\n').skip(usize::from(self.passed.end > 0)) {
             let spaces = line.len() - line.trim_start_matches(' ').len();
             let rest = &line[spaces..];
-            if rest.starts_with('\t') && goes_on.is_none_or(|least| spaces < least) {
+            if rest.starts_with('\t') && goes_on.is_none_or(|least| spaces < least)
+                || libyaml::is_tab_behind_indicator(line)
+            {
                 return Err(YamlError {
                     line: 1 + self.text[..begin].matches('\n').count(),
                     column: spaces + 1,

@@ -14,7 +14,9 @@
 mod emit;
 mod error;
 mod fold;
+mod libyaml;
 mod load;
+mod place;
 mod plain;
 mod resolve;
 mod rewrite;
@@ -24,7 +26,8 @@ mod tests;
 
 pub use emit::{natural_order, to_string};
 pub use error::{Fault, YamlError};
-pub use load::{Document, Duplicate, Duplicates, Folded, Options, Place, Spans, load};
+pub use load::{Document, Duplicate, Duplicates, Folded, Options, load, load_first};
+pub use place::{Place, Spans};
 pub use plain::{Keep, Part, parts, skim};
 pub use resolve::{Dialect, scalar};
 pub use rewrite::rewrite;

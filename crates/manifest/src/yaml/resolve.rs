@@ -98,7 +98,11 @@ pub(super) fn to_value(resolved: &Resolved, text: &str) -> Option<Value> {
         Resolved::Int(number) => number.into(),
         Resolved::Unsigned(number) => number.into(),
         Resolved::Float(number) => {
+            let is_minus_zero = number == 0.0 && number.is_sign_negative();
             let number = serde_json::Number::from_f64(number)?;
+            if is_minus_zero {
+                return Some(Value::Number(number));
+            }
             let written = crate::json::to_go_string(&number.clone().into());
             written
                 .parse::<i64>()

@@ -11,7 +11,8 @@ mod skim;
 
 pub use skim::{Keep, skim};
 
-use super::load::{Document, Options, Place, Spans};
+use super::load::{Document, Options};
+use super::place::{Place, Spans};
 use super::resolve::{Resolved, resolve, to_value};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
