@@ -61,7 +61,9 @@ mod value;
 
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
-pub use functions::{Constraint, Library, NoConstraint, NoVersion, Version, clean_path, go_pattern};
+pub use functions::{
+    Constraint, Library, NoConstraint, NoVersion, Version, clean_path, go_pattern, parse_time,
+};
 pub use limits::{Limit, Limits};
 pub use literal::{is_printable, quote};
 pub use remembered::Memory;

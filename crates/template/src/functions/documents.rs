@@ -212,17 +212,15 @@ fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
         nodes_max: NODES_MAX,
         ..yaml::Options::default()
     };
-    let mut documents = yaml::load(&call.text(0), &options).map_err(|error| {
-        format!(
-            "error converting YAML to JSON: yaml: line {}: {}",
-            error.line, error.fault
-        )
+    let document = yaml::load_first(&call.text(0), &options).map_err(|error| {
+        // go-yaml says no line where it is the first
+        let line = match error.line {
+            1 => String::new(),
+            line => format!("line {line}: "),
+        };
+        format!("error converting YAML to JSON: yaml: {line}{}", error.fault)
     })?;
-    let json = if documents.is_empty() {
-        Json::Null
-    } else {
-        documents.swap_remove(0).value
-    };
+    let json = document.map_or(Json::Null, |document| document.value);
     fitting(&json, wanted).map_err(|error| format!("error unmarshaling JSON: while decoding JSON: {error}"))
 }
 

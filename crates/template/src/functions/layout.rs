@@ -216,6 +216,11 @@ struct Reader {
     year_day: Option<i16>,
 }
 
+/// Whether a text is a time by a layout of Go's; the error is Go's.
+pub fn parse_time(layout: &str, text: &str) -> Result<(), String> {
+    parse(layout, text).map(|_| ())
+}
+
 /// Reads a time by a layout; the error is Go's.
 pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
     let shown = format!("parsing time {}", quote(text));

@@ -22,11 +22,13 @@ mod passwords;
 mod paths;
 mod patterns;
 mod pretty;
+mod regexp;
 mod strings;
 mod toml;
 mod versions;
 
 pub(crate) use duration::{number_method, number_text};
+pub use layout::parse_time;
 pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
 pub use patterns::go_pattern;

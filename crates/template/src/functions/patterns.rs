@@ -1,8 +1,8 @@
 //! Regular expressions, in Go's syntax.
 //!
-//! The engine is of the same family; what its syntax reads otherwise is rewritten: classes such as
-//! `\d` mean ASCII, a brace that begins no repetition is itself, and so is what is escaped.
+//! The engine is of the same family; what is read otherwise is rewritten for it (`regexp`).
 
+use super::regexp::rewrite;
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
@@ -10,7 +10,7 @@ use crate::limits::Limit;
 use crate::value::{Elements, List, Str, Value};
 use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// The most memory a compiled expression may take that is remembered, in bytes.
 const SMALL_BYTES_MAX: usize = 64 << 10;
@@ -60,6 +60,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
+    /// What groups are called, and which they are.
+    names: Arc<[(String, usize)]>,
     cost: usize,
 }
 
@@ -81,22 +83,23 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
         .meter()
         .work(text.len().saturating_mul(256).saturating_add(SMALL_BYTES_MAX))?;
     let source = text.lossy();
-    if let Some(reason) = refused(&source) {
-        return call.fail(format!("error parsing regexp: {reason}"));
-    }
-    let rewritten = rewritten(&source);
+    let rewritten = match rewrite(&source) {
+        Ok(rewritten) => rewritten,
+        Err(reason) => return call.fail(format!("error parsing regexp: {reason}")),
+    };
     let mut failed = None;
     for (size_max, cost) in SIZES {
         if size_max > SMALL_BYTES_MAX {
             call.exec.meter().work(size_max * COMPILED_AS_BYTES)?;
         }
-        let built = RegexBuilder::new(&rewritten)
+        let built = RegexBuilder::new(&rewritten.text)
             .size_limit(size_max)
             .dfa_size_limit(STATES_BYTES_MAX)
             .build();
         match built {
             Ok(regex) => {
-                let pattern = Pattern { regex, cost };
+                let names = rewritten.names.into();
+                let pattern = Pattern { regex, names, cost };
                 if size_max <= SMALL_BYTES_MAX {
                     call.exec.memory().keep_pattern(text.clone(), pattern.clone());
                 }
@@ -118,10 +121,8 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
 /// A regular expression with Go's meaning; nothing if it takes more bytes than that. The error is Go's text.
 pub fn go_pattern(source: &str, bytes_max: usize) -> Result<Option<Regex>, String> {
     let failed = |reason| format!("error parsing regexp: {reason}");
-    if let Some(reason) = refused(source) {
-        return Err(failed(reason));
-    }
-    let built = RegexBuilder::new(&rewritten(source))
+    let rewritten = rewrite(source).map_err(failed)?;
+    let built = RegexBuilder::new(&rewritten.text)
         .size_limit(bytes_max)
         .dfa_size_limit(STATES_BYTES_MAX)
         .build();
@@ -148,229 +149,11 @@ fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Pattern, Fault> {
     })
 }
 
-/// Go's words for what is wrong, where they are known.
+/// The engine's words for what it does not read of what Go reads.
 fn reason(source: &str, error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();
-    if last.contains("unclosed group") {
-        format!("missing closing ): `{source}`")
-    } else if last.contains("unopened group") {
-        format!("unexpected ): `{source}`")
-    } else if last.contains("unclosed character class") {
-        let at = source.rfind('[').unwrap_or(0);
-        format!("missing closing ]: `{}`", &source[at..])
-    } else if last.contains("repetition operator missing expression") {
-        let operator = source.find(['*', '+', '?']).map_or("", |at| &source[at..=at]);
-        format!("missing argument to repetition operator: `{operator}`")
-    } else {
-        let last = last.trim_start_matches("error: ");
-        format!("{last}: `{source}`")
-    }
-}
-
-/// What Go does not read, though the engine would.
-fn refused(source: &str) -> Option<String> {
-    const REPEAT_MAX: u32 = 1_000;
-    let mut class = false;
-    // where the last repetition began, and whether it may still become lazy
-    let mut repetition: Option<(usize, bool)> = None;
-    let mut at = 0;
-    while let Some(character) = source[at..].chars().next() {
-        let start = at;
-        at += character.len_utf8();
-        let rest = &source[at..];
-        match character {
-            '\\' => match rest.chars().next() {
-                None => return Some("trailing backslash at end of expression: ``".into()),
-                Some(escaped @ '1'..='9')
-                    if escaped > '7' || !rest[1..].starts_with(|c| matches!(c, '0'..='7')) =>
-                {
-                    return Some(format!("invalid escape sequence: `\\{escaped}`"));
-                }
-                Some(escaped) => {
-                    at += escaped.len_utf8();
-                    repetition = None;
-                    // what follows says nothing but itself, up to where it is said to end
-                    if escaped == 'Q' && !class {
-                        at += source[at..].find("\\E").map_or(source.len() - at, |end| end + 2);
-                    }
-                }
-            },
-            '[' if !class => {
-                class = true;
-                let skipped = rest.strip_prefix('^').unwrap_or(rest);
-                at += rest.len() - skipped.len() + usize::from(skipped.starts_with(']'));
-                repetition = None;
-            }
-            ']' if class => class = false,
-            _ if class => {
-                let mut next = rest.chars();
-                if next.next() == Some('-')
-                    && let Some(last) = next.next().filter(|last| !matches!(last, ']' | '\\' | '['))
-                    && last < character
-                {
-                    return Some(format!("invalid character class range: `{character}-{last}`"));
-                }
-            }
-            '(' if rest.starts_with('?') => {
-                let flags = rest[1..].find(|c: char| !"imsU-".contains(c));
-                let bad = flags.and_then(|end| rest[1 + end..].chars().next().map(|c| (end, c)));
-                if let Some((end, bad)) = bad
-                    && !matches!(bad, ':' | ')' | 'P' | '<')
-                {
-                    return Some(format!(
-                        "invalid or unsupported Perl syntax: `(?{}{bad}`",
-                        &rest[1..=end]
-                    ));
-                }
-                at += 1;
-                repetition = None;
-            }
-            '*' | '+' | '?' | '{' => {
-                if character == '{' {
-                    if !is_repetition(rest) {
-                        repetition = None;
-                        continue;
-                    }
-                    at += rest.find('}').map_or(0, |end| end + 1);
-                    let shown = &source[start..at];
-                    let numbers = shown.trim_matches(['{', '}']).split(',');
-                    let mut numbers = numbers.filter(|number| !number.is_empty());
-                    if numbers.any(|number| number.parse::<u32>().is_ok_and(|number| number > REPEAT_MAX)) {
-                        return Some(format!("invalid repeat count: `{shown}`"));
-                    }
-                }
-                repetition = match repetition {
-                    Some((_, true)) if character == '?' => Some((start, false)),
-                    Some((first, _)) => {
-                        let shown = &source[first..at];
-                        return Some(format!("invalid nested repetition operator: `{shown}`"));
-                    }
-                    None => Some((start, true)),
-                };
-            }
-            _ => repetition = None,
-        }
-    }
-    None
-}
-
-fn rewritten(source: &str) -> String {
-    let mut out = String::with_capacity(source.len() + 16);
-    let mut rest = source;
-    let mut class = false;
-    while let Some(character) = rest.chars().next() {
-        rest = &rest[character.len_utf8()..];
-        match character {
-            '\\' => {
-                let Some(escaped) = rest.chars().next() else {
-                    out.push('\\');
-                    break;
-                };
-                rest = &rest[escaped.len_utf8()..];
-                match escaped {
-                    'd' => out.push_str("[0-9]"),
-                    'D' => out.push_str("[^0-9]"),
-                    'w' => out.push_str("[0-9A-Za-z_]"),
-                    'W' => out.push_str("[^0-9A-Za-z_]"),
-                    's' => out.push_str("[\\t\\n\\x0C\\r ]"),
-                    'S' => out.push_str("[^\\t\\n\\x0C\\r ]"),
-                    'b' if !class => out.push_str("(?-u:\\b)"),
-                    'B' if !class => out.push_str("(?-u:\\B)"),
-                    'Q' => {
-                        let (literal, after) = rest.split_once("\\E").unwrap_or((rest, ""));
-                        out.push_str(&regex::escape(literal));
-                        rest = after;
-                    }
-                    // a name or a number in braces, which are no repetition
-                    'p' | 'P' | 'x' if rest.starts_with('{') => {
-                        let end = rest.find('}').map_or(rest.len(), |at| at + 1);
-                        let (named, after) = rest.split_at(end);
-                        rest = after;
-                        match (escaped, named.strip_prefix("{^")) {
-                            ('p', Some(name)) => out.extend(["\\P{", name]),
-                            ('P', Some(name)) => out.extend(["\\p{", name]),
-                            _ => out.extend(["\\", &format!("{escaped}{named}")]),
-                        }
-                    }
-                    // a character by its octal number, which has two digits at least unless it is zero
-                    '0'..='7' if escaped == '0' || rest.starts_with(|c| matches!(c, '0'..='7')) => {
-                        let digits = rest
-                            .bytes()
-                            .take(2)
-                            .take_while(|byte| matches!(byte, b'0'..=b'7'));
-                        let end = digits.count();
-                        let number = u32::from_str_radix(&rest[..end], 8).unwrap_or_default();
-                        let number = (u32::from(escaped) - u32::from('0')) << (3 * end as u32) | number;
-                        rest = &rest[end..];
-                        let _ = write!(out, "\\x{{{number:X}}}");
-                    }
-                    _ if escaped.is_ascii() && !escaped.is_ascii_alphanumeric() => {
-                        let _ = write!(out, "\\x{:02X}", u32::from(escaped));
-                    }
-                    _ => {
-                        out.push('\\');
-                        out.push(escaped);
-                    }
-                }
-            }
-            '[' if class => {
-                if rest.starts_with(':') && rest.contains(":]") {
-                    // a named class
-                    let end = rest.find(":]").map_or(rest.len(), |at| at + 2);
-                    out.push('[');
-                    out.push_str(&rest[..end]);
-                    rest = &rest[end..];
-                } else {
-                    out.push_str("\\[");
-                }
-            }
-            '[' => {
-                class = true;
-                out.push('[');
-                if let Some(after) = rest.strip_prefix('^') {
-                    out.push('^');
-                    rest = after;
-                }
-                // as the first of a class a bracket is itself
-                if let Some(after) = rest.strip_prefix(']') {
-                    out.push_str("\\]");
-                    rest = after;
-                }
-            }
-            ']' if class => {
-                class = false;
-                out.push(']');
-            }
-            '&' | '~' if class => {
-                out.push('\\');
-                out.push(character);
-            }
-            '-' if class && (rest.starts_with(']') || out.ends_with(['[', '^'])) => out.push_str("\\-"),
-            '{' if !class && !is_repetition(rest) => out.push_str("\\{"),
-            '}' if !class && !out_closes(&out) => out.push_str("\\}"),
-            _ => out.push(character),
-        }
-    }
-    out
-}
-
-/// Whether what follows a brace is `2}`, `2,}` or `2,3}`.
-fn is_repetition(rest: &str) -> bool {
-    let Some((inner, _)) = rest.split_once('}') else {
-        return false;
-    };
-    let (low, high) = inner.split_once(',').unwrap_or((inner, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    !low.is_empty() && digits(low) && digits(high)
-}
-
-/// Whether a brace is open that is no literal: a repetition, or the name of a class or character.
-fn out_closes(out: &str) -> bool {
-    match (out.rfind('{'), out.rfind('}')) {
-        (Some(open), close) => !out[..open].ends_with('\\') && close.is_none_or(|close| close < open),
-        _ => false,
-    }
+    format!("{}: `{source}`", last.trim_start_matches("error: "))
 }
 
 fn find(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
@@ -391,7 +174,7 @@ fn most(count: i64) -> usize {
 }
 
 fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
-    let Pattern { regex, cost } = compiled(call, panics)?;
+    let Pattern { regex, cost, .. } = compiled(call, panics)?;
     let text = call.str(1);
     call.made_items(text.len().min(most(call.int(2))))?;
     let lossy = text.lossy();
@@ -408,7 +191,7 @@ fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
 }
 
 fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
-    let Pattern { regex, cost } = compiled(call, panics)?;
+    let Pattern { regex, names, cost } = compiled(call, panics)?;
     let (text, with) = (call.str(1), call.str(2));
     let (text, with) = (text.lossy(), with.lossy());
     // what is put in may be there many times
@@ -423,7 +206,7 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
         call.exec
             .meter()
             .make(groups.saturating_mul(2 * size_of::<Piece<'_>>()))?;
-        pieces(&regex, &with)
+        pieces(&names, &with)
     };
     let mut from = 0;
     for found in regex.captures_iter(&text) {
@@ -466,12 +249,13 @@ enum Piece<'w> {
 }
 
 /// Takes `$1`, `${1}` and `${name}` apart: `$$` is a dollar, and a group that is not there is empty.
-fn pieces<'w>(regex: &Regex, with: &'w str) -> Vec<Piece<'w>> {
-    let names: HashMap<&str, usize> = regex
-        .capture_names()
-        .enumerate()
-        .filter_map(|(index, name)| Some((name?, index)))
-        .collect();
+fn pieces<'w>(names: &[(String, usize)], with: &'w str) -> Vec<Piece<'w>> {
+    let names: HashMap<&str, usize> = names.iter().map(|(name, group)| (&**name, *group)).collect();
+    let numbered = |name: &str| {
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let is_plain = is_number && (name.len() == 1 || !name.starts_with('0'));
+        name.parse().ok().filter(|_| is_plain)
+    };
     let mut pieces = Vec::new();
     let mut rest = with;
     while let Some(at) = rest.find('$') {
@@ -495,7 +279,7 @@ fn pieces<'w>(regex: &Regex, with: &'w str) -> Vec<Piece<'w>> {
                 &after[1..]
             }
             Some(behind) => {
-                if let Some(group) = name.parse().ok().or_else(|| names.get(name).copied()) {
+                if let Some(group) = numbered(name).or_else(|| names.get(name).copied()) {
                     pieces.push(Piece::Group(group));
                 }
                 behind
@@ -511,7 +295,7 @@ fn pieces<'w>(regex: &Regex, with: &'w str) -> Vec<Piece<'w>> {
 }
 
 fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
-    let Pattern { regex, cost } = compiled(call, panics)?;
+    let Pattern { regex, cost, .. } = compiled(call, panics)?;
     let (text, count) = (call.str(1), call.int(2));
     if count == 0 {
         return Ok(List::nil(Elements::String).into());

@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 pub(super) fn to_yaml(json: &Json) -> String {
     let mut out = String::new();
     node(&mut out, json, 0);
-    out.trim_end_matches('\n').trim_start_matches('\n').to_owned()
+    let out = out.trim_start_matches('\n');
+    out.strip_suffix('\n').unwrap_or(out).to_owned()
 }
 
 /// A scalar or empty collection, on one line or as a block.
@@ -17,8 +18,9 @@ fn scalar(json: &Json, indent: usize) -> String {
         other => yaml::to_string(other),
     };
     let pad = " ".repeat(indent);
+    // the last break ends the scalar, those before it are its own
+    let text = text.strip_suffix('\n').unwrap_or(&text);
     let lines: Vec<String> = text
-        .trim_end_matches('\n')
         .split('\n')
         .enumerate()
         .map(|(index, line)| {
@@ -53,7 +55,9 @@ fn node(out: &mut String, json: &Json, indent: usize) {
                     out.push_str(&pad);
                 }
                 out.push_str("- ");
-                node(out, item, indent + 2);
+                // a text in lines is indented from the list, not from the dash
+                let is_scalar = !matches!(item, Json::Object(_) | Json::Array(_));
+                node(out, item, if is_scalar { indent } else { indent + 2 });
             }
         }
         other => {

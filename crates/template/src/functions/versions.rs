@@ -309,17 +309,17 @@ impl Constraint {
         let (Some(range), Some(comparison)) = (RANGE.as_ref(), COMPARISON.as_ref()) else {
             return Err(improper(text));
         };
-        let plain = range.replace_all(text, " >=$1 <=$2 ");
+        let plain = range.replace_all(text, ">= $1, <= $2 ");
         let mut groups = Vec::new();
         for group in plain.split("||") {
             let mut rest = group.trim();
             let mut all = Vec::new();
             if rest.is_empty() || rest.ends_with(',') {
-                return Err(improper(group.trim()));
+                return Err(improper(group));
             }
             while !rest.is_empty() {
-                let found = comparison.captures(rest).ok_or_else(|| improper(group.trim()))?;
-                all.push(Comparison::new(&found).ok_or_else(|| improper(group.trim()))?);
+                let found = comparison.captures(rest).ok_or_else(|| improper(group))?;
+                all.push(Comparison::new(&found).ok_or_else(|| improper(group))?);
                 rest = &rest[found.get(0).map_or(rest.len(), |whole| whole.end())..];
             }
             groups.push(all);
@@ -393,7 +393,13 @@ impl Comparison {
             }
             Operator::Not => order != Ordering::Equal,
             Operator::Greater if self.is_loose => {
-                major > wanted_major || major == wanted_major && self.patch_loose && minor > wanted_minor
+                let same = match (self.minor_loose, self.patch_loose) {
+                    (true, _) => false,
+                    (_, true) => minor > wanted_minor,
+                    // `>*`: more than 0.0.0
+                    _ => order == Ordering::Greater,
+                };
+                major > wanted_major || major == wanted_major && same
             }
             Operator::Greater => order == Ordering::Greater,
             Operator::Less => order == Ordering::Less,

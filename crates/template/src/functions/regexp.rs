@@ -1,0 +1,566 @@
+//! Regular expressions in Go's syntax, rewritten into the engine's.
+//!
+//! A text is read as Go's `regexp/syntax` reads it, with its errors in its words. What is written says
+//! the same to the engine: classes such as `\d` are spelled out (they mean ASCII), characters that could
+//! mean something are escaped, and names of groups are left out; who wants them has them beside.
+
+use regex::Regex;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// How often something may be repeated, with what is within it.
+const REPEAT_MAX: u32 = 1_000;
+/// How deep groups may be.
+const DEPTH_MAX: usize = 1_000;
+/// From which length on a number is too large, whatever it is.
+const NUMBER_MAX: u32 = 100_000_000;
+/// A class of nothing.
+const NEVER: &str = "[^\\x00-\\x{10FFFF}]";
+
+/// An expression for the engine.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rewritten {
+    pub(super) text: String,
+    /// The names of the groups, by their number.
+    pub(super) names: Vec<(String, usize)>,
+}
+
+/// Reads an expression. The error is Go's, without what stands before all of them.
+pub(super) fn rewrite(source: &str) -> Result<Rewritten, String> {
+    let mut reader = Reader {
+        source,
+        rest: source,
+        out: String::with_capacity(source.len() + 16),
+        names: Vec::new(),
+        groups: 0,
+        open: Vec::new(),
+        level: Level::default(),
+        classes: HashMap::new(),
+    };
+    reader.all()?;
+    Ok(Rewritten {
+        text: reader.out,
+        names: reader.names,
+    })
+}
+
+fn error<T>(what: &str, shown: &str) -> Result<T, String> {
+    Err(format!("{what}: `{shown}`"))
+}
+
+/// Something that can be repeated.
+#[derive(Debug, Clone, Copy)]
+struct Atom {
+    /// Where it ends in what is written.
+    end: usize,
+    /// How often something within it is repeated at most, with what is around that.
+    times: u32,
+}
+
+/// What is open: the whole, or a group.
+#[derive(Debug, Default)]
+struct Level {
+    last: Option<Atom>,
+    times: u32,
+}
+
+struct Reader<'s> {
+    source: &'s str,
+    rest: &'s str,
+    out: String,
+    names: Vec<(String, usize)>,
+    groups: usize,
+    open: Vec<Level>,
+    level: Level,
+    /// What classes are called, by what Go calls them.
+    classes: HashMap<String, Option<String>>,
+}
+
+impl<'s> Reader<'s> {
+    fn all(&mut self) -> Result<(), String> {
+        // where the last thing read begins, if that was a repetition
+        let mut repetition = None;
+        while let Some(first) = self.rest.chars().next() {
+            let before = self.rest;
+            let repeated = match first {
+                '*' | '+' | '?' => {
+                    self.rest = &before[1..];
+                    self.repeat(before, &before[..1], repetition)?;
+                    true
+                }
+                '{' => match counts(before) {
+                    Some((low, high, after)) => {
+                        self.rest = after;
+                        let written = &before[..before.len() - after.len()];
+                        let range = 0..=REPEAT_MAX;
+                        let is_good = range.contains(&low)
+                            && high.is_none_or(|high| range.contains(&high) && high >= low);
+                        if !is_good {
+                            return error("invalid repeat count", written);
+                        }
+                        self.repeat(before, written, repetition)?;
+                        self.within(low, high, before)?;
+                        true
+                    }
+                    None => {
+                        self.rest = &before[1..];
+                        self.put("\\{");
+                        false
+                    }
+                },
+                _ => {
+                    self.one(first)?;
+                    false
+                }
+            };
+            repetition = repeated.then_some(before);
+        }
+        match self.open.is_empty() {
+            true => Ok(()),
+            false => error("missing closing )", self.source),
+        }
+    }
+
+    /// What is no repetition.
+    fn one(&mut self, first: char) -> Result<(), String> {
+        match first {
+            '(' if self.rest.starts_with("(?") => return self.group_with_flags(),
+            '(' => {
+                self.rest = &self.rest[1..];
+                self.groups += 1;
+                return self.enter("(");
+            }
+            ')' => {
+                let Some(outer) = self.open.pop() else {
+                    return error("unexpected )", self.source);
+                };
+                self.rest = &self.rest[1..];
+                self.out.push(')');
+                let inner = std::mem::replace(&mut self.level, outer);
+                self.follows(inner.times);
+            }
+            '|' => {
+                self.rest = &self.rest[1..];
+                self.out.push('|');
+                self.level.last = None;
+            }
+            '^' | '$' | '.' => {
+                self.rest = &self.rest[1..];
+                let mut bytes = [0; 4];
+                self.put(first.encode_utf8(&mut bytes));
+            }
+            '[' => return self.class(),
+            '\\' => return self.escaped(),
+            other => {
+                self.rest = &self.rest[other.len_utf8()..];
+                self.put(&literal(u32::from(other)));
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.follows(1);
+    }
+
+    /// What was written last can be repeated.
+    fn follows(&mut self, times: u32) {
+        self.level.times = self.level.times.max(times);
+        self.level.last = Some(Atom {
+            end: self.out.len(),
+            times,
+        });
+    }
+
+    fn enter(&mut self, text: &str) -> Result<(), String> {
+        if self.open.len() == DEPTH_MAX {
+            return error("expression nests too deeply", self.source);
+        }
+        let level = Level { last: None, times: 1 };
+        self.open.push(std::mem::replace(&mut self.level, level));
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    /// Repeats what came last: the operator is read but for what makes it lazy.
+    fn repeat(&mut self, before: &str, operator: &str, last: Option<&str>) -> Result<(), String> {
+        let mut operator = operator.to_owned();
+        if let Some(after) = self.rest.strip_prefix('?') {
+            self.rest = after;
+            operator.push('?');
+        }
+        if let Some(last) = last {
+            let shown = &last[..last.len() - self.rest.len()];
+            return error("invalid nested repetition operator", shown);
+        }
+        let Some(atom) = self.level.last.as_mut() else {
+            let shown = &before[..before.len() - self.rest.len()];
+            return error("missing argument to repetition operator", shown);
+        };
+        // flags may stand between
+        self.out.insert_str(atom.end, &operator);
+        atom.end += operator.len();
+        Ok(())
+    }
+
+    /// Counts how often what is within a repetition is repeated.
+    fn within(&mut self, low: u32, high: Option<u32>, before: &str) -> Result<(), String> {
+        let Some(atom) = self.level.last.as_mut() else {
+            return Ok(());
+        };
+        atom.times = match high {
+            Some(0) => 1,
+            high => atom.times.saturating_mul(high.unwrap_or(low).max(1)),
+        };
+        self.level.times = self.level.times.max(atom.times);
+        if atom.times > REPEAT_MAX && (low >= 2 || high.is_some_and(|high| high >= 2)) {
+            return error("invalid repeat count", &before[..before.len() - self.rest.len()]);
+        }
+        Ok(())
+    }
+
+    /// What begins with `(?`.
+    fn group_with_flags(&mut self) -> Result<(), String> {
+        let begun = self.rest;
+        let named = ["(?P<", "(?<"].into_iter().find(|sign| {
+            // Go wants something behind the bracket
+            begun.starts_with(sign) && begun.len() > sign.len()
+        });
+        if let Some(sign) = named {
+            let Some(end) = begun.find('>') else {
+                return error("invalid named capture", begun);
+            };
+            let name = &begun[sign.len()..end];
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty() || !name.chars().all(is_name) {
+                return error("invalid named capture", &begun[..=end]);
+            }
+            if self.names.iter().any(|(known, _)| known == name) {
+                return error("duplicate capture group name", name);
+            }
+            self.rest = &begun[end + 1..];
+            self.groups += 1;
+            self.names.push((name.to_owned(), self.groups));
+            return self.enter("(");
+        }
+        let mut rest = &begun[2..];
+        let (mut negative, mut any) = (false, false);
+        while let Some(flag) = rest.chars().next() {
+            rest = &rest[flag.len_utf8()..];
+            match flag {
+                'i' | 'm' | 's' | 'U' => any = true,
+                '-' if !negative => (negative, any) = (true, false),
+                ':' | ')' if !negative || any => {
+                    self.rest = rest;
+                    let written = &begun[..begun.len() - rest.len()];
+                    match flag {
+                        ':' => self.enter(written)?,
+                        // the engine reads no empty flags
+                        _ if written == "(?)" => {}
+                        _ => self.out.push_str(written),
+                    }
+                    return Ok(());
+                }
+                _ => {
+                    return error(
+                        "invalid or unsupported Perl syntax",
+                        &begun[..begun.len() - rest.len()],
+                    );
+                }
+            }
+        }
+        error("missing closing )", self.source)
+    }
+
+    /// What begins with a backslash, outside of a class.
+    fn escaped(&mut self) -> Result<(), String> {
+        let begun = self.rest;
+        let sign = begun[1..].chars().next();
+        let simple = match sign {
+            Some('A') => Some("\\A"),
+            Some('b') => Some("(?-u:\\b)"),
+            Some('B') => Some("(?-u:\\B)"),
+            Some('z') => Some("\\z"),
+            Some('C') => return error("invalid escape sequence", "\\C"),
+            _ => None,
+        };
+        if let Some(text) = simple {
+            self.rest = &begun[2..];
+            self.put(text);
+            return Ok(());
+        }
+        if let Some(after) = begun.strip_prefix("\\Q") {
+            let (quoted, after) = after.split_once("\\E").unwrap_or((after, ""));
+            self.rest = after;
+            for character in quoted.chars() {
+                self.put(&literal(u32::from(character)));
+            }
+            return Ok(());
+        }
+        if let Some((class, after)) = self.named_class(begun)? {
+            self.rest = after;
+            self.put(&format!("[{class}]"));
+            return Ok(());
+        }
+        let (code, after) = character(begun)?;
+        self.rest = after;
+        self.put(&literal(code));
+        Ok(())
+    }
+
+    /// What stands in brackets.
+    fn class(&mut self) -> Result<(), String> {
+        let begun = self.rest;
+        let mut rest = &begun[1..];
+        let mut items = String::new();
+        let negative = match rest.strip_prefix('^') {
+            Some(after) => {
+                rest = after;
+                true
+            }
+            None => false,
+        };
+        let mut first = true;
+        loop {
+            if !first && let Some(after) = rest.strip_prefix(']') {
+                self.rest = after;
+                break;
+            }
+            first = false;
+            if rest.starts_with("[:")
+                && let Some(end) = rest[2..].find(":]")
+            {
+                let name = &rest[..end + 4];
+                let word = &name[2..name.len() - 2];
+                if !POSIX.contains(&word.strip_prefix('^').unwrap_or(word)) {
+                    return error("invalid character class range", name);
+                }
+                items.push_str(name);
+                rest = &rest[name.len()..];
+                continue;
+            }
+            if let Some((class, after)) = self.named_class(rest)? {
+                items.push_str(&class);
+                rest = after;
+                continue;
+            }
+            let range = rest;
+            let low = class_character(&mut rest, begun)?;
+            let mut high = low;
+            if rest.len() >= 2 && rest.starts_with('-') && !rest[1..].starts_with(']') {
+                rest = &rest[1..];
+                high = class_character(&mut rest, begun)?;
+                if high < low {
+                    return error(
+                        "invalid character class range",
+                        &range[..range.len() - rest.len()],
+                    );
+                }
+            }
+            // the engine knows no halves of pairs
+            let low = if (0xd800..0xe000).contains(&low) {
+                0xe000
+            } else {
+                low
+            };
+            let high = if (0xd800..0xe000).contains(&high) {
+                0xd7ff
+            } else {
+                high
+            };
+            if low <= high {
+                let _ = write!(items, "\\x{{{low:X}}}-\\x{{{high:X}}}");
+            }
+        }
+        let class = match (items.is_empty(), negative) {
+            (true, false) => NEVER.to_owned(),
+            (true, true) => "(?s:.)".to_owned(),
+            (false, false) => format!("[{items}]"),
+            (false, true) => format!("[^{items}]"),
+        };
+        self.put(&class);
+        Ok(())
+    }
+
+    /// `\d` and `\p{Greek}`, as what stands for them in brackets, and what follows.
+    fn named_class<'t>(&mut self, text: &'t str) -> Result<Option<(String, &'t str)>, String> {
+        let mut characters = text.chars();
+        let (Some('\\'), Some(sign)) = (characters.next(), characters.next()) else {
+            return Ok(None);
+        };
+        let rest = characters.as_str();
+        let plain = match sign {
+            'd' => "0-9",
+            'D' => "[^0-9]",
+            'w' => "0-9A-Za-z_",
+            'W' => "[^0-9A-Za-z_]",
+            's' => "\\t\\n\\x0C\\r ",
+            'S' => "[^\\t\\n\\x0C\\r ]",
+            'p' | 'P' => "",
+            _ => return Ok(None),
+        };
+        if !plain.is_empty() {
+            return Ok(Some((plain.to_owned(), rest)));
+        }
+        let (name, after) = match rest.chars().next() {
+            None => return Ok(None),
+            Some('{') => {
+                let Some(end) = rest.find('}') else {
+                    return error("invalid character class range", text);
+                };
+                (&rest[1..end], &rest[end + 1..])
+            }
+            Some(letter) => rest.split_at(letter.len_utf8()),
+        };
+        let (word, turned) = match name.strip_prefix('^') {
+            Some(word) => (word, true),
+            None => (name, false),
+        };
+        let Some(class) = self.unicode(word) else {
+            return error("invalid character class range", &text[..text.len() - after.len()]);
+        };
+        let sign = if turned == (sign == 'P') { 'p' } else { 'P' };
+        Ok(Some((format!("\\{sign}{{{class}}}"), after)))
+    }
+
+    fn unicode(&mut self, name: &str) -> Option<String> {
+        let bare: String = name.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
+        let known = self.classes.entry(bare.to_ascii_lowercase());
+        known.or_insert_with_key(|name| unicode(name)).clone()
+    }
+}
+
+/// The classes of POSIX.
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
+];
+
+/// A character as a text of the engine that means nothing else.
+fn literal(code: u32) -> String {
+    match char::from_u32(code) {
+        Some(character) if character.is_alphanumeric() => character.to_string(),
+        Some(_) => format!("\\x{{{code:X}}}"),
+        None => NEVER.to_owned(),
+    }
+}
+
+/// `{2}`, `{2,}` or `{2,3}`: how often, and what follows.
+fn counts(text: &str) -> Option<(u32, Option<u32>, &str)> {
+    let (low, rest) = number(text.strip_prefix('{')?)?;
+    if let Some(rest) = rest.strip_prefix('}') {
+        return Some((low, Some(low), rest));
+    }
+    let rest = rest.strip_prefix(',')?;
+    if let Some(rest) = rest.strip_prefix('}') {
+        return Some((low, None, rest));
+    }
+    let (high, rest) = number(rest)?;
+    Some((low, Some(high), rest.strip_prefix('}')?))
+}
+
+/// Digits; none with zeros before them.
+fn number(text: &str) -> Option<(u32, &str)> {
+    let end = text
+        .bytes()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    if digits.is_empty() || digits.len() > 1 && digits.starts_with('0') {
+        return None;
+    }
+    Some((digits.parse().unwrap_or(NUMBER_MAX), rest))
+}
+
+/// What the engine calls a category or a script, which is told in small letters and digits alone.
+fn unicode(name: &str) -> Option<String> {
+    if matches!(name, "any" | "ascii" | "assigned") {
+        return Some(name.to_owned());
+    }
+    // the engine reads an `is` before any name
+    if name.starts_with("is") || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    ["gc", "sc"].into_iter().find_map(|kind| {
+        let class = format!("{kind}={name}");
+        let is_short_script = kind == "sc" && name.len() == 4 && !FOUR_LETTERS.contains(&name);
+        let known = !is_short_script && Regex::new(&format!("\\p{{{class}}}")).is_ok();
+        known.then_some(class)
+    })
+}
+
+/// The scripts whose names have four letters, as all short names of scripts do, which Go does not know.
+const FOUR_LETTERS: [&str; 6] = ["thai", "cham", "lisu", "yezi", "toto", "kawi"];
+
+/// A character in brackets.
+fn class_character(rest: &mut &str, whole: &str) -> Result<u32, String> {
+    let Some(first) = rest.chars().next() else {
+        return error("missing closing ]", whole);
+    };
+    if first == '\\' {
+        let (code, after) = character(rest)?;
+        *rest = after;
+        return Ok(code);
+    }
+    *rest = &rest[first.len_utf8()..];
+    Ok(u32::from(first))
+}
+
+/// A character that is escaped, and what follows.
+fn character(text: &str) -> Result<(u32, &str), String> {
+    let mut rest = text[1..].chars();
+    let Some(sign) = rest.next() else {
+        return error("trailing backslash at end of expression", "");
+    };
+    let is_octal = |c: &char| matches!(c, '0'..='7');
+    let code = match sign {
+        '0'..='7' if sign == '0' || rest.clone().next().is_some_and(|c| is_octal(&c)) => {
+            let mut code = u32::from(sign) - u32::from('0');
+            for _ in 0..2 {
+                let Some(digit) = rest.clone().next().filter(is_octal) else {
+                    break;
+                };
+                code = code * 8 + u32::from(digit) - u32::from('0');
+                rest.next();
+            }
+            Some(code)
+        }
+        'x' => hexadecimal(&mut rest),
+        'a' => Some(7),
+        'f' => Some(12),
+        'n' => Some(10),
+        'r' => Some(13),
+        't' => Some(9),
+        'v' => Some(11),
+        sign if sign.is_ascii() && !sign.is_ascii_alphanumeric() => Some(u32::from(sign)),
+        _ => None,
+    };
+    let after = rest.as_str();
+    match code {
+        Some(code) => Ok((code, after)),
+        None => error("invalid escape sequence", &text[..text.len() - after.len()]),
+    }
+}
+
+/// What follows `\x`: two digits, or any in braces.
+fn hexadecimal(rest: &mut std::str::Chars<'_>) -> Option<u32> {
+    let first = rest.next()?;
+    if first != '{' {
+        let high = first.to_digit(16);
+        let low = rest.next()?.to_digit(16)?;
+        return Some(high? * 16 + low);
+    }
+    let (mut code, mut any) = (0_u32, false);
+    loop {
+        let digit = rest.next()?;
+        if digit == '}' {
+            return any.then_some(code);
+        }
+        code = code * 16 + digit.to_digit(16)?;
+        if code > 0x10_ffff {
+            return None;
+        }
+        any = true;
+    }
+}
