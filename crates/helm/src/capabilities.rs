@@ -130,6 +130,11 @@ pub enum KubeVersionError {
     /// It could be read as octal.
     #[error("illegal zero-prefixed version component {0:?} in {1:?}")]
     Zero(String, String),
+    /// A number is too large.
+    #[error(
+        "illegal non-numeric version component {0:?} in {1:?}: strconv.ParseUint: parsing {0:?}: value out of range"
+    )]
+    Large(String, String),
 }
 
 impl std::str::FromStr for KubeVersion {
@@ -148,18 +153,21 @@ impl std::str::FromStr for KubeVersion {
         }
         // what follows an empty number belongs to the rest
         let numbers = numbers.split("..").next().unwrap_or(numbers);
-        let parts: Vec<&str> = numbers.split('.').collect();
+        let mut parts = Vec::new();
+        for part in numbers.split('.') {
+            // zeros before a number are passed over but in the first
+            if parts.is_empty() && part.len() > 1 && part.starts_with('0') {
+                return Err(KubeVersionError::Zero(part.to_owned(), text.to_owned()));
+            }
+            match part.parse::<u64>() {
+                Ok(number) => parts.push(number.to_string()),
+                Err(_) if part.is_empty() => return Err(KubeVersionError::Illegal(text.to_owned())),
+                Err(_) => return Err(KubeVersionError::Large(part.to_owned(), text.to_owned())),
+            }
+        }
         let [major, minor, ..] = parts.as_slice() else {
             return Err(KubeVersionError::Illegal(text.to_owned()));
         };
-        for part in &parts {
-            if part.len() > 1 && part.starts_with('0') {
-                return Err(KubeVersionError::Zero((*part).to_owned(), text.to_owned()));
-            }
-            if part.parse::<u64>().is_err() {
-                return Err(KubeVersionError::Illegal(text.to_owned()));
-            }
-        }
         let version = if text.starts_with('v') {
             text.to_owned()
         } else {
@@ -167,9 +175,9 @@ impl std::str::FromStr for KubeVersion {
         };
         Ok(Self {
             version,
-            normalized: format!("v{numbers}"),
-            major: (*major).to_owned(),
-            minor: (*minor).to_owned(),
+            normalized: format!("v{}", parts.join(".")),
+            major: major.clone(),
+            minor: minor.clone(),
         })
     }
 }

@@ -120,9 +120,14 @@ pub fn render(
     match manifests::sort(files(), Order::Install) {
         Ok(sorted) => Ok(Rendered {
             chart,
+            warnings: {
+                let ignored = sorted.ignored.iter();
+                let ignored = ignored.map(|hook| format!("skipping unknown hooks hookTypes={}", hook.events));
+                let warnings = warnings.iter().map(ToString::to_string);
+                warnings.chain(ignored).collect()
+            },
             sorted,
             notes,
-            warnings: warnings.iter().map(ToString::to_string).collect(),
             unrepeatable: texts.unrepeatable,
         }),
         Err(error) => Err(Error::Manifest(Box::new(NoManifest { error, texts }))),

@@ -5,6 +5,7 @@
 //! `--api-versions`, or Helm's own defaults, and `lookup` finds nothing.
 
 mod cluster;
+mod options;
 mod verify;
 pub(crate) mod world;
 
@@ -22,8 +23,9 @@ use equate_helm::render::{self, Rendered, Request};
 use equate_helm::values::{UserValues, UserValuesError};
 use equate_helm::{Chart, Limits, Values};
 use equate_template::{Library, Session, TemplateSet, Value};
+use options::{OfAnInstallation, Switch};
 use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,17 +87,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<String>,
     /// Print the definitions of the chart's own kinds (crds/) too.
-    #[arg(long)]
-    include_crds: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    include_crds: Switch,
     /// Leave out hooks.
-    #[arg(long)]
-    no_hooks: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    no_hooks: Switch,
     /// Leave out tests.
-    #[arg(long)]
-    skip_tests: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    skip_tests: Switch,
     /// Render for an upgrade: `.Release.IsUpgrade` is true.
-    #[arg(long)]
-    is_upgrade: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    is_upgrade: Switch,
     /// Print only what comes of this template; a pattern, and more than once.
     #[arg(short, long, value_name = "TEMPLATE")]
     show_only: Vec<String>,
@@ -103,35 +109,41 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEMPLATE")]
     name_template: Option<String>,
     /// As in Helm: means nothing here, where a release without a name has one.
-    #[arg(short, long)]
-    generate_name: bool,
+    #[arg(short, long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    generate_name: Switch,
     /// Write a file for each template into this directory.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", value_parser = options::path())]
     output_dir: Option<PathBuf>,
     /// Write them below the release's name.
-    #[arg(long)]
-    release_name: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    release_name: Switch,
     /// Do not hold the values against the charts' schemas.
-    #[arg(long)]
-    skip_schema_validation: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    skip_schema_validation: Switch,
     /// Ask a cluster for its version, its API versions and what `lookup` wants: `server`.
     #[arg(long, value_enum, value_name = "WHERE", num_args = 0..=1, require_equals = true,
           default_value = "client", default_missing_value = "client")]
     dry_run: DryRun,
     /// The same as --dry-run=server; deprecated in Helm.
-    #[arg(long, hide = true, conflicts_with = "dry_run")]
-    validate: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", conflicts_with = "dry_run")]
+    validate: Switch,
     /// Print the text of a chart that is refused.
-    #[arg(long)]
-    debug: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    debug: Switch,
     /// The version of a chart that is fetched: means nothing to one that is here.
     #[arg(long, value_name = "VERSION", hide = true)]
     version: Option<String>,
     /// Use the chart only if its provenance (CHART.prov) proves it: an archive that somebody signed.
-    #[arg(long)]
-    verify: bool,
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    verify: Switch,
     /// The public keys of those whose signatures count, with --verify; GnuPG's own if none are named.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = options::path())]
     keyring: Option<PathBuf>,
     /// Where charts are fetched: not there yet.
     #[arg(long, value_name = "URL", hide = true)]
@@ -142,27 +154,6 @@ pub(crate) struct Args {
     /// What an installation is told and a render has no use for, as Helm takes it.
     #[command(flatten)]
     _of_an_installation: OfAnInstallation,
-}
-
-/// Options of `helm template` that change nothing in what it prints.
-#[derive(Debug, clap::Args)]
-struct OfAnInstallation {
-    #[arg(long, hide = true)]
-    create_namespace: bool,
-    #[arg(long, hide = true)]
-    disable_openapi_validation: bool,
-    #[arg(long, hide = true)]
-    replace: bool,
-    #[arg(long, hide = true)]
-    skip_crds: bool,
-    #[arg(long, hide = true)]
-    hide_notes: bool,
-    #[arg(long, hide = true)]
-    render_subchart_notes: bool,
-    #[arg(long, hide = true)]
-    description: Option<String>,
-    #[arg(long, hide = true)]
-    devel: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -226,6 +217,9 @@ pub(crate) enum TemplateError {
     /// The chart is not rendered; and what helps to find out why.
     #[error("{0}{1}")]
     Render(Box<render::Error>, Cow<'static, str>),
+    /// The time is over.
+    #[error(transparent)]
+    Late(Box<render::Error>),
     /// A template is asked for that there is not.
     #[error(transparent)]
     NoTemplate(#[from] listing::NoTemplate),
@@ -245,7 +239,7 @@ pub(crate) enum TemplateError {
     #[error("the machine gives no random numbers")]
     Chance,
     /// A file of values cannot be read.
-    #[error("could not read {path}")]
+    #[error("open {path}")]
     Read {
         /// Which.
         path: String,
@@ -270,13 +264,14 @@ pub(crate) enum TemplateError {
 impl Args {
     /// The release's name and the chart, as Helm reads one word or two.
     fn name_and_chart(&self) -> Result<(String, &str), TemplateError> {
+        let name_template = options::told(self.name_template.as_ref());
         match self.names.as_slice() {
-            [chart] => match &self.name_template {
+            [chart] => match name_template {
                 Some(template) => Ok((named_by(template)?, chart)),
                 None => Ok((NAME_DEFAULT.to_owned(), chart)),
             },
-            [_, _] if self.generate_name => Err(TemplateError::Named("--generate-name")),
-            [_, _] if self.name_template.is_some() => Err(TemplateError::Named("--name-template")),
+            [_, _] if self.generate_name.is_on() => Err(TemplateError::Named("--generate-name")),
+            [_, _] if name_template.is_some() => Err(TemplateError::Named("--name-template")),
             [name, chart] => Ok((name.clone(), chart)),
             [_, _, more @ ..] => Err(TemplateError::Words(more.join(", "))),
             // clap asks for one
@@ -305,7 +300,7 @@ impl Args {
 
     /// What the render is told of the cluster, and the cluster if it is asked.
     fn cluster(&self, runtime: &Runtime) -> Result<(Capabilities, Option<Cluster>), TemplateError> {
-        let told = self.kube_version.as_ref().map(|text| {
+        let told = options::told(self.kube_version.as_ref()).map(|text| {
             text.parse::<KubeVersion>()
                 .map_err(|source| TemplateError::KubeVersion {
                     text: text.clone(),
@@ -313,7 +308,7 @@ impl Args {
                 })
         });
         let told = told.transpose()?;
-        if self.validate || self.dry_run == DryRun::Server {
+        if self.validate.is_on() || self.dry_run == DryRun::Server {
             if told.is_some() || !self.api_versions.is_empty() {
                 warn("--kube-version and --api-versions mean nothing where a cluster is asked");
             }
@@ -333,7 +328,7 @@ impl Args {
     fn chart(&self, name: &str) -> Result<Chart, TemplateError> {
         let name = name.trim();
         let path = Path::new(name);
-        if let Some(repo) = &self.repo {
+        if let Some(repo) = options::told(self.repo.as_ref()) {
             return Err(TemplateError::Elsewhere(format!("{name} of {repo}")));
         }
         if !path.exists() {
@@ -344,8 +339,8 @@ impl Args {
         }
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let limits = Limits::default();
-        let chart = match self.verify {
-            true => verify::chart(&path, self.keyring.as_deref(), &limits)?,
+        let chart = match self.verify.is_on() {
+            true => verify::chart(&path, options::told_path(self.keyring.as_deref()), &limits)?,
             false => Chart::from_path(&path, &limits)?,
         };
         dependencies::check_installable(&chart)?;
@@ -358,8 +353,8 @@ impl Args {
 
     fn choices(&self) -> Choices {
         Choices {
-            no_hooks: self.no_hooks,
-            skip_tests: self.skip_tests,
+            no_hooks: self.no_hooks.is_on(),
+            skip_tests: self.skip_tests.is_on(),
             show_only: self.show_only.clone(),
         }
     }
@@ -381,14 +376,14 @@ impl Args {
 
     fn show(&self, rendered: &Rendered, release: &str) -> Result<(), TemplateError> {
         let choices = self.choices();
-        let crds = match self.include_crds {
+        let crds = match self.include_crds.is_on() {
             true => listing::crds(&rendered.chart),
             false => Vec::new(),
         };
-        let Some(directory) = &self.output_dir else {
+        let Some(directory) = options::told_path(self.output_dir.as_deref()) else {
             return print(&listing::text(&crds, &rendered.sorted, &choices)?);
         };
-        let below = self.release_name.then_some(release);
+        let below = self.release_name.is_on().then_some(release);
         let directory = directory.to_string_lossy();
         let mut said = String::new();
         for file in listing::files(&directory, below, &crds, &rendered.sorted, &choices) {
@@ -431,18 +426,19 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
         name,
         namespace: args.namespace(),
         revision: 1,
-        is_upgrade: args.is_upgrade,
+        is_upgrade: args.is_upgrade.is_on(),
     };
     let request = Request {
         chart: &chart,
         values: &values,
         release: &release,
         capabilities: &capabilities,
-        skip_schema: args.skip_schema_validation,
+        skip_schema: args.skip_schema_validation.is_on(),
         subchart_notes: false,
     };
+    let stop = stop_after(args.timeout);
     let bounds = Bounds {
-        stop: stop_after(args.timeout),
+        stop: stop.clone(),
         ..Bounds::default()
     };
     match render::render(request, &Cache::default(), Box::new(Real::new(cluster)?), bounds) {
@@ -450,8 +446,9 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
             rendered.warnings.iter().for_each(|warning| warn(warning));
             args.show(&rendered, &release.name)
         }
+        Err(error) if is_over(stop.as_deref()) => Err(TemplateError::Late(Box::new(error))),
         Err(error) => {
-            if args.debug && error.is_of_a_release() {
+            if args.debug.is_on() && error.is_of_a_release() {
                 let texts = match &error {
                     render::Error::Manifest(unsorted) => unsorted.texts.files.as_slice(),
                     _ => &[],
@@ -459,7 +456,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
                 let files = texts.iter().map(|(path, text)| (&**path, &**text));
                 print(&listing::unsorted(files, &args.choices())?)?;
             }
-            let hint = match error.is_of_a_release() && !args.debug {
+            let hint = match error.is_of_a_release() && !args.debug.is_on() {
                 true => HINT,
                 false => "",
             };
@@ -482,6 +479,11 @@ pub(crate) fn stop_after(timeout: Duration) -> Option<Arc<AtomicBool>> {
     Some(stop)
 }
 
+/// Whether the time is over that [`stop_after`] gives.
+pub(crate) fn is_over(stop: Option<&AtomicBool>) -> bool {
+    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+}
+
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -500,9 +502,21 @@ fn read_file(name: &str) -> std::io::Result<String> {
     let mut text = String::new();
     match name {
         "-" => std::io::stdin().take(max).read_to_string(&mut text)?,
-        name => std::fs::File::open(name)?.take(max).read_to_string(&mut text)?,
+        name => {
+            let file = std::fs::File::open(name).map_err(in_helms_words)?;
+            file.take(max).read_to_string(&mut text)?
+        }
     };
     Ok(text)
+}
+
+/// Why a file cannot be opened, where Helm has other words for it than the system.
+fn in_helms_words(error: std::io::Error) -> std::io::Error {
+    match error.kind() {
+        kind @ ErrorKind::NotFound => std::io::Error::new(kind, "no such file or directory"),
+        kind @ ErrorKind::PermissionDenied => std::io::Error::new(kind, "permission denied"),
+        _ => error,
+    }
 }
 
 fn write(path: &Path, file: &FileWrite) -> std::io::Result<()> {

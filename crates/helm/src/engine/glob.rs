@@ -1,23 +1,41 @@
 //! The patterns of `.Files.Glob`: `*` and `?` stop at a `/`, `**` does not; `[a-z]`, `[!a]` and `{a,b}`.
 
 use regex::bytes::Regex;
+use std::iter::Peekable;
+use std::str::Chars;
 
 /// The longest pattern that is read.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
 
-/// A pattern over paths. One that cannot be read matches everything, as in Helm.
+/// A pattern over paths.
 #[derive(Debug)]
-pub(super) struct Glob(Option<Regex>);
+pub(super) enum Glob {
+    Regex(Regex),
+    /// `start**end`, which Helm's library finds in a path that is shorter than both together, too.
+    Ends(String, String),
+    /// What cannot be read matches everything, as in Helm.
+    Everything,
+}
 
 impl Glob {
     pub(super) fn new(pattern: &str) -> Self {
-        Self(translate(pattern).and_then(|regex| Regex::new(&regex).ok()))
+        let is_plain = |text: &str| !text.is_empty() && !text.contains(['*', '?', '[', '{', '\\']);
+        if let Some((start, end)) = pattern.split_once("**")
+            && is_plain(start)
+            && is_plain(end)
+        {
+            return Self::Ends(start.to_owned(), end.to_owned());
+        }
+        let regex = translate(pattern).and_then(|regex| Regex::new(&regex).ok());
+        regex.map_or(Self::Everything, Self::Regex)
     }
 
     pub(super) fn matches(&self, path: &str) -> bool {
-        self.0
-            .as_ref()
-            .is_none_or(|regex| regex.is_match(path.as_bytes()))
+        match self {
+            Self::Regex(regex) => regex.is_match(path.as_bytes()),
+            Self::Ends(start, end) => path.starts_with(start.as_str()) && path.ends_with(end.as_str()),
+            Self::Everything => true,
+        }
     }
 }
 
@@ -42,17 +60,7 @@ fn translate(pattern: &str) -> Option<String> {
                 if chars.next_if_eq(&'!').is_some() {
                     out.push('^');
                 }
-                let mut some = false;
-                loop {
-                    match chars.next()? {
-                        ']' if some => break,
-                        ']' => return None,
-                        '\\' => literal(&mut out, chars.next()?),
-                        '-' if some && chars.peek().is_some_and(|next| *next != ']') => out.push('-'),
-                        c => literal(&mut out, c),
-                    }
-                    some = true;
-                }
+                class(&mut out, &mut chars)?;
                 out.push(']');
             }
             '{' => {
@@ -64,15 +72,43 @@ fn translate(pattern: &str) -> Option<String> {
                 out.push(')');
             }
             ',' if open > 0 => out.push('|'),
-            '\\' => literal(&mut out, chars.next()?),
+            '\\' => {
+                // at the end it is nothing
+                if let Some(c) = chars.next() {
+                    literal(&mut out, c);
+                }
+            }
             c => literal(&mut out, c),
         }
     }
-    if open > 0 {
-        return None;
-    }
+    // what is left open ends with the pattern
+    out.push_str(&")".repeat(open));
     out.push('$');
     Some(out)
+}
+
+/// What stands in brackets: one range, or characters of which a `-` is one unless it is the second.
+fn class(out: &mut String, chars: &mut Peekable<Chars<'_>>) -> Option<()> {
+    let first = chars.next()?;
+    if chars.next_if_eq(&'-').is_some() {
+        let last = chars.next()?;
+        literal(out, first);
+        out.push('-');
+        literal(out, last);
+        return (chars.next()? == ']' && first <= last).then_some(());
+    }
+    let mut next = first;
+    if next == ']' {
+        return None;
+    }
+    while next != ']' {
+        match next {
+            '\\' => literal(out, chars.next()?),
+            next => literal(out, next),
+        }
+        next = chars.next()?;
+    }
+    Some(())
 }
 
 fn literal(out: &mut String, c: char) {
@@ -106,6 +142,9 @@ mod tests {
         check("a.c", "abc", false);
         // what cannot be read matches everything
         check("[a", "anything", true);
-        check("{a", "anything", true);
+        check("[a-]", "anything", true);
+        check("{a", "anything", false);
+        check("{a", "a", true);
+        check("f/**/a", "f/a", true);
     }
 }

@@ -66,7 +66,9 @@ impl Host for Files {
     }
 
     fn field(&self, name: &str) -> Option<Value> {
-        self.0.get(name).map(|data| Value::Bytes(data.clone()))
+        // a file that is not there is one without bytes, which are printed as `[]`
+        let data = self.0.get(name).cloned().unwrap_or_else(|| "".into());
+        Some(Value::Bytes(data))
     }
 
     fn method(&self, name: &str) -> Option<Method> {

@@ -92,8 +92,7 @@ pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, Offer), Val
                 Place::Field("ChartVersion.entries.removed"),
                 &mut offer.removed,
             ),
-            // a text that is no time is kept, and what is no text left out: nothing depends on it
-            "created" => offer.created = value.as_str().unwrap_or_default().to_owned(),
+            "created" => decoder.time(value, &mut offer.created),
             key => decoder.metadata_field(key, value, &mut parsed),
         },
     );

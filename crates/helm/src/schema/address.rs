@@ -91,6 +91,100 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Reads an address as Go's `netip` does: the error is its words and where, if it says so.
+pub(super) fn ipv6(text: &str) -> Result<(), (&'static str, &str)> {
+    let mut rest = text;
+    let mut ellipsis = None;
+    if let Some(after) = rest.strip_prefix("::") {
+        ellipsis = Some(0);
+        rest = after;
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+    let mut fields = 0;
+    while fields < 8 {
+        let end = rest
+            .bytes()
+            .position(|byte| !byte.is_ascii_hexdigit())
+            .unwrap_or(rest.len());
+        if end > 4 {
+            return Err(("each group must have 4 or less digits", rest));
+        }
+        if end == 0 {
+            return Err(("each colon-separated field must have at least one digit", rest));
+        }
+        let (_, after) = rest.split_at(end);
+        if after.starts_with('.') {
+            if ellipsis.is_none() && fields != 6 || fields > 6 {
+                return Err((
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                    rest,
+                ));
+            }
+            ipv4(rest).map_err(|why| (why, ""))?;
+            fields += 2;
+            rest = "";
+            break;
+        }
+        fields += 1;
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+        let Some(after) = rest.strip_prefix(':') else {
+            return Err(("unexpected character, want colon", rest));
+        };
+        if after.is_empty() {
+            return Err(("colon must be followed by more characters", rest));
+        }
+        rest = after;
+        if let Some(after) = rest.strip_prefix(':') {
+            if ellipsis.is_some() {
+                return Err(("multiple :: in address", rest));
+            }
+            ellipsis = Some(fields);
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    match (rest, ellipsis) {
+        ("", None) if fields < 8 => Err(("address string too short", "")),
+        ("", Some(_)) if fields == 8 => Err(("the :: must expand to at least one field of zeros", "")),
+        ("", _) => Ok(()),
+        (rest, _) => Err(("trailing garbage after address", rest)),
+    }
+}
+
+fn ipv4(text: &str) -> Result<(), &'static str> {
+    let (mut fields, mut value, mut digits) = (0, 0_u32, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' => {
+                if digits == 1 && value == 0 {
+                    return Err("IPv4 field has octet with leading zero");
+                }
+                value = value * 10 + u32::from(byte - b'0');
+                digits += 1;
+                if value > 255 {
+                    return Err("IPv4 field has value >255");
+                }
+            }
+            b'.' if digits == 0 => return Err("IPv4 field must have at least one digit"),
+            b'.' if fields == 3 => return Err("IPv4 address too long"),
+            b'.' => (fields, value, digits) = (fields + 1, 0, 0),
+            _ => return Err("unexpected character"),
+        }
+    }
+    match (fields, digits) {
+        (3, 1..) => Ok(()),
+        (_, 0) => Err("IPv4 field must have at least one digit"),
+        _ => Err("IPv4 address too short"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{pointer, resolved};

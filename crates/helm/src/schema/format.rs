@@ -1,7 +1,6 @@
 //! Texts with a form. A form that is not known holds for every text.
 
-use equate_manifest::calendar::days_in_month;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use super::address;
 
 /// What is wrong with a text of a format, if anything.
 pub(super) fn wrong(format: &str, text: &str) -> Option<String> {
@@ -16,6 +15,9 @@ pub(super) fn wrong(format: &str, text: &str) -> Option<String> {
         "uri" | "iri" => uri(text),
         "uri-reference" | "iri-reference" => uri_reference(text),
         "json-pointer" => json_pointer(text),
+        "relative-json-pointer" => relative_json_pointer(text),
+        "uri-template" => uri_template(text),
+        "period" => period(text),
         "uuid" => uuid(text),
         "regex" => equate_template::go_pattern(text, 1 << 20).map(|_| ()),
         "duration" => duration(text),
@@ -34,18 +36,34 @@ fn unless(right: bool, why: &str) -> Checked {
 fn ipv4(text: &str) -> Checked {
     let groups: Vec<&str> = text.split('.').collect();
     unless(groups.len() == 4, "expected four decimals")?;
-    let zeros = |group: &&str| group.len() > 1 && group.starts_with('0');
-    unless(!groups.iter().any(zeros), "leading zeros")?;
-    unless(
-        text.parse::<Ipv4Addr>().is_ok(),
-        "decimal must be between 0 and 255",
-    )
+    for group in groups {
+        unless(group.len() <= 1 || !group.starts_with('0'), "leading zeros")?;
+        let digits = group.strip_prefix(['-', '+']).unwrap_or(group);
+        if number(Some(digits)).is_none() || digits.is_empty() {
+            let shown = equate_template::quote(group);
+            return Err(format!("strconv.Atoi: parsing {shown}: invalid syntax"));
+        }
+        unless(group.parse::<u8>().is_ok(), "decimal must be between 0 and 255")?;
+    }
+    Ok(())
 }
 
 fn ipv6(text: &str) -> Checked {
     unless(text.contains(':'), "missing colon")?;
-    unless(!text.contains('%'), "zone id is not a part of ipv6 address")?;
-    unless(text.parse::<Ipv6Addr>().is_ok(), "unable to parse IP")
+    let (address, zone) = match text.split_once('%') {
+        Some((address, zone)) => (address, Some(zone)),
+        None => (text, None),
+    };
+    let shown = equate_template::quote(text);
+    if zone == Some("") {
+        return Err(format!("ParseAddr({shown}): zone must be a non-empty string"));
+    }
+    let parsed = address::ipv6(address).map_err(|(why, at)| match at {
+        "" => format!("ParseAddr({shown}): {why}"),
+        at => format!("ParseAddr({shown}): {why} (at {})", equate_template::quote(at)),
+    });
+    parsed?;
+    unless(zone.is_none(), "zone id is not a part of ipv6 address")
 }
 
 fn hostname(text: &str) -> Checked {
@@ -105,40 +123,73 @@ fn number(text: Option<&str>) -> Option<u32> {
 }
 
 fn date(text: &str) -> Checked {
-    let quoted = equate_template::quote(text);
-    let part = |from: usize, to: usize| number(text.get(from..to));
-    let dash = |at: usize| text.as_bytes().get(at) == Some(&b'-');
-    let (true, true, true, Some(year), Some(month), Some(day)) = (
-        text.len() == 10,
-        dash(4),
-        dash(7),
-        part(0, 4),
-        part(5, 7),
-        part(8, 10),
-    ) else {
-        return Err(format!("parsing time {quoted} as \"2006-01-02\": it is no date"));
-    };
-    if !(1..=12).contains(&month) {
-        return Err(format!("parsing time {quoted}: month out of range"));
-    }
-    match (1..=days_in_month(year, month)).contains(&day) {
-        true => Ok(()),
-        false => Err(format!("parsing time {quoted}: day out of range")),
-    }
+    equate_template::parse_time("2006-01-02", text)
 }
 
 fn semver(text: &str) -> Checked {
-    let core = text.split(['-', '+']).next().unwrap_or_default();
+    let (rest, build) = match text.split_once('+') {
+        Some((rest, build)) => (rest, Some(build)),
+        None => (text, None),
+    };
+    let (core, release) = match rest.split_once('-') {
+        Some((core, release)) => (core, Some(release)),
+        None => (rest, None),
+    };
+    if let Some(build) = build {
+        unless(!build.is_empty(), "build is empty")?;
+        for one in build.split('.') {
+            unless(!one.is_empty(), "build identifier is empty")?;
+            identifier(one, "build")?;
+        }
+    }
+    if let Some(release) = release {
+        for one in release.split('.') {
+            unless(!one.is_empty(), "pre-release identifier is empty")?;
+            identifier(one, "pre-release")?;
+            unless(
+                one.len() == 1 || !one.starts_with('0') || number(Some(one)).is_none(),
+                "pre-release numeric identifier starts with zero",
+            )?;
+        }
+    }
     let numbers: Vec<&str> = core.split('.').collect();
     unless(
         numbers.len() == 3,
         "versionCore must have 3 numbers separated by dot",
     )?;
-    let is_number = |part: &&str| number(Some(part)).is_some() && (*part == "0" || !part.starts_with('0'));
-    unless(numbers.iter().all(is_number), "version core is not three numbers")?;
-    equate_template::Version::parse(text)
-        .map(|_| ())
-        .map_err(|error| error.to_string())
+    for (part, name) in numbers.into_iter().zip(["major", "minor", "patch"]) {
+        unless(!part.is_empty(), &format!("{name} is empty"))?;
+        unless(
+            part.bytes().all(|byte| byte.is_ascii_digit()),
+            &format!("{name} contains non-digit"),
+        )?;
+        unless(
+            part.len() == 1 || !part.starts_with('0'),
+            &format!("{name} starts with zero"),
+        )?;
+    }
+    Ok(())
+}
+
+fn identifier(text: &str, what: &str) -> Checked {
+    match text.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '-') {
+        Some(c) => Err(format!("invalid character '{c}' in {what} identifier")),
+        None => Ok(()),
+    }
+}
+
+/// Two times, or a time and how long before or after it.
+fn period(text: &str) -> Checked {
+    let (start, end) = text.split_once('/').ok_or("missing slash")?;
+    if start.starts_with('P') {
+        duration(start).map_err(|why| format!("invalid start duration: {why}"))?;
+    } else {
+        date_time(start).map_err(|why| format!("invalid start date-time: {why}"))?;
+        if end.starts_with('P') {
+            return duration(end).map_err(|why| format!("invalid end duration: {why}"));
+        }
+    }
+    date_time(end).map_err(|why| format!("invalid end date-time: {why}"))
 }
 
 fn duration(text: &str) -> Checked {
@@ -156,9 +207,15 @@ fn duration(text: &str) -> Checked {
             let unit = part.trim_start_matches(|c: char| c.is_ascii_digit());
             unless(unit.len() < part.len(), "missing number")?;
             let first = unit.chars().next().ok_or("missing unit")?;
-            let at = units
-                .find(first)
-                .ok_or_else(|| format!("invalid unit '{first}'"))?;
+            let Some(at) = units.find(first) else {
+                let known = ["YMD", "HMS"]
+                    .iter()
+                    .any(|known| known.ends_with(units) && known.contains(first));
+                return Err(match known {
+                    true => format!("unit '{first}' out of order"),
+                    false => format!("invalid unit '{first}'"),
+                });
+            };
             units = &units[at + 1..];
             part = &unit[first.len_utf8()..];
         }
@@ -217,7 +274,7 @@ fn date_time(text: &str) -> Checked {
 
 fn uri(text: &str) -> Checked {
     uri_reference(text)?;
-    unless(super::address::scheme(text).is_some(), "relative url")
+    unless(address::scheme(text).is_some(), "relative url")
 }
 
 fn uri_reference(text: &str) -> Checked {
@@ -230,6 +287,10 @@ fn uri_reference(text: &str) -> Checked {
     }
     if text.contains('\\') {
         return Err("contains \\".into());
+    }
+    if let Some(escape) = bad_escape(text) {
+        let escape = equate_template::quote(escape);
+        return Err(format!("parse {}: invalid URL escape {escape}", shown()));
     }
     let host = text
         .split_once("//")
@@ -244,7 +305,7 @@ fn uri_reference(text: &str) -> Checked {
             c.escape_default()
         ));
     }
-    if super::address::scheme(text).is_none() {
+    if address::scheme(text).is_none() {
         let first = text.split(['/', '?', '#']).next().unwrap_or_default();
         if text.starts_with(':') {
             return Err(format!("parse {}: missing protocol scheme", shown()));
@@ -257,6 +318,48 @@ fn uri_reference(text: &str) -> Checked {
         }
     }
     Ok(())
+}
+
+/// A reference in which braces hold names.
+fn uri_template(text: &str) -> Checked {
+    uri_reference(text)?;
+    // a query, and what is behind a `#`, are no part of the path
+    let path = text.split(['?', '#']).next().unwrap_or_default();
+    for part in path.split('/') {
+        let mut open = false;
+        for c in part.chars() {
+            open = match (c, open) {
+                ('{', false) => true,
+                ('}', true) => false,
+                ('{' | '}', _) => return Err("nested curly braces".into()),
+                (_, open) => open,
+            };
+        }
+        unless(!open, "no matching closing brace")?;
+    }
+    Ok(())
+}
+
+fn relative_json_pointer(text: &str) -> Checked {
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = text.len() - rest.len();
+    unless(digits > 0, "must start with non-negative integer")?;
+    unless(digits == 1 || !text.starts_with('0'), "starts with zero")?;
+    match rest {
+        "#" => Ok(()),
+        rest => json_pointer(rest),
+    }
+}
+
+/// The first `%` of a URL that two hexadecimal digits do not follow, with what follows.
+fn bad_escape(text: &str) -> Option<&str> {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    text.match_indices('%').find_map(|(at, _)| {
+        let digits = text.as_bytes().get(at + 1..at + 3);
+        let is_good = digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let end = text.ceil_char_boundary((at + 3).min(text.len()));
+        (!is_good).then(|| &text[at..end])
+    })
 }
 
 fn json_pointer(text: &str) -> Checked {

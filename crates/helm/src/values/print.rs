@@ -13,6 +13,10 @@ pub(crate) fn plain(value: &Value) -> String {
 
 /// By `%t`, which wants a boolean and says so for anything else.
 pub(super) fn boolean(value: &Value) -> String {
+    // nil alone is no boolean; within a list or a map it is printed by no verb
+    if value.is_null() {
+        return "%!t(<nil>)".to_owned();
+    }
     let mut out = String::new();
     write(&mut out, value, true);
     out
@@ -20,7 +24,6 @@ pub(super) fn boolean(value: &Value) -> String {
 
 fn write(out: &mut String, value: &Value, complain: bool) {
     let (kind, text) = match value {
-        Value::Null if complain => return out.push_str("%!t(<nil>)"),
         Value::Null => return out.push_str("<nil>"),
         Value::Bool(flag) => return out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => match (number.is_f64(), number.as_f64()) {

@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use equate_manifest::json::type_name;
 use equate_manifest::yaml::{self, Fault, YamlError};
 use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
 
 /// Why a text has no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,8 +53,13 @@ pub fn read(text: &str, limits: &Limits) -> Result<Values, ReadError> {
                 ..error
             })
         };
-        let documents = yaml::load(part, &options).map_err(failed)?;
-        match documents.into_iter().next().map(|document| document.value) {
+        // Helm reads line by line, and gives the last one an end too
+        let ended = match part.is_empty() || part.ends_with('\n') {
+            true => Cow::Borrowed(part),
+            false => Cow::Owned(format!("{part}\n")),
+        };
+        let document = yaml::load_first(&ended, &options).map_err(failed)?;
+        match document.map(|document| document.value) {
             None | Some(Value::Null) => {}
             Some(Value::Object(map)) => {
                 options.nodes_max = options.nodes_max.saturating_sub(nodes(&map));

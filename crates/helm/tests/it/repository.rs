@@ -95,7 +95,9 @@ fn answers_as_helm_answers() {
 
 #[test]
 fn an_index_has_limits() {
-    let entry = "  - {name: a, version: 1.0.0, urls: [a.tgz], digest: abc, created: x, removed: true}\n";
+    let created = "created: 2026-01-02T03:04:05Z";
+    let entry =
+        format!("  - {{name: a, version: 1.0.0, urls: [a.tgz], digest: abc, {created}, removed: true}}\n");
     let text = format!("apiVersion: v1\nentries:\n  a:\n{entry}  - {{name: a, version: x}}\n");
     let parse = |bytes_max, nodes_max| {
         let limits = IndexLimits { bytes_max, nodes_max };
@@ -115,6 +117,18 @@ fn an_index_has_limits() {
         parse(100, 100).unwrap_err().to_string(),
         format!("the index has {} bytes, and at most 100 are read", text.len())
     );
+    for (odd, fault) in [
+        (
+            "created: x",
+            "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"",
+        ),
+        ("created: 5", "Time.UnmarshalJSON: input is not a JSON string"),
+        ("created: []", "Time.UnmarshalJSON: input is not a JSON string"),
+    ] {
+        let error = Index::parse(text.replace(created, odd).as_bytes(), &IndexLimits::default()).unwrap_err();
+        let cause = error.source().unwrap().to_string();
+        assert!(cause.ends_with(fault), "{cause}");
+    }
     assert_eq!(
         parse(1_000, 10).unwrap_err().to_string(),
         "the index has more than 10 values"
