@@ -250,7 +250,12 @@ enum Piece<'w> {
 
 /// Takes `$1`, `${1}` and `${name}` apart: `$$` is a dollar, and a group that is not there is empty.
 fn pieces<'w>(names: &[(String, usize)], with: &'w str) -> Vec<Piece<'w>> {
-    let names: HashMap<&str, usize> = names.iter().map(|(name, group)| (&**name, *group)).collect();
+    // of two groups with one name the first counts
+    let names: HashMap<&str, usize> = names
+        .iter()
+        .rev()
+        .map(|(name, group)| (&**name, *group))
+        .collect();
     let numbered = |name: &str| {
         let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
         let is_plain = is_number && (name.len() == 1 || !name.starts_with('0'));

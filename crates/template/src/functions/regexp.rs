@@ -236,9 +236,6 @@ impl<'s> Reader<'s> {
             if name.is_empty() || !name.chars().all(is_name) {
                 return error("invalid named capture", &begun[..=end]);
             }
-            if self.names.iter().any(|(known, _)| known == name) {
-                return error("duplicate capture group name", name);
-            }
             self.rest = &begun[end + 1..];
             self.groups += 1;
             self.names.push((name.to_owned(), self.groups));
@@ -270,7 +267,7 @@ impl<'s> Reader<'s> {
                 }
             }
         }
-        error("missing closing )", self.source)
+        error("invalid or unsupported Perl syntax", begun)
     }
 
     /// What begins with a backslash, outside of a class.
@@ -404,7 +401,7 @@ impl<'s> Reader<'s> {
             return Ok(Some((plain.to_owned(), rest)));
         }
         let (name, after) = match rest.chars().next() {
-            None => return Ok(None),
+            None => return error("invalid character class range", text),
             Some('{') => {
                 let Some(end) = rest.find('}') else {
                     return error("invalid character class range", text);
