@@ -3,7 +3,9 @@
 //! `--kubeconfig`, `--context` and `--namespace` mean the same wherever they are written, also before
 //! the command. A command that has no use for them refuses them by name: one that runs a cluster of
 //! its own does not act on the one that was named, and one that asks none builds nothing for a
-//! namespace. What is given and means nothing is a mistake, and is never passed over in silence.
+//! namespace. What is given and means nothing is a mistake, and is never passed over in silence. Of an
+//! option that is given twice the last counts, as with kubectl, Helm and Flux: who adds to the arguments
+//! of a Deployment overrides what stands there.
 
 use crate::Cli;
 use clap::error::ErrorKind;

@@ -40,6 +40,7 @@ use std::process::ExitCode;
     name = "equate",
     version,
     propagate_version = true,
+    args_override_self = true,
     arg_required_else_help = true
 )]
 struct Cli {

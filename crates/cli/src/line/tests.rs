@@ -45,6 +45,16 @@ fn where_to_look_may_stand_anywhere() {
 }
 
 #[test]
+fn the_last_of_an_option_counts() {
+    check("equate get ks -n m -n n", &["namespace: \"n\""]);
+    check(
+        "equate controllers --concurrent=4 --concurrent=20",
+        &["concurrent: 20"],
+    );
+    check("equate template . -f a -f b", &["\"a\"", "\"b\""]);
+}
+
+#[test]
 fn what_would_be_passed_over_is_refused() {
     for (line, expected) in [
         ("equate --context c up", "--context means nothing to it"),
