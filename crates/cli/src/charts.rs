@@ -147,6 +147,12 @@ impl Renderer {
     }
 
     fn refused(&self, asked: &Chart, error: render::Error) -> TemplateError {
+        if error.is_stopped() {
+            return TemplateError::Late {
+                error: Box::new(error),
+                option: "--helm-timeout",
+            };
+        }
         let mut more = Cow::Borrowed("");
         if let (true, render::Error::Manifest(unsorted)) = (self.debug || asked.debug, &error) {
             let files = unsorted.texts.files.iter().map(|(path, text)| (&**path, &**text));

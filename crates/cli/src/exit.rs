@@ -157,8 +157,6 @@ impl Failure {
             | Self::Suspend(SuspendError::Request(error)) => request_hint(error),
             Self::Reconcile(error) | Self::Suspend(SuspendError::Reconcile(error)) => reconcile_hint(error),
             Self::Install(error) => install_hint(error),
-            Self::Template(TemplateError::Late(_)) => Some("--timeout gives the render longer"),
-            Self::Render(RenderError::Late(_)) => Some("--helm-timeout gives the charts longer"),
             Self::Explain(ExplainError::Elsewhere { .. }) => Some("-n names the namespace"),
             Self::Diff(_)
             | Self::Render(_)

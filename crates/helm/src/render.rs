@@ -12,7 +12,7 @@ use crate::manifests::{self, ManifestError, Sorted};
 use crate::order::Order;
 use crate::schema::SchemaError;
 use crate::values::{self, CoalesceError, Warning};
-use equate_template::World;
+use equate_template::{ErrorKind, Limit, World};
 use std::collections::BTreeSet;
 
 /// What is rendered, and for whom.
@@ -86,6 +86,11 @@ impl Error {
             Self::Dependencies(_) | Self::Values(_) | Self::Schema(_) => false,
             Self::Kubernetes(_) | Self::Render(_) | Self::Manifest(_) => true,
         }
+    }
+
+    /// Whether it ended because somebody stopped it ([`Bounds::stop`]).
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, Self::Render(error) if error.0.kind == ErrorKind::Limit(Limit::Stopped))
     }
 }
 

@@ -143,9 +143,6 @@ pub(crate) enum RenderError {
     /// The build failed.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The build failed, and the time for charts is over.
-    #[error(transparent)]
-    Late(BuildError),
     /// The working directory is not known.
     #[error("could not tell the working directory")]
     Here(#[source] std::io::Error),
@@ -187,11 +184,7 @@ impl Directory {
         if let Err(RenderError::Build(error)) = &built {
             tell(&error.told);
         }
-        let is_late = renderer.is_some_and(|renderer| template::is_over(renderer.stop.as_deref()));
-        let built = built.map_err(|error| match error {
-            RenderError::Build(error) if is_late => RenderError::Late(error),
-            error => error,
-        })?;
+        let built = built?;
         warn(&built);
         Ok(output::write(built.objects, self.output.as_deref())?)
     }

@@ -218,8 +218,13 @@ pub(crate) enum TemplateError {
     #[error("{0}{1}")]
     Render(Box<render::Error>, Cow<'static, str>),
     /// The time is over.
-    #[error(transparent)]
-    Late(Box<render::Error>),
+    #[error("{error}; {option} gives it longer")]
+    Late {
+        /// Where it was then.
+        error: Box<render::Error>,
+        /// What says how long it has.
+        option: &'static str,
+    },
     /// A template is asked for that there is not.
     #[error(transparent)]
     NoTemplate(#[from] listing::NoTemplate),
@@ -436,9 +441,8 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
         skip_schema: args.skip_schema_validation.is_on(),
         subchart_notes: false,
     };
-    let stop = stop_after(args.timeout);
     let bounds = Bounds {
-        stop: stop.clone(),
+        stop: stop_after(args.timeout),
         ..Bounds::default()
     };
     match render::render(request, &Cache::default(), Box::new(Real::new(cluster)?), bounds) {
@@ -446,7 +450,10 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
             rendered.warnings.iter().for_each(|warning| warn(warning));
             args.show(&rendered, &release.name)
         }
-        Err(error) if is_over(stop.as_deref()) => Err(TemplateError::Late(Box::new(error))),
+        Err(error) if error.is_stopped() => Err(TemplateError::Late {
+            error: Box::new(error),
+            option: "--timeout",
+        }),
         Err(error) => {
             if args.debug.is_on() && error.is_of_a_release() {
                 let texts = match &error {
@@ -477,11 +484,6 @@ pub(crate) fn stop_after(timeout: Duration) -> Option<Arc<AtomicBool>> {
         set.store(true, Ordering::Relaxed);
     });
     Some(stop)
-}
-
-/// Whether the time is over that [`stop_after`] gives.
-pub(crate) fn is_over(stop: Option<&AtomicBool>) -> bool {
-    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -241,3 +241,34 @@ fn a_helm_program_is_not_run() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("--helm-command means nothing here"), "{said}");
 }
+
+#[test]
+fn what_takes_too_long_names_the_option_that_gives_it_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    for (path, text) in [
+        (
+            "charts/web/Chart.yaml",
+            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+        ),
+        ("charts/web/values.yaml", ""),
+        ("charts/web/templates/a.yaml", "{{ range 1000000000 }}{{ end }}"),
+        ("kustomization.yaml", "helmCharts:\n- name: web\n"),
+    ] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let check = |line: &[&str], option: &str| {
+        let output = equate_in(root, line).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let ended = format!("limit: the render was stopped; {option} gives it longer");
+        assert!(said.contains(&ended), "{said}");
+    };
+    check(&["template", "charts/web", "--timeout", "1ms"], "--timeout");
+    check(
+        &["build", ".", "--enable-helm", "--helm-timeout", "1ms"],
+        "--helm-timeout",
+    );
+}
