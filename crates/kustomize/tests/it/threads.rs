@@ -128,7 +128,7 @@ fn what_is_wrong_does_not_depend_on_the_threads() {
         // the whole file is read before its manifests are looked at
         (
             vec![(10, kind.0, kind.1), (100, "data:\n", "data: 'x\n")],
-            "all.yaml:3405:1: invalid indentation in multiline quoted scalar",
+            "all.yaml:3408:16: invalid trailing content after single-quoted scalar",
         ),
         (
             vec![(60, kind.0, kind.1), (90, kind.0, kind.1)],
