@@ -3,9 +3,16 @@
 use super::resolve::Dialect;
 
 /// How many lines of texts in quotes may stand further out than granit reads them.
-pub(super) const MOVED_LINES_MAX: usize = 64;
+const MOVED_LINES_MAX: usize = 64;
+/// How much is read again for them: each time it is all of the text.
+const MOVED_BYTES_MAX: usize = 32 << 20;
 /// How far in they are moved, in spaces. They are no part of the text.
 const MOVED_BY: usize = 400;
+
+/// How many lines of a text may be moved.
+pub(super) fn moves_max(text: &str) -> usize {
+    (MOVED_BYTES_MAX / text.len().max(1)).min(MOVED_LINES_MAX)
+}
 
 /// The text with a line within quotes moved in: libyaml does not mind where it stands.
 pub(super) fn moved(text: &str, at: usize) -> String {

@@ -135,7 +135,7 @@ pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, Y
 /// The documents; lines of texts in quotes that granit wants further in are moved there.
 fn documents(text: &str, options: &Options, first_only: bool) -> Result<Vec<Document>, YamlError> {
     let mut text = Cow::Borrowed(text);
-    for _ in 0..libyaml::MOVED_LINES_MAX {
+    for _ in 0..libyaml::moves_max(&text) {
         match read(&text, options, first_only) {
             Err((_, Some(line))) if !options.spans => {
                 text = Cow::Owned(libyaml::moved(&text, line));

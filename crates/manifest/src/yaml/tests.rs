@@ -1,6 +1,6 @@
 use super::load::load_any;
 use super::{Dialect, Document, Duplicates, Keep, Options, YamlError, load, parts, plain, skim, to_string};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn writes_what_sigs_yaml_writes() {
@@ -222,6 +222,24 @@ fn input_has_limits() {
     check("- - - [[[1]]]", "1:9: nested deeper than 5 levels");
     let laughs = "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a]\nc: [*b,*b,*b]\n";
     check(laughs, "3:5: more than 100 values, aliases expanded");
+}
+
+#[test]
+fn a_text_in_quotes_goes_on_at_any_column() {
+    let lines = |count: usize| {
+        let texts: String = (0..count).map(|n| format!("  a{n}: \"x\ny\"\n")).collect();
+        format!("data:\n{texts}")
+    };
+    let read = |text: &str| first(text, Dialect::Yaml11);
+    assert_eq!(
+        read(&lines(2)),
+        Ok(json!({ "data": { "a0": "x y", "a1": "x y" } }))
+    );
+    // each is a reading of its own: so many, and fewer of a text that is large
+    assert!(read(&lines(64)).is_ok());
+    assert!(read(&lines(65)).is_err());
+    let large = format!("# {}\n{}", "x".repeat(3 << 20), lines(64));
+    assert!(read(&large).is_err());
 }
 
 /// What the short cut reads, the loader reads alike. Returns whether it was read.
