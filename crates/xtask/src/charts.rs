@@ -10,6 +10,7 @@ use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use equate_testkit::peers;
 use serde_json::{Value, json};
@@ -55,6 +56,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Some(file) => read(&std::fs::read_to_string(file)?)?,
         None => {
             let once = ask(helm.answers("render"), &questions, &json!({}))?;
+            // what tells the second has to differ
+            std::thread::sleep(Duration::from_secs(1));
             let again = ask(helm.answers("render"), &questions, &json!({}))?;
             let both: Vec<[Value; 2]> = once.into_iter().zip(again).map(|(one, two)| [one, two]).collect();
             if let Some(file) = &args.answers {
