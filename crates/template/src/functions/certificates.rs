@@ -10,6 +10,10 @@ use crate::fault::Fault;
 use crate::session::World;
 use crate::value::{Host, Value};
 use base64::Engine as _;
+use crypto_bigint::BoxedUint;
+use crypto_bigint::rand_core::{TryCryptoRng, TryRng};
+use crypto_primes::hazmat::{SetBits, SmallFactorsSieveFactory};
+use crypto_primes::{Flavor, is_prime, sieve_and_find};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, SanType, SerialNumber,
@@ -17,6 +21,7 @@ use rcgen::{
 use rsa::pkcs1::{DecodeRsaPrivateKey as _, EncodeRsaPrivateKey as _, LineEnding};
 use rsa::pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _};
 use rsa::rand_core::{CryptoRng, RngCore};
+use std::convert::Infallible;
 use std::rc::Rc;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
@@ -99,7 +104,10 @@ impl Host for Certificate {
     }
 }
 
-/// The injected source of chance, as the library of keys wants it.
+const PUBLIC_EXPONENT: u32 = 65_537;
+const NO_KEY: &str = "error generating random key";
+
+/// The injected source of chance, as the libraries of keys and of primes want it.
 struct Chance<'w>(&'w mut dyn World);
 
 impl RngCore for Chance<'_> {
@@ -127,6 +135,25 @@ impl RngCore for Chance<'_> {
 
 impl CryptoRng for Chance<'_> {}
 
+impl TryRng for Chance<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.next_u32())
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.random(bytes);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Chance<'_> {}
+
 fn failed(what: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Fault {
     move |error| Fault::message(format!("{what}: {error}"))
 }
@@ -135,7 +162,25 @@ fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, F
     let larger = (bits / KEY_BITS) as u64;
     call.exec.meter().steps(KEY_STEPS * larger * larger)?;
     let mut chance = Chance(&mut *call.exec.session().world);
-    rsa::RsaPrivateKey::new(&mut chance, bits).map_err(|error| failed("error generating random key")(&error))
+    let (p, q) = (prime(&mut chance, bits / 2)?, prime(&mut chance, bits / 2)?);
+    rsa::RsaPrivateKey::from_p_q(p, q, PUBLIC_EXPONENT.into()).map_err(|error| failed(NO_KEY)(&error))
+}
+
+/// A prime of so many bits, of which the first two are set, so that the product of two of them has twice as
+/// many. One below it is no multiple of the public exponent, which a key could not do with.
+///
+/// The library of keys looks for primes itself, ten times slower.
+fn prime(chance: &mut Chance<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
+    let bits = u32::try_from(bits).map_err(|error| failed(NO_KEY)(&error))?;
+    let candidates = SmallFactorsSieveFactory::<BoxedUint>::new(Flavor::Any, bits, SetBits::TwoMsb)
+        .map_err(|error| failed(NO_KEY)(&error))?;
+    let to_number = |number: &BoxedUint| rsa::BigUint::from_bytes_be(&number.to_be_bytes());
+    let found = sieve_and_find(chance, candidates, |_, candidate| {
+        to_number(candidate) % PUBLIC_EXPONENT != 1_u32.into() && is_prime(Flavor::Any, candidate)
+    });
+    let found = found.map_err(|error| failed(NO_KEY)(&error))?;
+    let found = found.ok_or_else(|| failed(NO_KEY)(&"there is no such prime"))?;
+    Ok(to_number(&found))
 }
 
 /// Reads a key, and checks it: that takes longer by the third power of its length.
@@ -322,4 +367,25 @@ fn custom(call: &mut Call<'_, '_>) -> Outcome {
     }
     read_key(call, &key)?;
     Ok(Value::Host(Rc::new(Certificate { cert, key })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Seeded;
+
+    #[test]
+    fn the_product_of_two_primes_has_the_bits_of_a_key() {
+        let mut world = Seeded::new(b"primes", 0);
+        let mut chance = Chance(&mut world);
+        for _ in 0..3 {
+            let (p, q) = (
+                prime(&mut chance, 512).expect("p"),
+                prime(&mut chance, 512).expect("q"),
+            );
+            assert_eq!((p.bits(), q.bits(), (&p * &q).bits()), (512, 512, 1_024));
+            let key = rsa::RsaPrivateKey::from_p_q(p, q, PUBLIC_EXPONENT.into()).expect("a key");
+            key.validate().expect("a valid key");
+        }
+    }
 }
