@@ -56,7 +56,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Some(file) => read(&std::fs::read_to_string(file)?)?,
         None => {
             let once = ask(helm.answers("render"), &questions, &json!({}))?;
-            // what tells the second has to differ
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "what tells the second has to differ between two renders"
+            )]
             std::thread::sleep(Duration::from_secs(1));
             let again = ask(helm.answers("render"), &questions, &json!({}))?;
             let both: Vec<[Value; 2]> = once.into_iter().zip(again).map(|(one, two)| [one, two]).collect();
