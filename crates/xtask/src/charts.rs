@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Folders with charts in them.
     #[arg(required = true)]
     folders: Vec<PathBuf>,
-    /// Where Helm's answers are kept and looked for.
+    /// Where Helm's answers are kept and looked for. Those of another day hold another date.
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// Where both texts go that differ.

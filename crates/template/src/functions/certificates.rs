@@ -58,6 +58,8 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 
 const KEY_BITS: usize = 2_048;
 const BIG_KEY_BITS: usize = 4_096;
+const PUBLIC_EXPONENT: u32 = 65_537;
+const NO_KEY: &str = "error generating random key";
 /// What finding the primes of a key costs: with the limits of a render, thirty keys may be made.
 const KEY_STEPS: u64 = 640_000;
 /// What a signature costs.
@@ -103,9 +105,6 @@ impl Host for Certificate {
         self
     }
 }
-
-const PUBLIC_EXPONENT: u32 = 65_537;
-const NO_KEY: &str = "error generating random key";
 
 /// The injected source of chance, as the libraries of keys and of primes want it.
 struct Chance<'w>(&'w mut dyn World);
@@ -169,14 +168,14 @@ fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, F
 /// A prime of so many bits, of which the first two are set, so that the product of two of them has twice as
 /// many. One below it is no multiple of the public exponent, which a key could not do with.
 ///
-/// The library of keys looks for primes itself, ten times slower.
+/// The library of keys looks for primes itself, nine times slower.
 fn prime(chance: &mut Chance<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
     let bits = u32::try_from(bits).map_err(|error| failed(NO_KEY)(&error))?;
     let candidates = SmallFactorsSieveFactory::<BoxedUint>::new(Flavor::Any, bits, SetBits::TwoMsb)
         .map_err(|error| failed(NO_KEY)(&error))?;
     let to_number = |number: &BoxedUint| rsa::BigUint::from_bytes_be(&number.to_be_bytes());
     let found = sieve_and_find(chance, candidates, |_, candidate| {
-        to_number(candidate) % PUBLIC_EXPONENT != 1_u32.into() && is_prime(Flavor::Any, candidate)
+        is_prime(Flavor::Any, candidate) && to_number(candidate) % PUBLIC_EXPONENT != 1_u32.into()
     });
     let found = found.map_err(|error| failed(NO_KEY)(&error))?;
     let found = found.ok_or_else(|| failed(NO_KEY)(&"there is no such prime"))?;
