@@ -6,7 +6,7 @@ use crate::owned::{self, Digest};
 use crate::owner::Owner;
 use crate::pointer::Pointer;
 use crate::policy::Policy;
-use crate::terms::Terms;
+use crate::rules::OwnerRules;
 use equate_manifest::object::Object;
 use std::fmt;
 
@@ -59,11 +59,16 @@ impl Desired {
         Self::under(object, owner, origin, &())
     }
 
-    /// The same under the owner's terms.
-    pub fn under(mut object: Object, owner: &Owner, origin: Option<String>, terms: &dyn Terms) -> Desired {
+    /// The same under the owner's rules.
+    pub fn under(
+        mut object: Object,
+        owner: &Owner,
+        origin: Option<String>,
+        rules: &dyn OwnerRules,
+    ) -> Desired {
         normal::normalise(&mut object, normal::Unknown::Keep);
         owner.label(&mut object);
-        let ignored = terms.ignored(owner, &object);
+        let ignored = rules.ignored(owner, &object);
         Desired {
             id: ObjectId::of(&object),
             digest: owned::desired_but(&object, &ignored),

@@ -12,7 +12,7 @@
 //! | [`desired`], [`observed`] | an object as git wants it; as the cluster has it |
 //! | [`owned`] | the digest of the fields that are ours |
 //! | [`health`] | whether an object does what it was applied for |
-//! | [`terms`], [`pointer`](mod@pointer) | an owner's own words for that, and the fields it does not mind |
+//! | [`rules`], [`pointer`](mod@pointer) | an owner's own words for that, and the fields it does not mind |
 //! | [`order`] | what is applied before what |
 //! | [`container`] | what else goes when an object is deleted |
 //! | [`plan`] | what to do, and why |
@@ -36,6 +36,6 @@ pub mod owner;
 pub mod plan;
 pub mod pointer;
 pub mod policy;
+pub mod rules;
 pub mod segment;
 mod takeover;
-pub mod terms;

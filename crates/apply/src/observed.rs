@@ -4,8 +4,8 @@ use crate::health::{self, Health};
 use crate::owned::{self, Digest};
 use crate::owner::{FIELD_MANAGER, Owner};
 use crate::policy::Policy;
+use crate::rules::{Judgement, OwnerRules, Stamp};
 use crate::takeover;
-use crate::terms::{Judgement, Stamp, Terms};
 use equate_manifest::object::Object;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub struct Observed {
     pub owner: Option<Owner>,
     /// The digest of what we hold of it, without the fields that its owner does not mind.
     pub owned: Digest,
-    /// The terms of its owner when that was looked at.
+    /// The rules of its owner when that was looked at.
     pub stamp: Stamp,
     /// Whether it does what it was applied for.
     pub health: Health,
@@ -48,18 +48,18 @@ impl Observed {
         Self::under(live, &())
     }
 
-    /// The same under the terms of its owner.
-    pub fn under(live: &Object, terms: &dyn Terms) -> Observed {
+    /// The same under the rules of its owner.
+    pub fn under(live: &Object, rules: &dyn OwnerRules) -> Observed {
         let text = |key: &str| {
             let value = live.metadata().and_then(|m| m.get(key));
             value.and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let metadata = |key: &str| live.metadata().and_then(|m| m.get(key));
         let owner = Owner::of(live);
-        let stamp = owner.as_ref().map_or(0, |owner| terms.stamp(owner));
+        let stamp = owner.as_ref().map_or(0, |owner| rules.stamp(owner));
         let ignored = match (&owner, stamp) {
             (None, _) | (_, 0) => Vec::new(),
-            (Some(owner), _) => terms.ignored(owner, live),
+            (Some(owner), _) => rules.ignored(owner, live),
         };
         let mut observed = Observed {
             uid: text("uid"),
@@ -78,18 +78,18 @@ impl Observed {
             owner,
         };
         if let Some(owner) = observed.owner.clone() {
-            observed.judge(live, &owner, terms);
+            observed.judge(live, &owner, rules);
         }
         observed
     }
 
     /// Asks somebody how healthy the object is.
-    pub fn judge(&mut self, live: &Object, by: &Owner, terms: &dyn Terms) {
-        let stamp = terms.stamp(by);
+    pub fn judge(&mut self, live: &Object, by: &Owner, rules: &dyn OwnerRules) {
+        let stamp = rules.stamp(by);
         if stamp == 0 || self.judged.iter().any(|judged| judged.by == *by) {
             return;
         }
-        if let Some(health) = terms.judge(by, live) {
+        if let Some(health) = rules.judge(by, live) {
             self.judged.push(Judgement {
                 by: by.clone(),
                 stamp,

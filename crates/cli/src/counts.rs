@@ -22,7 +22,7 @@ pub(crate) fn engine(text: &mut String, stats: &Stats) {
         prunes,
         corrections,
         status_patches,
-        hearings,
+        prune_checks,
         queue,
     } = *stats;
     for (name, value) in [
@@ -33,7 +33,7 @@ pub(crate) fn engine(text: &mut String, stats: &Stats) {
         ("equate_objects_pruned", prunes),
         ("equate_objects_corrected", corrections),
         ("equate_status_patches", status_patches),
-        ("equate_hearings", hearings),
+        ("equate_hearings", prune_checks),
     ] {
         let _infallible = writeln!(text, "# TYPE {name} counter\n{name}_total {value}");
     }

@@ -22,26 +22,26 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::artifacts::{self, Artifacts};
 use crate::git_repository;
-use crate::kustomization::cluster::remote::RemoteClusters;
-use crate::kustomization::cluster::target::{Access, TargetCluster};
-use crate::kustomization::drift::rules::ObjectRules;
+use crate::kit::backoff::{Backoff, Jitter};
+use crate::kit::events::{Limits as EventLimits, Recorder};
+use crate::kit::feed::Pace;
+use crate::kit::inputs::InputWatcher;
+use crate::kit::mirror::{Change, Mirror};
+use crate::kit::notify::Notifier;
+use crate::kit::queue::{Outcome, Queue, Settings};
+use crate::kit::wake::Reason;
+use crate::kit::watcher::{ObjectWatcher, Wake};
 use crate::kustomization::inputs::vault_transit::{TransitSettings, Transits};
-use crate::kustomization::ownership::index::Index;
 use crate::kustomization::render::normal;
+use crate::kustomization::rules::ObjectRules;
 use crate::kustomization::{self, Context, Tally};
+use crate::ownership::graph::OwnershipGraph;
 use crate::policy::Policy;
-use crate::published::{News, Sources, news};
-use crate::runtime::backoff::{Backoff, Jitter};
-use crate::runtime::events::{Limits as EventLimits, Recorder};
-use crate::runtime::feed::Pace;
-use crate::runtime::hub::{Hub, Wake};
-use crate::runtime::labelled::Labelled;
-use crate::runtime::mirror::{Change, Mirror};
-use crate::runtime::notify::Notifier;
-use crate::runtime::queue::{Outcome, Queue, Settings};
-use crate::runtime::wake::Reason;
+use crate::sources::artifacts::{self, Artifacts};
+use crate::sources::{SourceEvent, Sources, news};
+use crate::targets::remote::RemoteClusters;
+use crate::targets::target::{Access, TargetCluster};
 use crate::{Key, Shards};
 
 /// The Kustomization of this very process (`equate up`), whose directory may hold the manifests of
@@ -99,7 +99,7 @@ pub struct Stats {
     /// Statuses of Kustomizations written.
     pub status_patches: u64,
     /// How often all Kustomizations were asked what they want, for one that deletes.
-    pub hearings: u64,
+    pub prune_checks: u64,
     /// Kustomizations that run now or stand in the line.
     pub queue: usize,
 }
@@ -137,11 +137,11 @@ pub struct Builder {
 }
 
 /// Told of each run.
-pub type Observer = Arc<dyn Fn(&Ran<'_>) + Send + Sync>;
+pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
 
 /// A run that ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ran<'a> {
+pub struct ReconcileEvent<'a> {
     /// The kind of what was run, `Kustomization`.
     pub kind: &'static str,
     /// What was run.
@@ -353,14 +353,14 @@ impl Builder {
             ..settings()
         });
         let changes = watch::Sender::new(0);
-        let index = Index::of(ours(self.controllers.kustomizations));
+        let index = OwnershipGraph::of(ours(self.controllers.kustomizations));
         let index = index.shared_keys(self.policy.sops_age_secret.clone());
         let index = Arc::new(Mutex::new(index));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let blocking = Arc::new(Semaphore::new(processors));
         let recorder = Recorder::start(self.client.clone(), EventLimits::default()).notifying(self.notifier);
 
-        let heard: Arc<dyn Fn(News) + Send + Sync> = {
+        let on_source_change: Arc<dyn Fn(SourceEvent) + Send + Sync> = {
             let (index, queue, changes) = (Arc::clone(&index), queue.clone(), changes.clone());
             Arc::new(move |news| {
                 changes.send_modify(|count| *count += 1);
@@ -368,7 +368,11 @@ impl Builder {
             })
         };
         let repositories = {
-            let (heard, sources, changes) = (Arc::clone(&heard), source_queue.clone(), changes.clone());
+            let (on_source_change, sources, changes) = (
+                Arc::clone(&on_source_change),
+                source_queue.clone(),
+                changes.clone(),
+            );
             let (index, queue) = (Arc::clone(&index), queue.clone());
             let includers = git_repository::Includers::default();
             let shards = source_shards.clone();
@@ -388,7 +392,7 @@ impl Builder {
                         sources.wake(change.key.clone(), reason);
                     }
                     if let Some(news) = news(&change) {
-                        heard(news);
+                        on_source_change(news);
                     }
                     if was != is {
                         note_owner(&index, &queue, change.key, is);
@@ -422,7 +426,7 @@ impl Builder {
         let hub = {
             let (queue, changes) = (queue.clone(), changes.clone());
             let rules = Arc::clone(&rules);
-            Hub::new(self.client.clone(), self.pace.clone(), rules, move |wake| {
+            ObjectWatcher::new(self.client.clone(), self.pace.clone(), rules, move |wake| {
                 changes.send_modify(|count| *count += 1);
                 queue.wake(wake.key, Reason::Object);
             })
@@ -437,7 +441,7 @@ impl Builder {
         };
         let labelled = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
-            Labelled::new(self.client.clone(), self.pace.clone(), move |holder| {
+            InputWatcher::new(self.client.clone(), self.pace.clone(), move |holder| {
                 let fed = index
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -470,7 +474,7 @@ impl Builder {
             let queue = queue.clone();
             Artifacts::new(fetching, move |reader| queue.wake(reader, Reason::Source))?
         };
-        let published = Sources::new(repositories.clone(), &self.client, &self.pace, &heard);
+        let published = Sources::new(repositories.clone(), &self.client, &self.pace, &on_source_change);
         let sources = Arc::new(git_repository::Context {
             looked,
             client: self.client.clone(),
@@ -598,8 +602,14 @@ async fn sweep_artifacts(context: Arc<Context>, stop: CancellationToken) {
     }
 }
 
-fn ran<'a>(kind: &'static str, key: &'a Key, began: Instant, outcome: Outcome, gone: bool) -> Ran<'a> {
-    Ran {
+fn ran<'a>(
+    kind: &'static str,
+    key: &'a Key,
+    began: Instant,
+    outcome: Outcome,
+    gone: bool,
+) -> ReconcileEvent<'a> {
+    ReconcileEvent {
         kind,
         key,
         took: began.elapsed(),
@@ -609,18 +619,18 @@ fn ran<'a>(kind: &'static str, key: &'a Key, began: Instant, outcome: Outcome, g
 }
 
 /// Wakes those that read a source of which there is something new.
-fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, news: News) {
+fn wake_readers(index: &Mutex<OwnershipGraph>, queue: &Queue<Key>, news: SourceEvent) {
     let readers = {
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
         match news {
-            News::Artifact { source, gone } => {
+            SourceEvent::Artifact { source, gone } => {
                 index.artifact_changed();
                 if gone {
                     index.lost(&source);
                 }
                 index.readers(source.0, &source.1)
             }
-            News::Kind(kind) => {
+            SourceEvent::Kind(kind) => {
                 index.artifact_changed();
                 index.readers_of(kind)
             }
@@ -632,7 +642,7 @@ fn wake_readers(index: &Mutex<Index>, queue: &Queue<Key>, news: News) {
 }
 
 /// Notes whether it is this process that looks at a source; none where the source is gone.
-fn note_owner(index: &Mutex<Index>, queue: &Queue<Key>, source: Key, ours: Option<bool>) {
+fn note_owner(index: &Mutex<OwnershipGraph>, queue: &Queue<Key>, source: Key, ours: Option<bool>) {
     let source = (SourceKind::GitRepository, source);
     let wakes = {
         let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
@@ -725,7 +735,7 @@ impl Engine {
             prunes: read(&tally.prunes),
             corrections: read(&tally.corrections),
             status_patches: read(&tally.status_patches),
-            hearings: read(&tally.hearings),
+            prune_checks: read(&tally.prune_checks),
             queue: queue.ready + queue.running,
         }
     }

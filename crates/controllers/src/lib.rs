@@ -1,18 +1,20 @@
-//! One module per controller, and the runtime they share.
+//! One folder per controller, and the kit they share.
 //!
 //! A controller is four verbs over plain values (`observe`, `decide`, `act`, `report`);
-//! everything that waits, watches or retries is in [`runtime`].
+//! everything that waits, watches or retries is in [`kit`].
 
-mod artifacts;
+pub mod cel;
+pub mod corrections;
 pub mod engine;
-pub mod expression;
 pub mod git_repository;
 mod key;
+pub mod kit;
 pub mod kustomization;
+pub mod ownership;
 pub mod policy;
-mod published;
-pub mod runtime;
 pub mod shards;
+pub(crate) mod sources;
+pub(crate) mod targets;
 
 pub use engine::{Engine, OwnLoop, Stats};
 pub use key::Key;

@@ -164,7 +164,7 @@ impl Writing<'_> {
         let Some(live) = self.get().await? else {
             return self.apply(None).await;
         };
-        let observed = Arc::new(Observed::under(&live, self.execution.terms));
+        let observed = Arc::new(Observed::under(&live, self.execution.rules));
         let presence = Presence::Present(Arc::clone(&observed));
         match plan::apply_step(
             self.desired,
@@ -232,7 +232,7 @@ impl Writing<'_> {
             self.take_over(answer.object).await?;
             answer = self.ask(Ask::Apply { object, dry_run }).await?;
         }
-        let observed = Observed::under(&answer.object, self.execution.terms);
+        let observed = Observed::under(&answer.object, self.execution.rules);
         let action = match from {
             _ if created => Action::Created,
             Some(from) if from == observed.resource_version => Action::Unchanged,

@@ -31,7 +31,7 @@ pub use preview::Preview;
 
 use crate::id::ObjectId;
 use crate::plan::Options;
-use crate::terms::Terms;
+use crate::rules::OwnerRules;
 use caller::Caller;
 use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
@@ -63,7 +63,7 @@ pub struct Execution<'a> {
     /// What the plan was made with: what was not seen then is judged by it when it is seen.
     pub options: &'a Options<'a>,
     /// How owners look at their objects.
-    pub terms: &'a dyn Terms,
+    pub rules: &'a dyn OwnerRules,
     /// Whether any object may be recreated when a change to it is refused, not only those that say so.
     pub force: bool,
     /// How many objects are written at once.
@@ -79,7 +79,7 @@ impl<'a> Execution<'a> {
     pub fn new(options: &'a Options<'a>) -> Self {
         Self {
             options,
-            terms: &(),
+            rules: &(),
             force: false,
             concurrency: 8,
             timeout: Duration::from_secs(30),

@@ -105,7 +105,7 @@ impl Cluster {
         let (presence, from) = match &live {
             None => (Presence::Absent, None),
             Some(live) => {
-                let observed = Observed::under(live, execution.terms);
+                let observed = Observed::under(live, execution.rules);
                 let from = observed.resource_version.clone();
                 (Presence::Present(Arc::new(observed)), Some(from))
             }

@@ -3,17 +3,17 @@
 //! [`plan`] is total and pure. It holds what git wants against the inventory and against what is
 //! known of the cluster, and answers a [`Plan`]: steps in stages, then what to prune. Leaving an
 //! object alone is a step as well, with its reason. Nothing is deleted on partial knowledge: an
-//! empty render stops the pruning, so does one that drops too much ([`Brake`]), and an object that somebody else owns is never pruned.
+//! empty render stops the pruning, so does one that drops too much ([`PruneBudgetCheck`]), and an object that somebody else owns is never pruned.
 //!
 //! It refuses to know the time: which objects are not to be corrected for now is an input.
 
-mod brake;
 mod display;
+mod prune_budget;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use brake::{Brake, Budget, BudgetError, Exceeded};
+pub use prune_budget::{Budget, BudgetError, Exceeded, PruneBudgetCheck};
 pub use state::{Live, Memory, Presence, Remembered};
 
 use crate::desired::Desired;
@@ -184,7 +184,7 @@ pub struct Options<'a> {
     /// The revision whose empty render was confirmed (`equate.dev/allow-empty`).
     pub allow_empty: Option<&'a str>,
     /// What may be pruned at once; anything without it, as where somebody said that it is meant.
-    pub brake: Option<Brake>,
+    pub prune_check: Option<PruneBudgetCheck>,
     /// The kinds of the custom stage.
     pub custom_stage: &'a BTreeSet<GroupKind>,
     /// Who else holds objects and does not let go of them: what their labels name them for is theirs.
@@ -216,7 +216,7 @@ impl<'a> Options<'a> {
             revision,
             prune: true,
             allow_empty: None,
-            brake: None,
+            prune_check: None,
             custom_stage: &NO_KINDS,
             claims: &NO_CLAIMS,
             contenders: &NO_CONTENDERS,
@@ -269,8 +269,10 @@ pub fn plan(
             Some(Guard::EmptyRender(empty))
         }
         None => {
-            let brake = options.brake;
-            brake.and_then(|brake| brake.hold(&mut prune)).map(Guard::Budget)
+            let prune_check = options.prune_check;
+            prune_check
+                .and_then(|prune_check| prune_check.hold(&mut prune))
+                .map(Guard::Budget)
         }
     };
     Plan { stages, prune, guard }

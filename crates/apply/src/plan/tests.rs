@@ -1,6 +1,6 @@
 //! Every reason, as a table: what git wants, what is live, what is planned.
 
-use super::{Brake, Budget, Exceeded, Guard, Live, Memory, Options, Presence, Remembered, plan};
+use super::{Budget, Exceeded, Guard, Live, Memory, Options, Presence, PruneBudgetCheck, Remembered, plan};
 use crate::desired::Desired;
 use crate::health::Health;
 use crate::id::ObjectId;
@@ -565,7 +565,7 @@ fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
         let taken: BTreeMap<ObjectId, Owner> = harmless.iter().map(|name| (id(name), other())).collect();
         let options = Options {
             contenders: &taken,
-            brake: Some(Brake {
+            prune_check: Some(PruneBudgetCheck {
                 budget: budget.map(|budget| budget.parse().unwrap()),
                 held,
             }),

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use equate_api::meta::Duration;
+use equate_controllers::kit::backoff::Backoff;
+use equate_controllers::kit::lease::{LeaseConfig, LeaseConfigError};
 use equate_controllers::policy::Policy;
-use equate_controllers::runtime::backoff::Backoff;
-use equate_controllers::runtime::lease::{Terms, TermsError};
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_controllers::{Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
@@ -322,12 +322,17 @@ pub(crate) struct ElectionFlags {
 
 impl ElectionFlags {
     /// The terms on which a Lease is held.
-    pub(crate) fn terms(&self, namespace: &str, name: String, identity: &str) -> Result<Terms, TermsError> {
-        let terms = Terms {
+    pub(crate) fn terms(
+        &self,
+        namespace: &str,
+        name: String,
+        identity: &str,
+    ) -> Result<LeaseConfig, LeaseConfigError> {
+        let terms = LeaseConfig {
             duration: self.leader_election_lease_duration.get(),
             renew: self.leader_election_renew_deadline.get(),
             retry: self.leader_election_retry_period.get(),
-            ..Terms::new(namespace, name, identity)
+            ..LeaseConfig::new(namespace, name, identity)
         };
         terms.check()?;
         Ok(terms)

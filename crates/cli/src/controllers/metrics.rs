@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_controllers::Engine;
-use equate_controllers::engine::{Observer, Ran};
+use equate_controllers::engine::{Observer, ReconcileEvent};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -166,7 +166,7 @@ impl Metrics {
         Arc::new(move |ran| metrics.ran(ran))
     }
 
-    fn ran(&self, ran: &Ran<'_>) {
+    fn ran(&self, ran: &ReconcileEvent<'_>) {
         let object = Object {
             kind: ran.kind,
             name: ran.key.name.clone(),
@@ -271,7 +271,7 @@ mod tests {
         let metrics = Metrics::new(8);
         let observer = metrics.observer();
         let ran = |name: &str, failed: bool, gone: bool| {
-            observer(&Ran {
+            observer(&ReconcileEvent {
                 kind: "Kustomization",
                 key: &Key::new("flux-system", name),
                 took: Duration::from_millis(500),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use axum::Router;
 use equate_controllers::engine::{Controllers, StartError};
-use equate_controllers::runtime::lease::{self, Held, Terms, TermsError};
-use equate_controllers::runtime::notify::{Notifier, NotifyError};
+use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
+use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
 use equate_controllers::{Engine, Policy, Shards};
 use equate_git::{Limits, Mirrors, SshAlgorithmError};
@@ -89,7 +89,7 @@ pub(crate) enum ControllersError {
     Engine(#[from] StartError),
     /// The times of leader election make no sense.
     #[error("leader election: {0}")]
-    Terms(#[from] TermsError),
+    LeaseConfig(#[from] LeaseConfigError),
     /// Another works now.
     #[error("leader election lost: the Lease {0} could not be renewed in time")]
     Lost(String),
@@ -231,7 +231,7 @@ async fn start(
 
 /// The Leases to hold, in an order that is the same in every process: nobody waits for one while another
 /// waits for what this one has.
-fn terms(args: &Args) -> Result<Vec<Terms>, ControllersError> {
+fn terms(args: &Args) -> Result<Vec<LeaseConfig>, ControllersError> {
     if !args.election.enable_leader_election {
         return Ok(Vec::new());
     }
@@ -258,7 +258,7 @@ impl Leases {
     /// All of them. One that is held while the rest is another's would keep everybody from its work: it is
     /// given back after a while, for as long.
     async fn acquire(
-        all: &[Terms],
+        all: &[LeaseConfig],
         client: &Client,
         interrupts: &mut Interrupts,
         metrics: &Metrics,

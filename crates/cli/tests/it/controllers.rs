@@ -16,7 +16,7 @@ use std::time::Duration;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
-use equate_controllers::runtime::lease::name as lease_name;
+use equate_controllers::kit::lease::name as lease_name;
 use equate_controllers::shards::Slice;
 use equate_testkit::cluster::Cluster;
 use equate_testkit::eventually::eventually;

@@ -10,7 +10,7 @@ use k8s_openapi::ByteString;
 use thiserror::Error;
 
 use super::declared::Declared;
-use crate::runtime::read::ReadError;
+use crate::kit::read::ReadError;
 
 /// Why there are no usable credentials.
 #[derive(Debug, Error)]

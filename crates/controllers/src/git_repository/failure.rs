@@ -10,7 +10,7 @@ use equate_source::{ComposeError, StorageError, TreeError};
 
 use super::credentials::SecretError;
 use crate::Key;
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
 
 /// A failure, as a status tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]

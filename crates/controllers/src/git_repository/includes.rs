@@ -14,7 +14,7 @@ use equate_source::{Included, Storage};
 use super::declared::Declared;
 use super::failure::Failure;
 use crate::Key;
-use crate::runtime::mirror::{Change, Mirror};
+use crate::kit::mirror::{Change, Mirror};
 
 /// Who includes whom: kept up to date by the changes of all GitRepositories.
 #[derive(Debug, Default)]

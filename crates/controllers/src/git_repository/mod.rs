@@ -56,12 +56,12 @@ use self::failure::Failure;
 pub(crate) use self::includes::Includers;
 use self::report::{Report, recovered};
 pub(crate) use self::watches::Watches;
-use crate::runtime::backoff::Jitter;
-use crate::runtime::events::{Event, Recorder, Severity};
-use crate::runtime::mirror::{Mirror, What};
-use crate::runtime::queue::{Outcome, Queue};
-use crate::runtime::read::chain;
-use crate::runtime::wake::{Reason, Reasons};
+use crate::kit::backoff::Jitter;
+use crate::kit::events::{Event, Recorder, Severity};
+use crate::kit::mirror::{Mirror, What};
+use crate::kit::queue::{Outcome, Queue};
+use crate::kit::read::chain;
+use crate::kit::wake::{Reason, Reasons};
 use crate::{Key, Shards};
 
 /// What takes longer than this gets a word in the status before it is done.
@@ -197,7 +197,7 @@ impl Run {
         let work = observe::observe(Arc::clone(&self.cx), Arc::clone(&self.declared), self.status());
         // a known source is asked again and again: only what is new gets a word while it lasts
         let (seen, remote) = match self.is_new() {
-            true => self.patiently(work, None).await?,
+            true => self.with_progress(work, None).await?,
             false => work.await,
         };
         let lost = seen.artifact == Artifact::Lost;
@@ -233,7 +233,7 @@ impl Run {
         let shown = new.then_some(&*text);
         let (cx, declared) = (Arc::clone(&self.cx), Arc::clone(&self.declared));
         let work = act::publish(cx, declared, remote, revision, included);
-        match self.patiently(work, shown).await? {
+        match self.with_progress(work, shown).await? {
             Ok(published) => {
                 let verified = published.verified.as_deref();
                 let before = self
@@ -325,7 +325,7 @@ impl Run {
     }
 
     /// Waits for work, and says in the status that it goes on when it takes long.
-    async fn patiently<T>(
+    async fn with_progress<T>(
         &mut self,
         work: impl Future<Output = T>,
         revision: Option<&str>,
@@ -381,7 +381,7 @@ impl Run {
             .api()
             .patch_status(&self.declared.key.name, &params(), &Patch::Merge(patch))
             .await;
-        self.took("status", written)?;
+        self.update_cached("status", written)?;
         Ok(before)
     }
 
@@ -407,10 +407,14 @@ impl Run {
             .api()
             .patch(&self.declared.key.name, &params(), &Patch::Merge(patch))
             .await;
-        self.took("finalizer", written)
+        self.update_cached("finalizer", written)
     }
 
-    fn took(&mut self, part: &'static str, written: kube::Result<GitRepository>) -> Result<(), Stop> {
+    fn update_cached(
+        &mut self,
+        part: &'static str,
+        written: kube::Result<GitRepository>,
+    ) -> Result<(), Stop> {
         match written {
             Ok(object) => {
                 self.cx.repositories.note(object.clone());

@@ -16,7 +16,7 @@ use super::decide::{Artifact, Seen};
 use super::declared::Declared;
 use super::failure::Failure;
 use super::includes;
-use crate::runtime::read::{chain, read};
+use crate::kit::read::{chain, read};
 
 /// The remote stands beside what was seen of it: fetching needs it again.
 pub(super) async fn observe(

@@ -9,7 +9,7 @@ use super::Context;
 use super::declared::{Declared, Verify};
 use super::failure::Failure;
 use super::observe;
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
 
 /// The keys that count, as the Secret has them now.
 pub(super) async fn signers(cx: &Context, declared: &Declared, verify: &Verify) -> Result<Signers, Failure> {

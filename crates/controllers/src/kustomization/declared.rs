@@ -105,7 +105,7 @@ impl From<&KubeConfigReference> for KubeConfigSource {
 
 impl KubeConfigSource {
     /// What has to be read.
-    pub(super) fn holder(&self, namespace: &str) -> ValuesRef {
+    pub(crate) fn holder(&self, namespace: &str) -> ValuesRef {
         match self {
             KubeConfigSource::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),
             KubeConfigSource::ConfigMap(name) => (ValuesKind::ConfigMap, Key::new(namespace, &**name)),

@@ -11,24 +11,24 @@ use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::owned::Digest;
-use equate_apply::{plan, terms};
+use equate_apply::{plan, rules as owner_rules};
 use equate_kustomize::Inputs;
 use equate_source::{ContentId, Tree};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::cluster::remote;
-use super::cluster::target::{Access, TargetCluster};
 use super::decide::Phase;
 use super::declared::Declared;
-use super::drift::correction_backoff::Corrections;
 use super::inputs::artifact::Revision;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from::{Stamp, Values};
 use super::inputs::tree::Content;
-use super::ownership::desired::DesiredSet;
 use super::reasons::{Contest, Failure};
 use super::render::Rendered;
+use crate::corrections::Corrections;
+use crate::ownership::desired::DesiredSet;
+use crate::targets::remote;
+use crate::targets::target::{Access, TargetCluster};
 
 /// Between runs.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ pub(crate) struct Memory {
     /// Since when the others are waited for, that have not said yet what they want.
     pub surveying_since: Option<Instant>,
     /// Under which terms its objects were looked at.
-    pub inspected_under: terms::Stamp,
+    pub inspected_under: owner_rules::Stamp,
     /// A status that could not be written.
     pub unwritten_status: Option<KustomizationStatus>,
 }

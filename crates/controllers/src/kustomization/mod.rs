@@ -33,17 +33,15 @@
 //! | `run` | the steps of one run; it alone knows the process (`Context`), and writes | all above |
 //! | `preview` | what a run would do, without doing it | all but `memory`, `run` |
 
-pub(crate) mod cluster;
 pub mod decide;
 pub mod declared;
-pub mod drift;
 pub mod inputs;
 mod memory;
-pub mod ownership;
 pub mod preview;
 pub mod reasons;
 pub(crate) mod render;
 pub mod report;
+pub(crate) mod rules;
 mod run;
 #[cfg(test)]
 mod tests;

@@ -17,31 +17,31 @@ use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, Brake, Live, Memory, Options, Plan, Presence, Step};
+use equate_apply::plan::{self, Live, Memory, Options, Plan, Presence, PruneBudgetCheck, Step};
 use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::cluster::remote;
-use super::cluster::target::{TargetCluster, user};
 use super::decide::{Decision, Finalize, deletion};
 use super::declared::Declared;
-use super::drift::rules::ObjectRules;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from;
 use super::inputs::vault_transit::{TransitSettings, Transits};
-use super::ownership::claims;
-use super::ownership::claims::{claimants, takers};
-use super::ownership::desired::{DesiredSet, DesiredState, KUSTOMIZATIONS, undeclared};
-use super::ownership::index::{self, Index, Need, Source};
 use super::reasons::{Failure, Stall};
 use super::render::{Rendered, Rendering, desired_of, digest};
+use super::rules::ObjectRules;
 use crate::Key;
 use crate::engine::OwnLoop;
 use crate::key::is_name;
+use crate::kit::mirror::{Change, What};
+use crate::ownership::claims;
+use crate::ownership::claims::{claimants, takers};
+use crate::ownership::desired::{DesiredSet, DesiredState, KUSTOMIZATIONS, undeclared};
+use crate::ownership::graph::{self, Need, OwnershipGraph, Source};
 use crate::policy::Policy;
-use crate::runtime::mirror::{Change, What};
+use crate::targets::remote;
+use crate::targets::target::{TargetCluster, user};
 
 /// How long one object is asked for.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ pub enum PreviewError {
 /// another may take.
 #[derive(Debug, Default)]
 pub struct Fleet {
-    index: Index,
+    index: OwnershipGraph,
     rules: Arc<ObjectRules>,
     members: BTreeMap<Key, Member>,
     /// By source, those of whom nobody knows what they would want.
@@ -199,7 +199,7 @@ impl Prospect<'_> {
             contenders: &self.contenders,
             awaited: self.awaited.as_ref(),
             needed: &self.needed,
-            brake: (!declared.deleting).then(|| Brake {
+            prune_check: (!declared.deleting).then(|| PruneBudgetCheck {
                 budget: declared.prune_budget,
                 held: self.held(),
             }),
@@ -469,12 +469,12 @@ impl Fleet {
             Outlook::Unread => None,
         };
         if let Some(before) = self.members.get(&key) {
-            let unknown = self.unknown.get_mut(&index::source(&before.object));
+            let unknown = self.unknown.get_mut(&graph::source(&before.object));
             unknown.map(|unknown| unknown.remove(&key));
         }
         let waited_for = !object.spec.suspend && object.metadata.deletion_timestamp.is_none();
         if waited_for && matches!(wants, Some(DesiredSet::Unknown(_))) {
-            let unknown = self.unknown.entry(index::source(&object)).or_default();
+            let unknown = self.unknown.entry(graph::source(&object)).or_default();
             unknown.insert(key.clone());
         }
         if let Some(wants) = wants {
@@ -517,7 +517,7 @@ impl Fleet {
         let options = prospect.options();
         let execution = Execution {
             force: prospect.declared.force,
-            terms: &*self.rules,
+            rules: &*self.rules,
             ..Execution::new(&options)
         };
         let plan = prospect.plan();

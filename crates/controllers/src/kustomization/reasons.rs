@@ -13,7 +13,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::plan::Exceeded;
 
 use crate::Key;
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
 
 /// Something is missing that wakes the Kustomization when it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]

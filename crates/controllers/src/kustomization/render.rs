@@ -19,16 +19,16 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::declared::Declared;
-use super::drift::rules::ObjectRules;
 use super::inputs::decryption::{Answers, KeyRing, Opening, is_sealed};
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from::Values;
 use super::inputs::tree::Content;
 use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
-use super::ownership::desired::{BuiltObjects, DesiredSet};
 use super::reasons::Failure;
+use super::rules::ObjectRules;
 use crate::engine::OwnLoop;
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
+use crate::ownership::desired::{BuiltObjects, DesiredSet};
 
 const UNBUILT: &str = "cannot be built at this revision";
 

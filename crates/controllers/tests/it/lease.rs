@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use equate_controllers::runtime::lease::{Held, Terms};
+use equate_controllers::kit::lease::{Held, LeaseConfig};
 use equate_testkit::apiserver::EmbeddedCluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Faults, Rule, Verb};
@@ -18,8 +18,8 @@ use crate::session::{DEADLINE, Session};
 
 const NAME: &str = "kustomize-controller-leader-election";
 
-fn terms(identity: &str) -> Terms {
-    Terms::new("default", NAME, identity)
+fn terms(identity: &str) -> LeaseConfig {
+    LeaseConfig::new("default", NAME, identity)
 }
 
 async fn spec(client: &Client) -> LeaseSpec {
@@ -101,7 +101,7 @@ async fn of_many_who_ask_at_once_one_works_at_a_time() {
     let working = Arc::new(AtomicUsize::new(0));
     let turn = async |number: usize| {
         let faults = Faults::seeded(1);
-        let terms = Terms {
+        let terms = LeaseConfig {
             namespace: session.home.clone(),
             // long enough that no renewal is late on a machine that does much besides
             duration: Duration::from_secs(15),

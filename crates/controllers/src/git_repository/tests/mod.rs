@@ -17,7 +17,7 @@ use super::decide::{Admission, Artifact, Decision, Seen, Why, admit, decide};
 use super::declared::Declared;
 use super::failure::Failure;
 use super::report::{Report, recovered};
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
 
 mod include;
 mod run;

@@ -23,12 +23,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{Context, Includers, Watches, reconcile, wakes};
 use super::object;
-use crate::runtime::backoff::Jitter;
-use crate::runtime::events::{Limits as EventLimits, Recorder};
-use crate::runtime::feed::Pace;
-use crate::runtime::mirror::{Change, Mirror};
-use crate::runtime::queue::{Queue, Settings};
-use crate::runtime::wake::Reason;
+use crate::kit::backoff::Jitter;
+use crate::kit::events::{Limits as EventLimits, Recorder};
+use crate::kit::feed::Pace;
+use crate::kit::mirror::{Change, Mirror};
+use crate::kit::queue::{Queue, Settings};
+use crate::kit::wake::Reason;
 use crate::{Key, Shards};
 
 /// Long enough for a machine that does something else as well.

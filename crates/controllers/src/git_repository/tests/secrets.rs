@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::credentials;
 use super::declared;
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
 
 #[test]
 fn git_repository_provider_github_reads_its_keys() {

@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 
 use super::masks::Masks;
 use crate::Key;
-use crate::runtime::read::{self, chain};
+use crate::kit::read::{self, chain};
 
 /// The entry of the Secret that says where its token may be sent: an address in each line.
 const ADDRESSES: &str = "sops.vault-address";

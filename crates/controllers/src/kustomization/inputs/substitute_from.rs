@@ -25,7 +25,7 @@ use super::masks::Masks;
 use crate::kustomization::declared;
 use crate::kustomization::declared::ValuesRef;
 use crate::kustomization::reasons::Failure;
-use crate::{Key, runtime};
+use crate::{Key, kit};
 
 /// More references than this nobody writes by hand.
 pub const REFERENCES_MAX: usize = 64;
@@ -321,7 +321,7 @@ async fn get<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
 {
-    let found = runtime::read::read(client, namespace, &reference.name).await;
+    let found = kit::read::read(client, namespace, &reference.name).await;
     found.map_err(|error| {
         let (kind, name) = (reference.kind.as_str(), reference.name.clone());
         let why = error.to_string();

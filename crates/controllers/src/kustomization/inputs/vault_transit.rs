@@ -19,7 +19,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use zeroize::Zeroizing;
 
 use super::decryption::{Answers, KeyRing};
-use crate::runtime::read::chain;
+use crate::kit::read::chain;
 
 /// How long one answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -25,10 +25,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Context, Run};
 use crate::Key;
-use crate::kustomization::cluster::target::{TargetCluster, account_of, user};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::access_reviews::{Review, within};
-use crate::kustomization::ownership::index::{Index, Need};
+use crate::ownership::access_reviews::{Review, within};
+use crate::ownership::graph::{Need, OwnershipGraph};
+use crate::targets::target::{TargetCluster, account_of, user};
 
 /// How long a run asks: no worker is held for longer, however many questions there are.
 const ASKING: Duration = Duration::from_secs(20);
@@ -227,7 +227,7 @@ impl Run<'_> {
 
     /// What has to be asked about a container; nothing where it stays anyway. What is there with the labels
     /// of one is its own, and not asked about.
-    fn within(&self, index: &Index, container: &Container) -> Vec<Question> {
+    fn within(&self, index: &OwnershipGraph, container: &Container) -> Vec<Question> {
         let now = Instant::now();
         let (mut seen, mut questions) = (BTreeSet::new(), Vec::new());
         for (key, id) in index.needs(container, &self.key, Need::Now) {

@@ -21,17 +21,17 @@ use super::status::Stop;
 use super::survey::Awaited;
 use super::{Run, count, observe};
 use crate::Key;
+use crate::kit::events::Severity;
+use crate::kit::queue::Outcome;
+use crate::kit::read::chain;
+use crate::kit::watcher::{Interest, Kind, WatchState};
 use crate::kustomization::decide::{Phase, Verdict, deadline, verdict};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Revision;
 use crate::kustomization::memory::{Expects, Held};
-use crate::kustomization::ownership::claims::{claimants, takers};
-use crate::kustomization::ownership::desired::undeclared;
 use crate::kustomization::reasons::{Contest, Failure, refusal};
-use crate::runtime::events::Severity;
-use crate::runtime::hub::{Interest, Kind, Standing};
-use crate::runtime::queue::Outcome;
-use crate::runtime::read::chain;
+use crate::ownership::claims::{claimants, takers};
+use crate::ownership::desired::undeclared;
 
 /// What is followed on behalf of a revision.
 pub(super) struct Followed {
@@ -122,7 +122,7 @@ impl Run<'_> {
             }
             let execution = Execution {
                 force: ks.force,
-                terms: &*self.cx.rules,
+                rules: &*self.cx.rules,
                 ..Execution::new(&options)
             };
             match self
@@ -701,11 +701,13 @@ fn version(desired: &Desired) -> &str {
 
 /// Names the kinds that are waited for. One that may not be listed is not: its objects are asked
 /// for one by one.
-fn starting(waiting: &[(Kind, Standing)]) -> Option<String> {
+fn starting(waiting: &[(Kind, WatchState)]) -> Option<String> {
     let kinds = waiting.iter().filter_map(|(kind, standing)| match standing {
-        Standing::Starting(None) => Some(kind.to_string()),
-        Standing::Starting(Some(trouble)) => Some(format!("{kind} ({})", chain(&**trouble))),
-        Standing::Following | Standing::Unserved | Standing::Refused(_) | Standing::Troubled(_) => None,
+        WatchState::Starting(None) => Some(kind.to_string()),
+        WatchState::Starting(Some(trouble)) => Some(format!("{kind} ({})", chain(&**trouble))),
+        WatchState::Following | WatchState::Unserved | WatchState::Refused(_) | WatchState::Troubled(_) => {
+            None
+        }
     });
     let kinds: BTreeSet<String> = kinds.collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");

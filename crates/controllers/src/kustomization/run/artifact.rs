@@ -11,16 +11,16 @@ use equate_api::source::Artifact as Published;
 use equate_source::Tree;
 
 use super::{Context, ORIGIN_REVISION};
-use crate::artifacts::{Ask, Look};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
-use crate::kustomization::ownership::index::{self, Source};
-use crate::published::Named;
+use crate::ownership::graph::{self, Source};
+use crate::sources::Named;
+use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
 
 impl Context {
     /// The digest and the revision of the artifact that a Kustomization would be built from.
     pub(super) fn current_artifact(&self, object: &Kustomization) -> Option<(String, String)> {
-        let artifact = self.sources.artifact(&index::source(object))?;
+        let artifact = self.sources.artifact(&graph::source(object))?;
         Some((artifact.digest, artifact.revision))
     }
 
@@ -106,7 +106,7 @@ async fn fetched(
         .and_then(|status| status.last_handled_reconcile_at.as_ref());
     let annotations = object.metadata.annotations.as_ref();
     let asked = annotations.and_then(|annotations| annotations.get(REQUESTED_AT));
-    let ask = Ask {
+    let ask = ArtifactRequest {
         digest: &published.digest,
         url: &published.url,
         retry: ks.retry_interval,
@@ -114,12 +114,12 @@ async fn fetched(
     };
     let revision = published.revision.clone();
     match cx.artifacts.look(&ks.key, ask) {
-        Look::Here(tree) => here(published, tree),
-        Look::Coming(trouble) => {
+        ArtifactState::Here(tree) => here(published, tree),
+        ArtifactState::Coming(trouble) => {
             let trouble = trouble.as_deref().map(str::to_owned);
             (SourceSeen::Fetching { revision, trouble }, None)
         }
-        Look::Failed(gone, why) => {
+        ArtifactState::Failed(gone, why) => {
             let why = why.as_ref().to_owned();
             (SourceSeen::Unfetched { revision, gone, why }, None)
         }

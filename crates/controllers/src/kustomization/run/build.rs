@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use super::observe::dependency_states;
 use super::status::Stop;
 use super::{Run, count, refreshes_values};
+use crate::kit::queue::Outcome;
+use crate::kit::wake::Reasons;
 use crate::kustomization::decide::{Cause, Phase, deadline};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{self, Values, ValuesError};
 use crate::kustomization::memory::Record;
-use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::reasons::Failure;
 use crate::kustomization::render::{Rendered, Rendering, desired_of};
-use crate::runtime::queue::Outcome;
-use crate::runtime::wake::Reasons;
+use crate::ownership::desired::DesiredSet;
 
 impl Run<'_> {
     /// Builds a revision and applies it as far as it goes.

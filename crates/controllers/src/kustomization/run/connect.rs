@@ -16,15 +16,15 @@ use kube::api::Api;
 
 use super::{Run, refreshes_values};
 use crate::key::is_name;
-use crate::kustomization::cluster::remote::{RemoteClusterError, RemoteHandle};
-use crate::kustomization::cluster::target::Access;
+use crate::kit::read::chain;
+use crate::kit::wake::Reasons;
+use crate::kit::watcher::view::ScopedAnswer;
 use crate::kustomization::decide::Phase;
 use crate::kustomization::declared::{Declared, KubeConfigSource};
 use crate::kustomization::memory::{Memory, Record};
 use crate::kustomization::reasons::Failure;
-use crate::runtime::hub::sight::Told;
-use crate::runtime::read::chain;
-use crate::runtime::wake::Reasons;
+use crate::targets::remote::{RemoteClusterError, RemoteHandle};
+use crate::targets::target::Access;
 
 /// How long an answer about one object may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -155,10 +155,10 @@ impl Run<'_> {
                 Ok(Some(object)) => {
                     let mut observed = Observed::under(&object, &*self.cx.rules);
                     observed.judge(&object, owner, &*self.cx.rules);
-                    Told::Is(Presence::Present(Arc::new(observed)))
+                    ScopedAnswer::Is(Presence::Present(Arc::new(observed)))
                 }
-                Ok(None) => Told::Is(Presence::Absent),
-                Err(error) => Told::Refused(chain(&error)),
+                Ok(None) => ScopedAnswer::Is(Presence::Absent),
+                Err(error) => ScopedAnswer::Refused(chain(&error)),
             };
             (id.clone(), told)
         });

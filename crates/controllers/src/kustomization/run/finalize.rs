@@ -13,14 +13,14 @@ use tokio::time::Instant;
 
 use super::Run;
 use super::status::Stop;
+use crate::kit::events::Severity;
+use crate::kit::queue::Outcome;
+use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, deadline};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::claims;
-use crate::kustomization::ownership::index::Need;
-use crate::kustomization::ownership::retained;
-use crate::runtime::events::Severity;
-use crate::runtime::queue::Outcome;
-use crate::runtime::wake::Reason;
+use crate::ownership::claims;
+use crate::ownership::graph::Need;
+use crate::ownership::retained;
 
 /// How often objects are looked for that cannot be watched.
 const LOOK: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// How it is known of an object that it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
+enum DeletionState {
     /// Its going wakes us.
     Watched,
     /// It has to be asked for again.
@@ -135,7 +135,7 @@ impl Run<'_> {
             self.emit_left(&plan);
             return Ok(None);
         }
-        let blind = remaining.iter().any(|(_, seen)| *seen == Sight::Asked);
+        let blind = remaining.iter().any(|(_, seen)| *seen == DeletionState::Asked);
         let wait = if blind { LOOK.min(until - now) } else { until - now };
         Ok(Some(Outcome::after(wait, Reason::Deadline)))
     }
@@ -150,7 +150,7 @@ impl Run<'_> {
     /// The objects of ours that are still on their way out. Those of a kind that nobody may list
     /// are asked for; one that cannot be asked for either counts as there, for to say that it is
     /// gone would be a guess.
-    async fn remaining<'k>(&self, ks: &'k Declared, owner: &Owner) -> Vec<(&'k ObjectId, Sight)> {
+    async fn remaining<'k>(&self, ks: &'k Declared, owner: &Owner) -> Vec<(&'k ObjectId, DeletionState)> {
         let remains = |observed: &Observed| {
             let kept = observed.policy.ignored() || !observed.policy.prune;
             observed.owner.as_ref() == Some(owner) && !kept
@@ -158,12 +158,14 @@ impl Run<'_> {
         let mut remaining = Vec::new();
         for (id, version) in ks.inventory.iter() {
             match self.access.hub.get(id) {
-                Presence::Present(observed) if remains(&observed) => remaining.push((id, Sight::Watched)),
+                Presence::Present(observed) if remains(&observed) => {
+                    remaining.push((id, DeletionState::Watched))
+                }
                 Presence::Present(_) | Presence::Absent => {}
                 Presence::Unknown => match self.access.cluster.get(id, version, ANSWER).await {
                     Ok(None) => {}
                     Ok(Some(object)) if !remains(&Observed::of(&object)) => {}
-                    Ok(Some(_)) | Err(_) => remaining.push((id, Sight::Asked)),
+                    Ok(Some(_)) | Err(_) => remaining.push((id, DeletionState::Asked)),
                 },
             }
         }

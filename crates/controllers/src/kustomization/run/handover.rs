@@ -28,10 +28,10 @@ use equate_apply::plan::Presence;
 use super::status::Stop;
 use super::{Context, Run};
 use crate::Key;
-use crate::kustomization::cluster::target::{Access, TargetCluster, account_of};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::desired::DesiredSet;
-use crate::kustomization::ownership::index::Index;
+use crate::ownership::desired::DesiredSet;
+use crate::ownership::graph::OwnershipGraph;
+use crate::targets::target::{Access, TargetCluster, account_of};
 
 /// What crosses the border of the shard.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ impl Run<'_> {
     }
 
     /// The version in which another shard holds an object that is to be taken from it.
-    fn claimed(&self, index: &Index, id: &ObjectId) -> Option<String> {
+    fn claimed(&self, index: &OwnershipGraph, id: &ObjectId) -> Option<String> {
         let mut holders = index.holders(id, &self.key);
         holders.find_map(|key| {
             if !index.is_in_other_shard(key) || !index.claims(key, id) || !self.cx.may_hold(key, id) {

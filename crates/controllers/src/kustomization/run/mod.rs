@@ -52,29 +52,29 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::status::Stop;
-use crate::artifacts::{Artifacts, GONE_PAUSE};
 use crate::engine::OwnLoop;
-use crate::kustomization::cluster::remote::RemoteClusters;
-use crate::kustomization::cluster::target::Access;
+use crate::kit::backoff::Jitter;
+use crate::kit::events::{Recorder, Severity};
+use crate::kit::inputs::InputWatcher;
+use crate::kit::mirror::Mirror;
+use crate::kit::queue::{Outcome, Queue};
+use crate::kit::read::chain;
+use crate::kit::wake::{Reason, Reasons};
 use crate::kustomization::decide::{Cause, Decision, Phase, admit};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::drift::rules::ObjectRules;
 use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::vault_transit::Transits;
 use crate::kustomization::memory::Memory;
-use crate::kustomization::ownership::index::Index;
 use crate::kustomization::reasons::{self, Failure, Stall, Wait, go};
 use crate::kustomization::report::Report;
+use crate::kustomization::rules::ObjectRules;
+use crate::ownership::graph::OwnershipGraph;
 use crate::policy::Policy;
-use crate::published::Sources;
-use crate::runtime::backoff::Jitter;
-use crate::runtime::events::{Recorder, Severity};
-use crate::runtime::labelled::Labelled;
-use crate::runtime::mirror::Mirror;
-use crate::runtime::queue::{Outcome, Queue};
-use crate::runtime::read::chain;
-use crate::runtime::wake::{Reason, Reasons};
+use crate::sources::Sources;
+use crate::sources::artifacts::{Artifacts, GONE_PAUSE};
+use crate::targets::remote::RemoteClusters;
+use crate::targets::target::Access;
 use crate::{Key, Shards};
 
 /// The metadata of an artifact that names the revision it was made from.
@@ -93,7 +93,7 @@ pub(crate) struct Context {
     pub(crate) artifacts: Artifacts,
     /// How each Kustomization looks at its objects.
     pub(crate) rules: Arc<ObjectRules>,
-    pub(crate) labelled: Labelled,
+    pub(crate) labelled: InputWatcher,
     /// This cluster, with this process's own rights.
     pub(crate) here: Access,
     /// The other clusters that are reached.
@@ -110,7 +110,7 @@ pub(crate) struct Context {
     /// Bounds work that holds a processor: builds, archives.
     pub(crate) blocking: Arc<Semaphore>,
     // a few map operations per run; never held across an await
-    pub(crate) index: Arc<Mutex<Index>>,
+    pub(crate) index: Arc<Mutex<OwnershipGraph>>,
     // a run takes its key's entry out and puts it back: nobody else reads it meanwhile
     pub(crate) memories: Mutex<HashMap<Key, Memory>>,
     pub(crate) root: Option<OwnLoop>,
@@ -142,7 +142,7 @@ pub(crate) struct Tally {
     pub(crate) prunes: AtomicU64,
     pub(crate) corrections: AtomicU64,
     pub(crate) status_patches: AtomicU64,
-    pub(crate) hearings: AtomicU64,
+    pub(crate) prune_checks: AtomicU64,
 }
 
 /// Counts one more; nobody orders anything by these numbers.
@@ -151,7 +151,7 @@ pub(crate) fn count(number: &AtomicU64, more: u64) {
 }
 
 impl Context {
-    fn index(&self) -> MutexGuard<'_, Index> {
+    fn index(&self) -> MutexGuard<'_, OwnershipGraph> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -237,7 +237,7 @@ fn observes_unwatched(reason: Reason) -> bool {
         | Reason::Dependency
         | Reason::Object
         | Reason::Push
-        | Reason::Turn => false,
+        | Reason::Deferred => false,
     }
 }
 
@@ -251,7 +251,7 @@ fn refreshes_values(reason: Reason, told: bool) -> bool {
         | Reason::Object
         | Reason::Push
         | Reason::Deadline
-        | Reason::Turn => false,
+        | Reason::Deferred => false,
     }
 }
 
@@ -366,9 +366,9 @@ impl Run<'_> {
                 },
                 // of a thousand that read a revision few have more to do with it than to say so
                 (Decision::NewRevision, Some(_))
-                    if reasons.contains(Reason::Source) && !reasons.contains(Reason::Turn) =>
+                    if reasons.contains(Reason::Source) && !reasons.contains(Reason::Deferred) =>
                 {
-                    Ok(Outcome::after(Duration::ZERO, Reason::Turn))
+                    Ok(Outcome::after(Duration::ZERO, Reason::Deferred))
                 }
                 (Decision::NewRevision, Some(artifact)) => {
                     count(&self.cx.tally.builds_skipped, 1);

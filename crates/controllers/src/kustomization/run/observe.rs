@@ -9,7 +9,7 @@ use equate_apply::health::Health;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
-use equate_apply::terms::Terms as _;
+use equate_apply::rules::OwnerRules as _;
 use equate_kustomize::Inputs;
 use kube::Resource as _;
 use serde_json::Value;
@@ -17,19 +17,19 @@ use tokio::time::Instant;
 
 use super::{Context, artifact};
 use crate::Key;
-use crate::expression::Expression;
+use crate::cel::Expression;
 use crate::key::is_name;
-use crate::kustomization::cluster::target::Access;
+use crate::kit::watcher::view::ScopedView;
 use crate::kustomization::decide::{DependencySeen, Last, Seen, Verdict, cycle, verdict};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::drift::rules::ObjectRules;
 use crate::kustomization::inputs::artifact::{Artifact, SourceSeen};
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::tree::Content;
 use crate::kustomization::memory::{DependencyState, Expects, Held, Memory, Record};
-use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::reasons::Stall;
-use crate::runtime::hub::sight::Sight;
+use crate::kustomization::rules::ObjectRules;
+use crate::ownership::desired::DesiredSet;
+use crate::targets::target::Access;
 
 /// Sees what there is to see before a decision.
 pub(super) async fn observe(
@@ -238,7 +238,7 @@ fn last(
 }
 
 /// The objects that are not as they were applied.
-pub(super) fn drifted<'a>(hub: &Sight, record: &'a Record) -> Vec<&'a ObjectId> {
+pub(super) fn drifted<'a>(hub: &ScopedView, record: &'a Record) -> Vec<&'a ObjectId> {
     let differs = |held: &Held| match (held.expects, hub.get(&held.id)) {
         (Expects::Nothing, _) => false,
         (_, Presence::Unknown) => hub.lost(&held.id),
@@ -256,7 +256,7 @@ pub(super) fn drifted<'a>(hub: &Sight, record: &'a Record) -> Vec<&'a ObjectId> 
 /// Whether an object is there, and how healthy it is for a Kustomization; none where that is not known
 /// in its own words.
 pub(super) fn healthy(
-    hub: &Sight,
+    hub: &ScopedView,
     rules: &ObjectRules,
     key: &Key,
     id: &ObjectId,
@@ -281,7 +281,7 @@ pub(super) fn healthy(
 }
 
 /// How healthy is what has to be.
-pub(super) fn health(hub: &Sight, rules: &ObjectRules, ks: &Declared, record: &Record) -> Verdict {
+pub(super) fn health(hub: &ScopedView, rules: &ObjectRules, ks: &Declared, record: &Record) -> Verdict {
     let state = |id: &ObjectId| {
         let (presence, health) = healthy(hub, rules, &ks.key, id);
         health.unwrap_or_else(|| Health {

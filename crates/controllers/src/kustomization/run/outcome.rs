@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::status::Stop;
 use super::{Run, observe};
+use crate::kit::events::Severity;
+use crate::kit::queue::Outcome;
 use crate::kustomization::decide::{Phase, Verdict, deadline};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Revision;
 use crate::kustomization::reasons::{Failure, Retry, go};
 use crate::kustomization::report::{Attempt, Healthy};
-use crate::runtime::events::Severity;
-use crate::runtime::queue::Outcome;
 
 impl Run<'_> {
     /// All is applied: is it healthy?

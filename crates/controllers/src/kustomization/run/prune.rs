@@ -15,24 +15,24 @@ use equate_api::meta::{ConditionType, Reason as Why, condition};
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, Brake, Guard, KeepReason, Live, Options, Plan, Presence, Step};
+use equate_apply::plan::{self, Guard, KeepReason, Live, Options, Plan, Presence, PruneBudgetCheck, Step};
 
 use super::status::Stop;
 use super::survey::{Awaited, listed};
 use super::{Context, Run};
 use crate::Key;
-use crate::kustomization::cluster::target::Access;
+use crate::kit::queue::Outcome;
+use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, Phase};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::claims;
-use crate::kustomization::ownership::claims::takers;
-use crate::kustomization::ownership::desired::Watched;
-use crate::kustomization::ownership::index::Need;
-use crate::kustomization::ownership::retained;
-use crate::kustomization::ownership::survey::{NAMED, Survey};
 use crate::kustomization::reasons;
-use crate::runtime::queue::Outcome;
-use crate::runtime::wake::Reason;
+use crate::ownership::claims;
+use crate::ownership::claims::takers;
+use crate::ownership::desired::Watched;
+use crate::ownership::graph::Need;
+use crate::ownership::retained;
+use crate::ownership::survey::{NAMED, Survey};
+use crate::targets::target::Access;
 
 /// So many of other shards are named.
 const FEW: usize = 3;
@@ -131,9 +131,9 @@ impl Context {
     }
 
     /// What is held to.
-    fn brake(access: &Access, ks: &Declared) -> Brake {
+    fn prune_check(access: &Access, ks: &Declared) -> PruneBudgetCheck {
         let held = ks.inventory.ids();
-        Brake {
+        PruneBudgetCheck {
             budget: ks.prune_budget,
             // what is written down and not there is not held
             held: held.filter(|id| access.hub.get(id) != Presence::Absent).count(),
@@ -173,10 +173,10 @@ impl Context {
         }
         let awaited = rest.survey.awaited();
         let braked = !(confirmed || ks.deleting || gone.is_empty());
-        let brake = braked.then(|| Self::brake(access, ks));
+        let prune_check = braked.then(|| Self::prune_check(access, ks));
         let options = Options {
             prune: ks.prune || ks.deleting,
-            brake,
+            prune_check,
             // whether the revision is empty is asked of all of it
             allow_empty: Some(""),
             contenders: &rest.takers,
@@ -194,7 +194,7 @@ impl Context {
             ) || step.acts()
         };
         let most = rest.plan.prune.iter().filter(may_go).count();
-        rest.excessive = brake.is_some_and(|brake| brake.stops(most));
+        rest.excessive = prune_check.is_some_and(|prune_check| prune_check.stops(most));
         rest
     }
 }

@@ -13,11 +13,11 @@ use equate_apply::plan::{Exceeded, Guard};
 
 use super::Run;
 use super::status::Stop;
+use crate::kit::queue::Outcome;
 use crate::kustomization::decide::Phase;
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::desired::DesiredSet;
 use crate::kustomization::reasons::Stall;
-use crate::runtime::queue::Outcome;
+use crate::ownership::desired::DesiredSet;
 
 impl Run<'_> {
     /// Applies nothing, and says what has to be confirmed.

@@ -12,9 +12,9 @@ use crate::kustomization::decide::{Decision, Seen};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, SourceSeen};
 use crate::kustomization::memory::Prepared;
-use crate::kustomization::ownership::desired::{DesiredSet, DesiredState};
 use crate::kustomization::reasons::Stall;
 use crate::kustomization::render::desired_of;
+use crate::ownership::desired::{DesiredSet, DesiredState};
 
 const NO_ACCESS: &str = "has a kubeConfig that cannot be used";
 const NOT_STORED: &str = "has a source whose artifact is not stored";

@@ -11,13 +11,13 @@ use equate_apply::cluster::ApplyError;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
-use equate_apply::terms::Terms as _;
+use equate_apply::rules::OwnerRules as _;
 use futures::StreamExt as _;
 
 use super::Run;
+use crate::kit::read::chain;
+use crate::kit::watcher::Kind;
 use crate::kustomization::reasons::Failure;
-use crate::runtime::hub::Kind;
-use crate::runtime::read::chain;
 
 /// So many are read at once.
 const CONCURRENCY: usize = 8;

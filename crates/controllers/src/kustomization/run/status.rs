@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Run, count};
+use crate::kit::events::{Event, Severity};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::reasons::{Contest, Wait};
 use crate::kustomization::report::{Aspects, Report};
-use crate::runtime::events::{Event, Severity};
 
 /// Why a run ends early.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Run<'_> {
         let written = self.api().patch_status(&self.key.name, &params(), &patch).await;
         match written {
             Ok(object) => {
-                self.took(object);
+                self.update_cached(object);
                 Ok(())
             }
             Err(error) => {
@@ -109,14 +109,14 @@ impl Run<'_> {
             .await;
         match written {
             Ok(object) => {
-                self.took(object);
+                self.update_cached(object);
                 Ok(())
             }
             Err(error) => Err(stop("finalizer", error)),
         }
     }
 
-    fn took(&mut self, object: Kustomization) {
+    fn update_cached(&mut self, object: Kustomization) {
         self.cx.kustomizations.note(object.clone());
         self.object = object.into();
     }

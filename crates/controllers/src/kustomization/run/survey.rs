@@ -2,8 +2,8 @@
 //! before it is known.
 //!
 //! What it costs. To ask is to look at all n Kustomizations once, and at those that each reader of
-//! the source declares: `Surveyor::all`, counted in `Stats::hearings`. Deleting nothing asks nobody.
-//! The answer is kept for all who read the same source and have as much time (`Index::kept_survey`), also
+//! the source declares: `Surveyor::all`, counted in `Stats::prune_checks`. Deleting nothing asks nobody.
+//! The answer is kept for all who read the same source and have as much time (`OwnershipGraph::kept_survey`), also
 //! while it waits, until the one it waits for speaks: 1,000 that all prune in one commit asked 4
 //! times. Each timeout among the readers of a source has an answer of its own. None is kept while one
 //! is late, or one that is declared is not applied: that depends on the clock and on the hub, of which
@@ -26,15 +26,15 @@ use tokio::time::Instant;
 use super::status::Stop;
 use super::{Context, Run, count};
 use crate::Key;
-use crate::kustomization::cluster::target::TargetCluster;
+use crate::kit::queue::Outcome;
+use crate::kit::wake::Reason;
 use crate::kustomization::decide::deadline;
 use crate::kustomization::declared::Declared;
-use crate::kustomization::ownership::desired::{DesiredSet, DesiredState, Watched};
-use crate::kustomization::ownership::index::{self, Index};
-use crate::kustomization::ownership::other_shards;
-use crate::kustomization::ownership::survey::{NAMED, PATIENCE, Survey};
-use crate::runtime::queue::Outcome;
-use crate::runtime::wake::Reason;
+use crate::ownership::desired::{DesiredSet, DesiredState, Watched};
+use crate::ownership::graph::{self, OwnershipGraph};
+use crate::ownership::other_shards;
+use crate::ownership::survey::{NAMED, PATIENCE, Survey};
+use crate::targets::target::TargetCluster;
 
 /// Why it is not known what one wants that has had its time.
 const LATE: &str = "has not been built in time";
@@ -64,7 +64,7 @@ pub(super) fn listed(mut names: impl Iterator<Item = String>) -> String {
 
 impl Context {
     /// Whether a Kustomization could be built and has not been, as it and its source are now.
-    pub(super) fn is_unbuilt(&self, index: &Index, key: &Key, object: &Kustomization) -> bool {
+    pub(super) fn is_unbuilt(&self, index: &OwnershipGraph, key: &Key, object: &Kustomization) -> bool {
         if object.metadata.deletion_timestamp.is_some() {
             return false;
         }
@@ -75,7 +75,7 @@ impl Context {
         let artifact = self.artifact_digest(object);
         artifact.is_some_and(|artifact| {
             let state = index.desired_state(key);
-            let source = index::source(object);
+            let source = graph::source(object);
             // what an earlier process fetched is not what the source has now
             (self.serves(&source) && !index.has_looked(&source))
                 || !state.is_some_and(|state| state.is_of(object, &artifact))
@@ -89,10 +89,15 @@ impl Context {
     }
 
     /// What the others say; asked once for all who ask while nothing changes.
-    pub(super) fn survey(&self, index: &mut Index, ks: &Declared, target: &TargetCluster) -> Arc<Survey> {
+    pub(super) fn survey(
+        &self,
+        index: &mut OwnershipGraph,
+        ks: &Declared,
+        target: &TargetCluster,
+    ) -> Arc<Survey> {
         if *target != TargetCluster::Local {
             // few are elsewhere: what they hear is not kept
-            count(&self.tally.hearings, 1);
+            count(&self.tally.prune_checks, 1);
             return Arc::new(Surveyor::new(self, index, ks, target).all());
         }
         let source = (ks.source_kind, ks.source.clone());
@@ -102,7 +107,7 @@ impl Context {
         if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
             return kept;
         }
-        count(&self.tally.hearings, 1);
+        count(&self.tally.prune_checks, 1);
         let survey = Arc::new(Surveyor::new(self, index, ks, target).all());
         if !survey.passing {
             index.keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));
@@ -176,7 +181,7 @@ impl Run<'_> {
 /// Asks all Kustomizations what they want, on behalf of one that deletes.
 pub(super) struct Surveyor<'a> {
     cx: &'a Context,
-    index: &'a mut Index,
+    index: &'a mut OwnershipGraph,
     ks: &'a Declared,
     target: &'a TargetCluster,
     now: Instant,
@@ -186,7 +191,7 @@ pub(super) struct Surveyor<'a> {
 impl<'a> Surveyor<'a> {
     pub(super) fn new(
         cx: &'a Context,
-        index: &'a mut Index,
+        index: &'a mut OwnershipGraph,
         ks: &'a Declared,
         target: &'a TargetCluster,
     ) -> Self {
@@ -215,7 +220,7 @@ impl<'a> Surveyor<'a> {
             // what it applies, it applies elsewhere
             return;
         }
-        let near = index::source(object) == (self.ks.source_kind, self.ks.source.clone());
+        let near = graph::source(object) == (self.ks.source_kind, self.ks.source.clone());
         if !near && self.index.is_in_other_shard(&key) {
             // no commit is both theirs and ours: what it has now is its answer
             return;

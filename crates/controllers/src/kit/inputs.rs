@@ -1,0 +1,178 @@
+//! ConfigMaps and Secrets that ask to be watched: those with the label `reconcile.fluxcd.io/watch:
+//! Enabled`.
+//!
+//! Who refers to one is told when it changes; all others are read when their readers run. Only names
+//! and versions are kept, and of Secrets nothing else is asked for. Nothing is watched before somebody
+//! refers to something, so who does not use it pays nothing for it: two requests when it begins, and
+//! two watches then. Where they may not be watched, that is said once in the log, and they are read
+//! like those without the label.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use equate_api::kustomize::ValuesKind;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::ObjectMeta;
+use kube::{Client, Resource};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::Key;
+use crate::kit::feed::{self, Change, Collection, Item, Pace};
+
+/// The label, and the value it needs to have.
+const SELECTOR: &str = "reconcile.fluxcd.io/watch=Enabled";
+
+/// One of them by kind and name.
+type Holder = (ValuesKind, Key);
+
+/// Follows them; from the first [`InputWatcher::begin`] on.
+pub struct InputWatcher {
+    client: Client,
+    pace: Pace,
+    shared: Arc<Shared>,
+    tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
+}
+
+struct Shared {
+    // held for a map operation, never across an await or a callback
+    known: Mutex<Known>,
+    changed: Box<dyn Fn(&Holder) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Known {
+    versions: HashMap<Holder, u64>,
+    /// Kinds that cannot be followed just now: what is known of them may be old.
+    troubled: HashSet<ValuesKind>,
+}
+
+impl fmt::Debug for InputWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputWatcher")
+            .field("begun", &self.tasks.get().is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is read of an object.
+#[derive(Clone, Deserialize)]
+struct Partial {
+    metadata: ObjectMeta,
+}
+
+impl InputWatcher {
+    /// Nothing is followed yet. `changed` is told of every change; it must not block.
+    pub fn new(client: Client, pace: Pace, changed: impl Fn(&Holder) + Send + Sync + 'static) -> Self {
+        Self {
+            client,
+            pace,
+            shared: Arc::new(Shared {
+                known: Mutex::default(),
+                changed: Box::new(changed),
+            }),
+            tasks: OnceLock::new(),
+        }
+    }
+
+    /// Begins to follow them, if that has not begun.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn begin(&self) {
+        self.tasks.get_or_init(|| {
+            [
+                self.follow(ValuesKind::ConfigMap, ConfigMap::url_path(&(), None)),
+                self.follow(ValuesKind::Secret, Secret::url_path(&(), None)),
+            ]
+        });
+    }
+
+    /// The version of one that has the label and is followed.
+    pub fn version(&self, of: &Holder) -> Option<u64> {
+        let known = self.shared.known();
+        let troubled = known.troubled.contains(&of.0);
+        known.versions.get(of).copied().filter(|_| !troubled)
+    }
+
+    fn follow(&self, kind: ValuesKind, path: String) -> AbortOnDropHandle<()> {
+        let collection = Collection {
+            client: self.client.clone(),
+            path,
+            labels: Some(SELECTOR.to_owned()),
+            fields: None,
+            metadata: true,
+        };
+        let shared = Arc::clone(&self.shared);
+        let mut refused = false;
+        let tell = move |change| {
+            if let Change::Failed(trouble) = &change
+                && trouble.is_refusal()
+                && !std::mem::replace(&mut refused, true)
+            {
+                tracing::warn!(error = %trouble, "labelled objects are not watched, and are read at intervals");
+            }
+            shared.take_in(kind, change);
+        };
+        let read = |object: Partial| {
+            let text = object.metadata.resource_version.clone().unwrap_or_default();
+            let version = text.parse().map_err(|_| text)?;
+            let value = Key::of(&object.metadata);
+            Ok(Item { version, value })
+        };
+        let hurry = Arc::new(Notify::new());
+        let task = tokio::spawn(feed::follow(collection, self.pace.clone(), hurry, read, tell));
+        AbortOnDropHandle::new(task)
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_in(&self, kind: ValuesKind, change: Change<Key>) {
+        {
+            let mut known = self.known();
+            match &change {
+                Change::Unserved | Change::Failed(_) => known.troubled.insert(kind),
+                Change::Listed(..) | Change::Applied(_) | Change::Deleted(_) | Change::Told(_) => {
+                    known.troubled.remove(&kind)
+                }
+            };
+        }
+        match change {
+            Change::Listed(_, items) => {
+                let now: HashMap<Holder, u64> = items
+                    .into_iter()
+                    .map(|item| ((kind, item.value), item.version))
+                    .collect();
+                let differ: Vec<Holder> = {
+                    let known = &mut self.known().versions;
+                    let gone = known.keys().filter(|of| of.0 == kind && !now.contains_key(of));
+                    let others = now.iter().filter(|(of, version)| known.get(of) != Some(version));
+                    let differ = gone.chain(others.map(|(of, _)| of)).cloned().collect();
+                    known.retain(|of, _| of.0 != kind);
+                    known.extend(now);
+                    differ
+                };
+                differ.iter().for_each(|of| (self.changed)(of));
+            }
+            Change::Applied(item) => {
+                let of = (kind, item.value);
+                let before = self.known().versions.insert(of.clone(), item.version);
+                if before != Some(item.version) {
+                    (self.changed)(&of);
+                }
+            }
+            Change::Deleted(item) => {
+                let of = (kind, item.value);
+                self.known().versions.remove(&of);
+                (self.changed)(&of);
+            }
+            Change::Unserved | Change::Failed(_) | Change::Told(_) => {}
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Our own resources as the API server has them: typed, in memory, with what changed.
+//!
+//! A change of status is told apart from a change of the object: the first wakes those who
+//! depend on it, the second the object itself. Otherwise every controller would wake itself
+//! with each status it writes.
+//!
+//! The answer to a write of ours goes in by [`Mirror::note`], so that the next run reads
+//! what the last one wrote (an inventory above all), not what the watch had told by then.
+//!
+//! An object that is not what its type says (its definition asks for no `spec`) is taken for what it was
+//! when it could be read, with a warning, and is not there if it never could: whoever may make one would
+//! hold up all others otherwise. That it cannot be read is never taken for its end.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::Key;
+use crate::kit::feed::{self, Collection, FeedError, Item, Pace};
+use crate::kit::versioned_store::{Difference, VersionedStore};
+use crate::kit::wake::Reason;
+
+/// Asks for a run now; Flux's annotation.
+const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
+
+/// What is different about an object; of several the first in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// It is gone.
+    Gone,
+    /// It was not known before, or was made anew under its name.
+    Appeared,
+    /// Its deletion was asked for.
+    Deleting,
+    /// Its spec, its labels or annotations.
+    Changed,
+    /// A run was asked for.
+    Requested,
+    /// Nothing but status, finalizers and the server's own bookkeeping.
+    Status,
+}
+
+impl What {
+    /// Why the object itself has to run, if it has to.
+    pub const fn reason(self) -> Option<Reason> {
+        match self {
+            What::Appeared => Some(Reason::Appeared),
+            What::Deleting => Some(Reason::Deleted),
+            What::Changed => Some(Reason::Changed),
+            What::Requested => Some(Reason::Requested),
+            What::Gone | What::Status => None,
+        }
+    }
+}
+
+/// A change of one object.
+#[derive(Debug, Clone)]
+pub struct Change<K> {
+    /// Which.
+    pub key: Key,
+    /// What is different.
+    pub what: What,
+    /// Before; none when it was not known.
+    pub before: Option<Arc<K>>,
+    /// Now; none when it is gone.
+    pub after: Option<Arc<K>>,
+}
+
+/// How the mirror stands with the API server.
+#[derive(Debug, Clone)]
+pub enum WatchState {
+    /// Not listed yet.
+    Starting,
+    /// Listed; changes arrive.
+    Following,
+    /// The kind is not served: its definition is missing.
+    Unserved,
+    /// The API server cannot be read; what is here is as it was.
+    Troubled(Arc<FeedError>),
+}
+
+/// All objects of a kind; clones are the same mirror. The last one ends the watch.
+pub struct Mirror<K> {
+    shared: Arc<Shared<K>>,
+    standing: watch::Receiver<WatchState>,
+    hurry: Arc<Notify>,
+    _task: Arc<AbortOnDropHandle<()>>,
+}
+
+struct Shared<K> {
+    // held for a map operation, never across an await or a callback
+    versioned_store: RwLock<VersionedStore<Key, K>>,
+    changed: Box<dyn Fn(Change<K>) + Send + Sync>,
+}
+
+impl<K> Clone for Mirror<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            standing: self.standing.clone(),
+            hurry: Arc::clone(&self.hurry),
+            _task: Arc::clone(&self._task),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Mirror<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mirror")
+            .field("standing", &*self.standing.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> Mirror<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Begins to follow all objects of the kind, in all namespaces. `changed` is told of
+    /// every change, from the first list on; it must not block.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(client: Client, pace: Pace, changed: impl Fn(Change<K>) + Send + Sync + 'static) -> Self {
+        let shared = Arc::new(Shared {
+            versioned_store: RwLock::new(VersionedStore::new()),
+            changed: Box::new(changed),
+        });
+        let (send, standing) = watch::channel(WatchState::Starting);
+        let collection = Collection {
+            client,
+            path: K::url_path(&(), None),
+            labels: None,
+            fields: None,
+            metadata: false,
+        };
+        let hurry = Arc::new(Notify::new());
+        let inner = Arc::clone(&shared);
+        let tell = move |change| {
+            if let Some(standing) = inner.take_in(change) {
+                send.send_replace(standing);
+            }
+        };
+        let task = tokio::spawn(feed::follow(
+            collection,
+            pace,
+            Arc::clone(&hurry),
+            read_any::<K>,
+            tell,
+        ));
+        Self {
+            shared,
+            standing,
+            hurry,
+            _task: Arc::new(AbortOnDropHandle::new(task)),
+        }
+    }
+
+    /// The object, as last heard.
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        self.shared.read().get(key).cloned()
+    }
+
+    /// All objects, as last heard, in no order.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.shared.read().values().cloned().collect()
+    }
+
+    /// Takes in the answer to a write of ours, unless something newer is here already.
+    /// Dependents are told at once, not when the watch comes to it.
+    pub fn note(&self, object: K) {
+        let Ok(Item {
+            version,
+            value: (key, object),
+        }) = read(object)
+        else {
+            return;
+        };
+        let item = Item {
+            version,
+            value: object,
+        };
+        let difference = self.shared.write().note(key.clone(), item);
+        self.shared.tell(key, difference);
+    }
+
+    /// Whether the kind was listed: what is not here does not exist.
+    pub fn is_ready(&self) -> bool {
+        self.shared.read().listed()
+    }
+
+    /// Waits for the first list.
+    pub async fn ready(&self) {
+        let mut standing = self.standing.clone();
+        while !self.is_ready() {
+            // the sender lives in the task, which lives as long as this mirror
+            if standing.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// How the mirror stands with the API server, now and as it changes.
+    pub fn standing(&self) -> watch::Receiver<WatchState> {
+        self.standing.clone()
+    }
+
+    /// Looks again at once where it waits after trouble, as when definitions were applied.
+    pub fn hurry(&self) {
+        self.hurry.notify_one();
+    }
+}
+
+impl<K> Shared<K>
+where
+    K: Resource<DynamicType = ()>,
+{
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, VersionedStore<Key, K>> {
+        self.versioned_store
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, VersionedStore<Key, K>> {
+        self.versioned_store
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a change of the feed in and tells of it; the new standing, where it says one.
+    fn take_in(&self, change: feed::Change<(Key, Option<K>)>) -> Option<WatchState> {
+        match change {
+            feed::Change::Listed(version, items) => {
+                let items = items.into_iter().map(split);
+                let items = items.map(|(key, item)| (key, readable(item)));
+                let differences = self.write().relist(version, items);
+                for (key, difference) in differences {
+                    self.tell(key, Some(difference));
+                }
+                Some(WatchState::Following)
+            }
+            feed::Change::Applied(item) => {
+                let (key, item) = split(item);
+                let version = item.version;
+                match readable(item) {
+                    Some(item) => {
+                        let difference = self.write().apply(key.clone(), item);
+                        self.tell(key, difference);
+                    }
+                    None => self.write().tell(version),
+                }
+                Some(WatchState::Following)
+            }
+            feed::Change::Deleted(item) => {
+                let (key, item) = split(item);
+                let difference = self.write().delete(&key, item.version);
+                self.tell(key, difference);
+                Some(WatchState::Following)
+            }
+            feed::Change::Told(version) => {
+                self.write().tell(version);
+                Some(WatchState::Following)
+            }
+            feed::Change::Unserved => Some(WatchState::Unserved),
+            feed::Change::Failed(trouble) => Some(WatchState::Troubled(Arc::new(trouble))),
+        }
+    }
+
+    fn tell(&self, key: Key, difference: Option<Difference<K>>) {
+        let Some(Difference { before, after }) = difference else {
+            return;
+        };
+        let what = compare(before.as_deref(), after.as_deref());
+        (self.changed)(Change {
+            key,
+            what,
+            before,
+            after,
+        });
+    }
+}
+
+fn split<K>(item: Item<(Key, K)>) -> (Key, Item<K>) {
+    let Item {
+        version,
+        value: (key, value),
+    } = item;
+    (key, Item { version, value })
+}
+
+fn readable<K>(item: Item<Option<K>>) -> Option<Item<K>> {
+    let Item { version, value } = item;
+    value.map(|value| Item { version, value })
+}
+
+/// An object, or what there is of one that cannot be read.
+#[derive(Clone)]
+struct Any<K> {
+    metadata: ObjectMeta,
+    object: Option<K>,
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Any<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(deserializer)?;
+        let metadata = ObjectMeta::deserialize(&object["metadata"]).map_err(serde::de::Error::custom)?;
+        let object = K::deserialize(object).inspect_err(|error| {
+            let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+            tracing::warn!(namespace, name, %error, "an object cannot be read: what it was before counts");
+        });
+        Ok(Self {
+            metadata,
+            object: object.ok(),
+        })
+    }
+}
+
+fn read_any<K: Resource>(any: Any<K>) -> Result<Item<(Key, Option<K>)>, String> {
+    let text = any.metadata.resource_version.clone().unwrap_or_default();
+    let version = text.parse().map_err(|_| text)?;
+    let value = (Key::of(&any.metadata), any.object);
+    Ok(Item { version, value })
+}
+
+fn read<K: Resource>(object: K) -> Result<Item<(Key, K)>, String> {
+    let text = object.meta().resource_version.clone().unwrap_or_default();
+    let Ok(version) = text.parse() else {
+        return Err(text);
+    };
+    let key = Key::of(object.meta());
+    Ok(Item {
+        version,
+        value: (key, object),
+    })
+}
+
+/// What is different. The API server raises the generation with every change of a spec.
+fn compare<K: Resource>(before: Option<&K>, after: Option<&K>) -> What {
+    let Some(after) = after else { return What::Gone };
+    let Some(before) = before else {
+        return What::Appeared;
+    };
+    let (old, new) = (before.meta(), after.meta());
+    if old.uid != new.uid {
+        return What::Appeared;
+    }
+    if old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some() {
+        return What::Deleting;
+    }
+    let others = |object: &K| -> BTreeMap<String, String> {
+        let mut all = object.annotations().clone();
+        all.remove(REQUESTED_AT);
+        all
+    };
+    if old.generation != new.generation
+        || before.labels() != after.labels()
+        || others(before) != others(after)
+    {
+        return What::Changed;
+    }
+    if before.annotations().get(REQUESTED_AT) != after.annotations().get(REQUESTED_AT) {
+        return What::Requested;
+    }
+    What::Status
+}

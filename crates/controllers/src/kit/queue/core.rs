@@ -1,0 +1,243 @@
+//! The queue's rules without time or tasks: instants come in as values.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::kit::backoff::{Backoff, Jitter};
+use crate::kit::wake::{Reason, Reasons};
+
+use super::{Counts, Outcome};
+
+/// Where a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Neither wanted nor running; perhaps due later.
+    Idle,
+    /// In the line.
+    Ready,
+    /// A worker has it; `again` are the reasons that came in the meantime.
+    Running { again: Reasons, forget: bool },
+}
+
+#[derive(Debug)]
+struct Entry {
+    stage: Stage,
+    /// Why the next run will be.
+    reasons: Reasons,
+    due: Option<(Instant, u64, Reason)>,
+    failures: u32,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Idle,
+            reasons: Reasons::NONE,
+            due: None,
+            failures: 0,
+        }
+    }
+}
+
+/// All state of one queue.
+#[derive(Debug)]
+pub(super) struct Core<K> {
+    entries: HashMap<K, Entry>,
+    /// First woken, first run.
+    line: VecDeque<K>,
+    /// The number keeps two keys apart that are due in the same instant, oldest first.
+    timers: BTreeMap<(Instant, u64), K>,
+    tickets: u64,
+    running: usize,
+    backoff: Backoff,
+    jitter: Jitter,
+    counts: Counts,
+}
+
+impl<K: Clone + Eq + Hash> Core<K> {
+    pub(super) fn new(backoff: Backoff, jitter: Jitter) -> Self {
+        Self {
+            entries: HashMap::new(),
+            line: VecDeque::new(),
+            timers: BTreeMap::new(),
+            tickets: 0,
+            running: 0,
+            backoff,
+            jitter,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Puts the key in the line, or has it run again after the present run.
+    pub(super) fn wake(&mut self, key: K, reason: Reason) {
+        self.counts.wakes[reason as usize] += 1;
+        self.want(key, reason);
+    }
+
+    fn want(&mut self, key: K, reason: Reason) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        match &mut entry.stage {
+            Stage::Running { again, forget } => {
+                again.insert(reason);
+                *forget = false;
+            }
+            Stage::Ready => entry.reasons.insert(reason),
+            Stage::Idle => {
+                entry.reasons.insert(reason);
+                entry.stage = Stage::Ready;
+                self.line.push_back(key);
+            }
+        }
+    }
+
+    /// Has the key run at an instant, unless it is due earlier already.
+    pub(super) fn wake_at(&mut self, key: K, at: Instant, reason: Reason) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if let Some((due, ticket, _)) = entry.due {
+            if due <= at {
+                return;
+            }
+            self.timers.remove(&(due, ticket));
+        }
+        self.tickets += 1;
+        entry.due = Some((at, self.tickets, reason));
+        self.timers.insert((at, self.tickets), key);
+    }
+
+    /// Moves what is due into the line.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(entry) = self.timers.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            let due = self.entries.get_mut(&key).and_then(|entry| entry.due.take());
+            if let Some((_, _, reason)) = due {
+                self.wake(key, reason);
+            }
+        }
+    }
+
+    /// When the next key is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.timers.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The key at the head of the line starts to run. What it was due for is taken along:
+    /// the run decides anew when the next one is.
+    pub(super) fn take(&mut self) -> Option<(K, Reasons)> {
+        let key = self.line.pop_front()?;
+        let entry = self.entries.get_mut(&key)?;
+        if let Some((at, ticket, _)) = entry.due.take() {
+            self.timers.remove(&(at, ticket));
+        }
+        let reasons = std::mem::take(&mut entry.reasons);
+        entry.stage = Stage::Running {
+            again: Reasons::NONE,
+            forget: false,
+        };
+        self.running += 1;
+        self.counts.runs += 1;
+        for reason in reasons.iter() {
+            self.counts.runs_by_reason[reason as usize] += 1;
+        }
+        Some((key, reasons))
+    }
+
+    /// The run of a key ended.
+    pub(super) fn finish(&mut self, key: &K, outcome: Outcome, now: Instant) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        let Stage::Running { again, forget } = entry.stage else {
+            return;
+        };
+        self.running -= 1;
+        entry.stage = Stage::Idle;
+        if outcome.failed {
+            self.counts.failed += 1;
+            entry.failures = entry.failures.saturating_add(1);
+        } else {
+            entry.failures = 0;
+        }
+        let next = next_run(outcome, entry.failures, self.backoff, &self.jitter);
+        // a wake_at during the run stays; the run's own wish may only be earlier
+        let wanted_later = entry.due.is_some() || !again.is_empty();
+        if forget && !wanted_later {
+            self.entries.remove(key);
+            return;
+        }
+        if let (Some((after, reason)), false) = (next, forget) {
+            self.wake_at(key.clone(), now + after, reason);
+        }
+        for reason in again.iter() {
+            self.want(key.clone(), reason);
+        }
+        let idle = |entry: &Entry| entry.stage == Stage::Idle && entry.due.is_none() && entry.failures == 0;
+        if self.entries.get(key).is_some_and(idle) {
+            self.entries.remove(key);
+        }
+    }
+
+    /// Drops what is known of a key: its place in the line, its timer, its failures.
+    /// A run in progress ends and nothing follows it, unless the key is woken again.
+    pub(super) fn forget(&mut self, key: &K) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        if let Some((at, ticket, _)) = entry.due.take() {
+            self.timers.remove(&(at, ticket));
+        }
+        match &mut entry.stage {
+            Stage::Running { again, forget } => {
+                *again = Reasons::NONE;
+                *forget = true;
+            }
+            Stage::Ready => {
+                self.line.retain(|other| other != key);
+                self.entries.remove(key);
+            }
+            Stage::Idle => {
+                self.entries.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn panicked(&mut self) {
+        self.counts.panicked += 1;
+    }
+
+    pub(super) fn failures(&self, key: &K) -> u32 {
+        self.entries.get(key).map_or(0, |entry| entry.failures)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            ready: self.line.len(),
+            running: self.running,
+            waiting: self.timers.len(),
+            ..self.counts
+        }
+    }
+}
+
+/// When the key runs next. After a failure that is the backoff, or what the run asked for
+/// where that is earlier (Flux's `retryInterval`).
+fn next_run(
+    outcome: Outcome,
+    failures: u32,
+    backoff: Backoff,
+    jitter: &Jitter,
+) -> Option<(Duration, Reason)> {
+    if !outcome.failed {
+        return outcome.requeue;
+    }
+    let delay = backoff.delay(failures, jitter);
+    match outcome.requeue {
+        Some((after, reason)) if after < delay => Some((after, reason)),
+        Some(_) | None => Some((delay, Reason::Retry)),
+    }
+}

@@ -1,0 +1,317 @@
+//! What is known of a collection: values by id, which never go back in time.
+//!
+//! Three sources tell of the same objects at their own pace: lists, watch events, and the
+//! answers to our own writes, which arrive before their events. The rules that keep them
+//! from contradicting each other are all here, pure:
+//!
+//! - of two values of an object the one with the higher version stays;
+//! - an object that is absent, although everything up to a version was told, cannot be
+//!   brought back by a value of that version or before: it has been deleted since;
+//! - a list removes what it does not have, unless that was written after the list was read;
+//! - a list that is older than what was told already comes from a cluster that was
+//!   restored: then the list is right.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::feed::Item;
+
+#[derive(Debug)]
+struct Slot<V> {
+    version: u64,
+    value: Arc<V>,
+}
+
+/// Values by id.
+#[derive(Debug)]
+pub(super) struct VersionedStore<I, V> {
+    slots: HashMap<I, Slot<V>>,
+    /// Everything up to this version was told.
+    told: u64,
+    listed: bool,
+}
+
+/// What a change did to one object; at least one side is there.
+#[derive(Debug)]
+pub(super) struct Difference<V> {
+    pub(super) before: Option<Arc<V>>,
+    pub(super) after: Option<Arc<V>>,
+}
+
+impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: HashMap::new(),
+            told: 0,
+            listed: false,
+        }
+    }
+
+    /// Whether the collection was ever listed.
+    pub(super) fn listed(&self) -> bool {
+        self.listed
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn get(&self, id: &I) -> Option<&Arc<V>> {
+        self.slots.get(id).map(|slot| &slot.value)
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Arc<V>> {
+        self.slots.values().map(|slot| &slot.value)
+    }
+
+    /// A watch event: new or changed.
+    pub(super) fn apply(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
+        let told = self.told;
+        self.told = told.max(item.version);
+        self.put(id, item, told)
+    }
+
+    /// The answer to a write of ours.
+    pub(super) fn note(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
+        self.put(id, item, self.told)
+    }
+
+    /// A value that was read just now: the same version may say something else than before.
+    pub(super) fn look(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
+        match self.slots.get_mut(&id) {
+            Some(slot) if slot.version == item.version => {
+                let value = Arc::new(item.value);
+                let after = Some(Arc::clone(&value));
+                let before = Some(std::mem::replace(&mut slot.value, value));
+                Some(Difference { before, after })
+            }
+            _ => self.put(id, item, self.told),
+        }
+    }
+
+    fn put(&mut self, id: I, item: Item<V>, told: u64) -> Option<Difference<V>> {
+        let before = match self.slots.get(&id) {
+            Some(slot) if slot.version >= item.version => return None,
+            Some(slot) => Some(Arc::clone(&slot.value)),
+            None if item.version <= told => return None,
+            None => None,
+        };
+        let value = Arc::new(item.value);
+        let after = Some(Arc::clone(&value));
+        let version = item.version;
+        self.slots.insert(id, Slot { version, value });
+        Some(Difference { before, after })
+    }
+
+    /// A watch event: gone.
+    pub(super) fn delete(&mut self, id: &I, version: u64) -> Option<Difference<V>> {
+        self.told = self.told.max(version);
+        if self.slots.get(id).is_none_or(|slot| slot.version > version) {
+            return None;
+        }
+        let before = self.slots.remove(id).map(|slot| slot.value);
+        Some(Difference { before, after: None })
+    }
+
+    /// A bookmark.
+    pub(super) fn tell(&mut self, version: u64) {
+        self.told = self.told.max(version);
+    }
+
+    /// A list: what differs from what was known. One without a value is there and cannot be read: it stays
+    /// what it was.
+    pub(super) fn relist(
+        &mut self,
+        version: u64,
+        items: impl IntoIterator<Item = (I, Option<Item<V>>)>,
+    ) -> Vec<(I, Difference<V>)> {
+        let restored = version < self.told;
+        let mut old = std::mem::take(&mut self.slots);
+        let mut differences = Vec::new();
+        for (id, item) in items {
+            let known = old.remove(&id);
+            let Some(item) = item else {
+                self.slots.extend(known.map(|slot| (id, slot)));
+                continue;
+            };
+            let before = match known {
+                Some(slot) if slot.version == item.version || (slot.version > item.version && !restored) => {
+                    self.slots.insert(id, slot);
+                    continue;
+                }
+                Some(slot) => Some(slot.value),
+                None => None,
+            };
+            let value = Arc::new(item.value);
+            let after = Some(Arc::clone(&value));
+            let version = item.version;
+            self.slots.insert(id.clone(), Slot { version, value });
+            differences.push((id, Difference { before, after }));
+        }
+        for (id, slot) in old {
+            if slot.version > version && !restored {
+                self.slots.insert(id, slot);
+            } else {
+                let before = Some(slot.value);
+                differences.push((id, Difference { before, after: None }));
+            }
+        }
+        self.told = version;
+        self.listed = true;
+        differences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a script of changes and returns what each made different, then what is known.
+    ///
+    /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `told V`
+    fn play(script: &str) -> String {
+        let mut versioned_store: VersionedStore<String, u64> = VersionedStore::new();
+        let item = |text: &str| {
+            let (id, version) = text.split_once('@').unwrap();
+            let version = version.parse().unwrap();
+            (
+                id.to_owned(),
+                Item {
+                    version,
+                    value: version,
+                },
+            )
+        };
+        let side = |side: &Option<Arc<u64>>| side.as_ref().map_or("none".to_owned(), ToString::to_string);
+        let show = |id: &str, d: &Difference<u64>| format!("{id}:{}>{}", side(&d.before), side(&d.after));
+        let mut out = Vec::new();
+        for line in script.split(';').map(str::trim) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let mut differences: Vec<String> = match words[..] {
+                ["list", version, ref items @ ..] => {
+                    let items = items.iter().map(|text| match text.strip_suffix('?') {
+                        Some(id) => (id.to_owned(), None),
+                        None => {
+                            let (id, item) = item(text);
+                            (id, Some(item))
+                        }
+                    });
+                    let all = versioned_store.relist(version.parse().unwrap(), items);
+                    all.iter().map(|(id, d)| show(id, d)).collect()
+                }
+                ["apply", text] => {
+                    let (id, item) = item(text);
+                    let difference = versioned_store.apply(id.clone(), item);
+                    difference.iter().map(|d| show(&id, d)).collect()
+                }
+                ["note", text] => {
+                    let (id, item) = item(text);
+                    let difference = versioned_store.note(id.clone(), item);
+                    difference.iter().map(|d| show(&id, d)).collect()
+                }
+                ["delete", text] => {
+                    let (id, item) = item(text);
+                    let difference = versioned_store.delete(&id, item.version);
+                    difference.iter().map(|d| show(&id, d)).collect()
+                }
+                ["told", version] => {
+                    versioned_store.tell(version.parse().unwrap());
+                    continue;
+                }
+                _ => panic!("{line}"),
+            };
+            differences.sort();
+            out.push(if differences.is_empty() {
+                "-".to_owned()
+            } else {
+                differences.join(",")
+            });
+        }
+        let mut known: Vec<_> = versioned_store
+            .slots
+            .iter()
+            .map(|(id, slot)| format!("{id}@{}", slot.value))
+            .collect();
+        known.sort();
+        format!("{} | {}", out.join(" "), known.join(" "))
+    }
+
+    #[track_caller]
+    fn check(script: &str, expected: &str) {
+        assert_eq!(play(script), expected, "{script}");
+    }
+
+    #[test]
+    fn events_are_taken_in_once() {
+        check(
+            "list 5 a@3; apply b@6; apply a@7; delete b@8",
+            "a:none>3 b:none>6 a:3>7 b:6>none | a@7",
+        );
+        check(
+            "list 5; apply a@6; apply a@6; delete a@7; delete a@7",
+            "- a:none>6 - a:6>none - | ",
+        );
+    }
+
+    #[test]
+    fn a_repeated_event_does_not_bring_back_what_was_deleted() {
+        check(
+            "list 5; apply a@6; delete a@7; apply a@6",
+            "- a:none>6 a:6>none - | ",
+        );
+        check(
+            "list 5; apply a@6; delete a@7; apply a@9",
+            "- a:none>6 a:6>none a:none>9 | a@9",
+        );
+    }
+
+    #[test]
+    fn an_answer_of_ours_is_not_taken_back_by_an_older_event() {
+        check(
+            "list 5; note a@8; apply a@7; apply a@8; delete a@7",
+            "- a:none>8 - - - | a@8",
+        );
+        check("list 5 a@4; note a@8; apply a@9", "a:none>4 a:4>8 a:8>9 | a@9");
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
+        check(
+            "list 5; apply a@6; delete a@9; note a@7",
+            "- a:none>6 a:6>none - | ",
+        );
+        check("list 5; told 9; note a@7; note a@10", "- - a:none>10 | a@10");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_gone() {
+        check(
+            "list 5 a@1 b@2; list 9 a? c?; list 10 a@8",
+            "a:none>1,b:none>2 b:2>none a:1>8 | a@8",
+        );
+    }
+
+    #[test]
+    fn a_list_tells_what_was_missed() {
+        check(
+            "list 5 a@1 b@2 c@3; list 9 a@1 b@7",
+            "a:none>1,b:none>2,c:none>3 b:2>7,c:3>none | a@1 b@7",
+        );
+    }
+
+    #[test]
+    fn a_list_read_before_an_answer_does_not_remove_it() {
+        check("note a@8; list 6", "a:none>8 - | a@8");
+        check("list 5 a@4; note a@8; list 6 a@4", "a:none>4 a:4>8 - | a@8");
+        check("list 5 a@4; note a@8; list 9", "a:none>4 a:4>8 a:8>none | ");
+    }
+
+    #[test]
+    fn a_restored_cluster_is_believed() {
+        check(
+            "list 50 a@40 b@41; list 9 a@4",
+            "a:none>40,b:none>41 a:40>4,b:41>none | a@4",
+        );
+    }
+}

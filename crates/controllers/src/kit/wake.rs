@@ -1,0 +1,151 @@
+//! Why a key is run: the closed list of reasons.
+//!
+//! A reason is an enum and not a text, so that runs can be counted by it and a controller
+//! can branch on it. Several reasons for the same key before it runs become one run with
+//! a set of reasons.
+
+use std::fmt;
+
+/// Why a key runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The object was found when the engine started, or it is new.
+    Appeared,
+    /// Its spec, labels or annotations changed.
+    Changed,
+    /// A person or webhook asked for it (`reconcile.fluxcd.io/requestedAt`).
+    Requested,
+    /// It is being deleted.
+    Deleted,
+    /// The source it reads has something new to say.
+    Source,
+    /// An object it depends on changed its state.
+    Dependency,
+    /// A managed object, or one it waits for, changed in the cluster.
+    Object,
+    /// Something it takes values from changed.
+    Input,
+    /// A watched repository was pushed to.
+    Push,
+    /// Its interval passed.
+    Interval,
+    /// The time for something to happen is over.
+    Deadline,
+    /// The last run failed.
+    Retry,
+    /// It let those that have more to do go first, and now it is its turn.
+    Deferred,
+}
+
+impl Reason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Reason; 13] = [
+        Reason::Appeared,
+        Reason::Changed,
+        Reason::Requested,
+        Reason::Deleted,
+        Reason::Source,
+        Reason::Dependency,
+        Reason::Object,
+        Reason::Input,
+        Reason::Push,
+        Reason::Interval,
+        Reason::Deadline,
+        Reason::Retry,
+        Reason::Deferred,
+    ];
+
+    /// One word, for logs and counts.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::Appeared => "appeared",
+            Reason::Changed => "changed",
+            Reason::Requested => "requested",
+            Reason::Deleted => "deleted",
+            Reason::Source => "source",
+            Reason::Dependency => "dependency",
+            Reason::Object => "object",
+            Reason::Input => "input",
+            Reason::Push => "push",
+            Reason::Interval => "interval",
+            Reason::Deadline => "deadline",
+            Reason::Retry => "retry",
+            Reason::Deferred => "deferred",
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of reasons.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Reasons(u16);
+
+impl Reasons {
+    /// No reason.
+    pub const NONE: Reasons = Reasons(0);
+
+    /// Adds one.
+    pub const fn insert(&mut self, reason: Reason) {
+        self.0 |= reason.bit();
+    }
+
+    /// Whether it is among them.
+    pub const fn contains(self, reason: Reason) -> bool {
+        self.0 & reason.bit() != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those in the set, in the order of [`Reason::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Reason> {
+        Reason::ALL
+            .into_iter()
+            .filter(move |reason| self.contains(*reason))
+    }
+}
+
+impl From<Reason> for Reasons {
+    fn from(reason: Reason) -> Self {
+        Self(reason.bit())
+    }
+}
+
+impl FromIterator<Reason> for Reasons {
+    fn from_iter<I: IntoIterator<Item = Reason>>(reasons: I) -> Self {
+        let mut set = Self::NONE;
+        for reason in reasons {
+            set.insert(reason);
+        }
+        set
+    }
+}
+
+impl fmt::Display for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, reason) in self.iter().enumerate() {
+            if place > 0 {
+                f.write_str("+")?;
+            }
+            f.write_str(reason.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}

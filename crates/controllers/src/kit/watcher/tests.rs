@@ -1,0 +1,692 @@
+use super::*;
+use std::time::Duration;
+
+use equate_apply::health::Status;
+use equate_testkit::cluster::EmbeddedCluster;
+use equate_testkit::eventually::eventually;
+use equate_testkit::faults::{Fault, Faults, Rule, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::kit::backoff::Jitter;
+
+/// Everything in these tests ends within this time of the paused clock.
+const SOON: Duration = Duration::from_secs(900);
+
+/// A cluster, a hub that reaches it through faults, and what the hub told.
+struct World {
+    cluster: EmbeddedCluster,
+    faults: Faults,
+    hub: ObjectWatcher,
+    wakes: Arc<Mutex<Vec<Wake>>>,
+}
+
+fn pace() -> Pace {
+    Pace {
+        jitter: Jitter::seeded(3),
+        ..Pace::default()
+    }
+}
+
+impl World {
+    async fn new() -> World {
+        let cluster = EmbeddedCluster::builder().build().await.unwrap();
+        let faults = Faults::seeded(3);
+        let wakes = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&wakes);
+        let hub = ObjectWatcher::new(
+            faults.wrap(&cluster.client()),
+            pace(),
+            Arc::new(()),
+            move |wake| {
+                told.lock().unwrap().push(wake);
+            },
+        );
+        World {
+            cluster,
+            faults,
+            hub,
+            wakes,
+        }
+    }
+
+    fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.cluster.client(), "default")
+    }
+
+    /// As the controller of `owner` applies it.
+    async fn apply(&self, name: &str, owner: &str, value: &str) -> Observed {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": name, "labels": {
+                "kustomize.toolkit.fluxcd.io/name": owner,
+                "kustomize.toolkit.fluxcd.io/namespace": "default",
+            } },
+            "data": { "key": value },
+        });
+        let params = PatchParams::apply("kustomize-controller").force();
+        let answer = self
+            .config_maps()
+            .patch(name, &params, &Patch::Apply(&object))
+            .await
+            .unwrap();
+        let mut answer = serde_json::to_value(answer).unwrap();
+        answer["apiVersion"] = "v1".into();
+        answer["kind"] = "ConfigMap".into();
+        Observed::of(&Object::from_value(answer).unwrap())
+    }
+
+    /// As somebody else changes it.
+    async fn drift(&self, name: &str, value: &str) {
+        let patch = Patch::Merge(json!({ "data": { "key": value } }));
+        self.config_maps()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    async fn delete(&self, name: &str) {
+        self.config_maps()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    fn follow(&self, owner: &str) -> Vec<String> {
+        let interest = Interest {
+            kinds: vec![ApiResource::erase::<ConfigMap>(&())],
+            objects: Vec::new(),
+        };
+        let waiting = self.hub.follow(&Key::new("default", owner), &interest);
+        waiting
+            .iter()
+            .map(|(kind, standing)| format!("{kind} {standing:?}"))
+            .collect()
+    }
+
+    /// What the hub told since the last call, in order, each thing once.
+    fn told(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for Wake { key, cause } in std::mem::take(&mut *self.wakes.lock().unwrap()) {
+            let line = match cause {
+                Cause::Object(id, what) => format!("{} {} {what:?}", key.name, id.name),
+                Cause::Kind(kind, change) => format!("{} {kind} {change:?}", key.name),
+            };
+            if !told.contains(&line) {
+                told.push(line);
+            }
+        }
+        told
+    }
+
+    /// Waits until the hub has told all of this; other things may come in between.
+    async fn tells(&self, what: &str, expected: &[&str]) {
+        let mut told = Vec::new();
+        eventually(what, SOON, || {
+            told.extend(self.told());
+            let missing = expected.iter().any(|line| !told.iter().any(|t| t == line));
+            let seen = format!("{told:?}");
+            async move { if missing { Err(seen) } else { Ok(()) } }
+        })
+        .await;
+    }
+
+    async fn listed(&self, owner: &str) {
+        if !self.follow(owner).is_empty() {
+            self.tells("listed", &[&format!("{owner} ConfigMap Listed")])
+                .await;
+        }
+    }
+
+    fn sight(&self, name: &str) -> String {
+        match self.hub.get(&id(name)) {
+            Presence::Unknown => "unknown".to_owned(),
+            Presence::Absent => "absent".to_owned(),
+            Presence::Present(observed) => observed
+                .owner
+                .as_ref()
+                .map_or("nobody's".to_owned(), |owner| format!("{}'s", owner.name)),
+        }
+    }
+
+    fn seen(&self, name: &str) -> Arc<Observed> {
+        match self.hub.get(&id(name)) {
+            Presence::Present(observed) => observed,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+}
+
+fn id(name: &str) -> ObjectId {
+    ObjectId::new("", "ConfigMap", "default", name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_told_what_concerns_them() {
+    let world = World::new().await;
+    world.apply("a", "app", "1").await;
+    assert_eq!(world.sight("a"), "unknown");
+    assert_eq!(world.follow("app"), ["ConfigMap Starting(None)"]);
+    world.tells("the list", &["app ConfigMap Listed"]).await;
+    assert!(world.follow("app").is_empty());
+    assert_eq!(
+        (world.sight("a"), world.sight("b")),
+        ("app's".to_owned(), "absent".to_owned())
+    );
+
+    let cases: [(&str, &[&str]); 6] = [
+        ("appears", &["other b Appeared"]),
+        ("drifts", &["app a Changed"]),
+        ("changes hands", &["app a Owner", "other a Owner"]),
+        ("loses its label", &["other b Gone"]),
+        ("is deleted", &["other a Gone"]),
+        ("comes back", &["app a Appeared"]),
+    ];
+    for (what, expected) in cases {
+        match what {
+            "appears" => drop(world.apply("b", "other", "1").await),
+            "drifts" => world.drift("a", "2").await,
+            "changes hands" => drop(world.apply("a", "other", "2").await),
+            "loses its label" => {
+                let patch = Patch::Merge(json!({ "metadata": { "labels": null } }));
+                world
+                    .config_maps()
+                    .patch("b", &PatchParams::default(), &patch)
+                    .await
+                    .unwrap();
+            }
+            "is deleted" => world.delete("a").await,
+            _ => drop(world.apply("a", "app", "1").await),
+        }
+        let mut told = Vec::new();
+        eventually(what, SOON, || {
+            told.extend(world.told());
+            let ready = if told == expected {
+                Ok(())
+            } else {
+                Err(format!("{told:?}"))
+            };
+            async move { ready }
+        })
+        .await;
+    }
+    // a field that is nobody's of ours
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": { "seen": "yes" } } }));
+    let changed = world
+        .config_maps()
+        .patch("a", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let version = changed.metadata.resource_version.unwrap();
+    eventually("the annotation", SOON, || {
+        let seen = world.seen("a").resource_version.clone();
+        let ready = if seen == version { Ok(()) } else { Err(seen) };
+        async move { ready }
+    })
+    .await;
+    assert_eq!(world.told(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_write_was_answered_counts_at_once_and_is_no_news_for_its_author() {
+    let world = World::new().await;
+    world.listed("app").await;
+    // the watch is held back, so that the answer is first
+    let first = world.apply("a", "app", "1").await;
+    let later = world.apply("a", "app", "2").await;
+    assert!(world.hub.note(&id("a"), later.clone()));
+    assert!(!world.hub.note(&id("a"), first), "an older answer is no news");
+    assert_eq!(world.seen("a").resource_version, later.resource_version);
+    world.apply("z", "other", "1").await;
+    // events come in order: with z's, both of a's have been told
+    world.tells("what came after", &["other z Appeared"]).await;
+    assert_eq!(world.seen("a").resource_version, later.resource_version);
+    assert_eq!(world.told(), Vec::<String>::new(), "the author knows");
+
+    world.delete("a").await;
+    world.tells("the deletion", &["app a Gone"]).await;
+    assert!(!world.hub.note(&id("a"), later), "deleted since");
+    assert_eq!(world.sight("a"), "absent");
+
+    let mut stranger = world.apply("b", "app", "1").await;
+    stranger.owner = None;
+    assert!(!world.hub.note(&id("b"), stranger), "the watch does not see it");
+    let mut elsewhere = world.apply("c", "app", "1").await;
+    elsewhere.resource_version = "not a number".to_owned();
+    assert!(!world.hub.note(&id("c"), elsewhere));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_follows_is_not_watched() {
+    let world = World::new().await;
+    world.apply("a", "app", "1").await;
+    world.listed("app").await;
+    world.follow("other");
+    assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (1, 1));
+    world.hub.forget(&Key::new("default", "app"));
+    assert_eq!(world.sight("a"), "app's");
+    world.hub.forget(&Key::new("default", "other"));
+    assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (0, 0));
+    assert_eq!(world.sight("a"), "unknown");
+    // and again, from the start
+    world.listed("app").await;
+    assert_eq!(world.sight("a"), "app's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_watch_serves_all_and_nothing_is_asked_in_steady_state() {
+    let world = World::new().await;
+    for object in 0..50 {
+        world
+            .apply(&format!("c{object}"), &format!("app{}", object % 10), "1")
+            .await;
+    }
+    for owner in 0..10 {
+        world.listed(&format!("app{owner}")).await;
+    }
+    assert_eq!(world.hub.counts().objects, 50);
+    let calls = world.faults.calls();
+    assert_eq!(calls, 2, "one list, one watch: {:?}", world.faults.log());
+    tokio::time::sleep(Duration::from_secs(240)).await;
+    assert_eq!(world.faults.calls(), calls);
+    // the server ends watches after a while
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let log = world.faults.log();
+    assert!(
+        log[1..].iter().all(|call| call.watch),
+        "nothing is listed again: {log:?}"
+    );
+    assert!(log.len() <= 2 + 3840 / 270, "{}", log.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_nobody_can_be_waited_for() {
+    let world = World::new().await;
+    let pods: Api<Pod> = Api::namespaced(world.cluster.client(), "default");
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": "db" },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    }))
+    .unwrap();
+    let key = Key::new("default", "app");
+    let pod_id = ObjectId::new("", "Pod", "default", "db");
+    let interest = Interest {
+        kinds: Vec::new(),
+        objects: vec![(ApiResource::erase::<Pod>(&()), pod_id.clone())],
+    };
+    assert_eq!(world.hub.get(&pod_id), Presence::Unknown);
+    world.hub.follow(&key, &interest);
+    world.tells("the list", &["app Pod Listed"]).await;
+    assert_eq!(world.hub.get(&pod_id), Presence::Absent);
+    // another one of the kind is none of our business
+    let mut stranger: Pod = pod;
+    pods.create(&PostParams::default(), &stranger).await.unwrap();
+    world.tells("the pod", &["app db Appeared"]).await;
+    stranger.metadata.name = Some("other".to_owned());
+    pods.create(&PostParams::default(), &stranger).await.unwrap();
+    let ready = json!({ "status": { "phase": "Running", "conditions": [
+        { "type": "Ready", "status": "True" }, { "type": "PodScheduled", "status": "True" },
+    ] } });
+    pods.patch_status("db", &PatchParams::default(), &Patch::Merge(&ready))
+        .await
+        .unwrap();
+    world.tells("its health", &["app db Health"]).await;
+    let Presence::Present(observed) = world.hub.get(&pod_id) else {
+        panic!()
+    };
+    assert_eq!(observed.health.status, Status::Current);
+    assert_eq!(
+        world.hub.get(&ObjectId::new("", "Pod", "default", "other")),
+        Presence::Unknown
+    );
+    pods.delete("db", &DeleteParams::default()).await.unwrap();
+    world.tells("its end", &["app db Gone"]).await;
+    assert_eq!(world.hub.counts().singles, 1);
+    world.hub.follow(&key, &Interest::default());
+    assert_eq!(world.hub.counts().singles, 0);
+}
+
+/// Faults from the first request on; each must be overcome, whatever it does to list and watch.
+fn table() -> Vec<(&'static str, Vec<Rule>)> {
+    let maps = "/configmaps";
+    let on = |verb, fault| Rule::new(verb, maps, fault);
+    let again = |seconds| Fault::Status {
+        code: 429,
+        retry_after_seconds: Some(seconds),
+    };
+    let mut table = vec![
+        ("no fault", vec![]),
+        ("429 with Retry-After", vec![on(Verb::Any, again(7)).times(4)]),
+        (
+            "410 to each second request",
+            vec![on(Verb::Any, Fault::status(410)).percent(50).times(20)],
+        ),
+        (
+            "410 to watches",
+            vec![on(Verb::Watch, Fault::status(410)).times(5)],
+        ),
+        (
+            "410 as an event",
+            vec![on(Verb::Watch, Fault::ErrorEvent(410)).times(5)],
+        ),
+        (
+            "500 as an event",
+            vec![on(Verb::Watch, Fault::ErrorEvent(500)).times(5)],
+        ),
+        ("unreachable", vec![on(Verb::Any, Fault::Unreachable).times(8)]),
+        ("lost answers", vec![on(Verb::Any, Fault::LostAnswer).times(5)]),
+        (
+            "a list that breaks off",
+            vec![on(Verb::Read, Fault::CutAfterBytes(700)).times(3)],
+        ),
+        (
+            "a list that ends in the middle",
+            vec![on(Verb::Read, Fault::EndAfterLines(0)).times(3)],
+        ),
+        (
+            "no answer for long",
+            vec![on(Verb::Any, Fault::Slow(Duration::from_secs(300))).times(2)],
+        ),
+        (
+            "slow answers",
+            vec![on(Verb::Any, Fault::Slow(Duration::from_secs(9)))],
+        ),
+        (
+            "watches that end at once",
+            vec![on(Verb::Watch, Fault::EndAfterLines(0)).times(6)],
+        ),
+        (
+            "watches that end after each event",
+            vec![on(Verb::Watch, Fault::EndAfterLines(1))],
+        ),
+        (
+            "watches that break off in a line",
+            vec![on(Verb::Watch, Fault::CutAfterLines(1))],
+        ),
+        (
+            "watches that are silent",
+            vec![on(Verb::Watch, Fault::SilentAfterLines(0)).times(2)],
+        ),
+        (
+            "watches that fall silent",
+            vec![on(Verb::Watch, Fault::SilentAfterLines(2))],
+        ),
+        (
+            "watches that repeat themselves",
+            vec![on(Verb::Watch, Fault::RepeatLines)],
+        ),
+        (
+            "a bit of everything",
+            vec![
+                on(Verb::Any, Fault::status(503)).percent(20),
+                on(Verb::Any, Fault::Unreachable).percent(20),
+                on(Verb::Watch, Fault::CutAfterLines(1)).percent(30),
+                on(Verb::Watch, Fault::ErrorEvent(410)).percent(30),
+                on(Verb::Any, Fault::Slow(Duration::from_secs(2))).percent(50),
+            ],
+        ),
+    ];
+    for code in [400, 403, 404, 409, 500, 503, 504] {
+        table.push(("a status", vec![on(Verb::Any, Fault::status(code)).times(4)]));
+    }
+    table
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_is_told() {
+    let world = World::new().await;
+    world.apply("a", "app", "1").await;
+    world
+        .faults
+        .add(Rule::new(Verb::Read, "configmaps", Fault::status(403)).times(3));
+    assert_eq!(world.follow("app"), ["ConfigMap Starting(None)"]);
+    world.tells("refused", &["app ConfigMap Refused"]).await;
+    assert_eq!(world.sight("a"), "unknown");
+    let standing = &world.follow("app")[..];
+    assert!(standing[0].starts_with("ConfigMap Refused("), "{standing:?}");
+    // somebody grants it
+    world.tells("listed", &["app ConfigMap Listed"]).await;
+    assert_eq!(world.sight("a"), "app's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_slow_to_list_is_waited_for() {
+    let world = World::new().await;
+    world
+        .faults
+        .add(Rule::new(Verb::Read, "configmaps", Fault::status(503)).times(3));
+    world.follow("app");
+    world.tells("listed", &["app ConfigMap Listed"]).await;
+    assert!(!world.told().iter().any(|told| told.contains("Refused")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_is_overcome() {
+    for (fault, rules) in table() {
+        for compacted in [false, true] {
+            let world = World::new().await;
+            for name in ["kept", "drifted", "deleted", "moved"] {
+                world.apply(name, "app", "1").await;
+            }
+            for rule in &rules {
+                world.faults.add(rule.clone());
+            }
+            world.listed("app").await;
+            let before = world.seen("drifted").owned;
+            let told = Arc::new(Mutex::new(world.told()));
+            world.drift("drifted", "2").await;
+            world.delete("deleted").await;
+            world.apply("moved", "other", "1").await;
+            world.apply("new", "app", "1").await;
+            if compacted {
+                // what was not told by now is never told: only a list helps
+                world.cluster.compact(world.cluster.revision());
+            }
+            let what = format!("{fault} (compacted: {compacted}, {rules:?})");
+            eventually(&what, SOON, || {
+                told.lock().unwrap().extend(world.told());
+                let sights = ["kept", "drifted", "deleted", "moved", "new"].map(|name| world.sight(name));
+                let ready = sights == ["app's", "app's", "absent", "other's", "app's"]
+                    && world.seen("drifted").owned != before;
+                async move { if ready { Ok(()) } else { Err(format!("{sights:?}")) } }
+            })
+            .await;
+            let mut told = told.lock().unwrap().clone();
+            told.sort();
+            told.dedup();
+            let expected = [
+                "app deleted Gone",
+                "app drifted Changed",
+                "app moved Owner",
+                "app new Appeared",
+                "other moved Owner",
+            ];
+            assert_eq!(told, expected, "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_is_not_hammered() {
+    for fault in [
+        Fault::status(500),
+        Fault::status(410),
+        Fault::Unreachable,
+        Fault::EndAfterLines(0),
+    ] {
+        for verb in [Verb::Any, Verb::Watch] {
+            let world = World::new().await;
+            world.faults.add(Rule::new(verb, "/configmaps", fault));
+            world.follow("app");
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            let calls = world.faults.calls();
+            // 0.8 s doubling to 30 s: some 5 steps up, then two a minute, each list and watch
+            assert!(
+                (10..=60).contains(&calls),
+                "{fault:?} on {verb:?}: {calls} requests in ten minutes"
+            );
+        }
+    }
+    let world = World::new().await;
+    let fault = Fault::Status {
+        code: 429,
+        retry_after_seconds: Some(100),
+    };
+    world.faults.add(Rule::new(Verb::Any, "/configmaps", fault));
+    world.follow("app");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(
+        (5..=7).contains(&world.faults.calls()),
+        "{}",
+        world.faults.calls()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_goes_and_comes_back() {
+    let world = World::new().await;
+    let crds = Api::<DynamicObject>::all_with(
+        world.cluster.client(),
+        &ApiResource::erase::<
+            k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+        >(&()),
+    );
+    let definition: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "gears.example.org" },
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": { "plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    }))
+    .unwrap();
+    let gears = ApiResource {
+        group: "example.org".into(),
+        version: "v1".into(),
+        api_version: "example.org/v1".into(),
+        kind: "Gear".into(),
+        plural: "gears".into(),
+    };
+    let key = Key::new("default", "app");
+    let interest = Interest {
+        kinds: vec![gears.clone()],
+        objects: Vec::new(),
+    };
+    let gear_id = ObjectId::new("example.org", "Gear", "default", "g");
+    let api: Api<DynamicObject> = Api::namespaced_with(world.cluster.client(), "default", &gears);
+    let gear: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "example.org/v1", "kind": "Gear",
+        "metadata": { "name": "g", "labels": {
+            "kustomize.toolkit.fluxcd.io/name": "app", "kustomize.toolkit.fluxcd.io/namespace": "default",
+        } },
+    }))
+    .unwrap();
+    world.hub.follow(&key, &interest);
+    world
+        .tells("the kind is not there", &["app Gear.example.org Unserved"])
+        .await;
+    assert_eq!(world.hub.get(&gear_id), Presence::Unknown);
+
+    for round in 0..2 {
+        crds.create(&PostParams::default(), &definition).await.unwrap();
+        eventually("the kind is served", SOON, || {
+            let (api, gear) = (api.clone(), gear.clone());
+            async move {
+                api.create(&PostParams::default(), &gear)
+                    .await
+                    .map(drop)
+                    .map_err(|e| e.to_string())
+            }
+        })
+        .await;
+        // whoever has applied the definition follows again: nothing waits for a backoff
+        let start = tokio::time::Instant::now();
+        let waiting = world.hub.follow(&key, &interest);
+        assert_eq!(waiting.len(), 1, "{waiting:?}");
+        world
+            .tells("the kind is there", &["app Gear.example.org Listed"])
+            .await;
+        assert!(
+            start.elapsed() < Duration::from_millis(100),
+            "{:?}",
+            start.elapsed()
+        );
+        assert!(
+            matches!(world.hub.get(&gear_id), Presence::Present(_)),
+            "round {round}"
+        );
+        crds.delete("gears.example.org", &DeleteParams::default())
+            .await
+            .unwrap();
+        world
+            .tells(
+                "the kind is gone",
+                &["app g Gone", "app Gear.example.org Unserved"],
+            )
+            .await;
+        assert_eq!(world.hub.get(&gear_id), Presence::Unknown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_user_ends_the_watches() {
+    let world = World::new().await;
+    world.listed("app").await;
+    let faults = world.faults.clone();
+    let calls = faults.calls();
+    let World { cluster, hub, .. } = world;
+    let other = hub.clone();
+    drop(hub);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let with_a_user = faults.calls();
+    assert!(with_a_user > calls);
+    drop(other);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(faults.calls(), with_a_user);
+    drop(cluster);
+}
+
+/// Counts what a hub holds for many objects; no assertion but a bound that would be noticed.
+#[test]
+fn an_object_costs_little() {
+    let mut state = State::default();
+    let kind = Kind {
+        group: "apps".into(),
+        kind: "Deployment".into(),
+    };
+    let place = Place::Managed(kind);
+    let turnover = state.follow(&Key::new("default", "app"), &BTreeSet::from([place.clone()]));
+    let (_, epoch) = turnover.begin[0];
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "web", "namespace": "default", "generation": 3,
+            "uid": "3f2c1a52-9a0a-4c1e-8f0e-2b7b7e0d4f11",
+            "labels": {
+                "kustomize.toolkit.fluxcd.io/name": "app",
+                "kustomize.toolkit.fluxcd.io/namespace": "default",
+            },
+        },
+        "spec": { "replicas": 1 },
+        "status": { "observedGeneration": 3, "replicas": 1, "readyReplicas": 1, "availableReplicas": 1, "updatedReplicas": 1 },
+    });
+    for number in 0..1000_u64 {
+        let mut object = object.clone();
+        object["metadata"]["name"] = format!("web-{number}").into();
+        object["metadata"]["resourceVersion"] = (number + 1).to_string().into();
+        let object = Object::from_value(object).unwrap();
+        let item = read(object, "apps/v1", "Deployment", Observed::of).unwrap();
+        state.change(&place, epoch, feed::Change::Applied(item));
+    }
+    assert_eq!(state.counts().objects, 1000);
+    let id = ObjectId::new("apps", "Deployment", "default", "web-7");
+    assert!(matches!(state.get(&id), Presence::Present(_)));
+    let fixed = size_of::<Observed>() + 2 * size_of::<Arc<str>>() + size_of::<u64>() + size_of::<usize>();
+    println!("an object in the hub: {fixed} bytes, and its texts");
+    assert!(fixed < 512, "{fixed}");
+}

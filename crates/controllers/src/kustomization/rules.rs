@@ -1,0 +1,470 @@
+//! How each Kustomization looks at its objects: `spec.healthCheckExprs` and `spec.ignore`, compiled
+//! once for each form that they have.
+//!
+//! Both need the whole object, of which only digests and health are kept. So the hub asks here when a
+//! watch brings one, and the executor when it is answered; an event costs what the rules of its owner
+//! for its kind cost, and nothing where there are none. When a Kustomization's rules change, what is
+//! known of its objects was seen under others: each of them is asked for once (`Run::reinspect`).
+//!
+//! Rules are known here as soon as the mirror tells of a Kustomization, before any list, so a start
+//! asks for nothing.
+//!
+//! Refused by name: expressions that cannot be read, two for one kind, selectors and paths that are
+//! none.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use equate_api::kustomize::{HealthCheckExpression, IgnoreRule, KustomizationSpec};
+use equate_apply::health::{Health, Status};
+use equate_apply::id::ObjectId;
+use equate_apply::owner::Owner;
+use equate_apply::pointer::Pointer;
+use equate_apply::rules::{OwnerRules, Stamp};
+use equate_kustomize::Selection;
+use equate_manifest::object::Object;
+
+use crate::Key;
+use crate::cel::Expression;
+use crate::kustomization::declared::target;
+use crate::kustomization::reasons::Stall;
+
+/// The rules of all Kustomizations that have some.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectRules {
+    // a lookup for each event; written when a spec changes
+    rules: RwLock<HashMap<Key, Arc<Rules>>>,
+    stamps: AtomicU64,
+}
+
+/// The rules of one, and what they were made of.
+#[derive(Debug)]
+struct Rules {
+    stamp: Stamp,
+    health: Vec<HealthCheckExpression>,
+    ignore: Vec<IgnoreRule>,
+    compiled: Result<Compiled, Stall>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    /// By group and kind; an empty kind is all kinds of the group.
+    judges: HashMap<(String, String), Judge>,
+    ignores: Vec<Ignores>,
+}
+
+/// When an object of a kind is healthy.
+#[derive(Debug)]
+struct Judge {
+    in_progress: Option<Expression>,
+    failed: Option<Expression>,
+    current: Expression,
+}
+
+/// Fields that may differ, of some objects.
+#[derive(Debug)]
+struct Ignores {
+    paths: Vec<Pointer>,
+    of: Option<Selection>,
+}
+
+impl ObjectRules {
+    /// Takes in what a Kustomization says; the same again costs a comparison.
+    pub(crate) fn set(&self, key: &Key, spec: &KustomizationSpec) {
+        let (health, ignore) = (&spec.health_check_exprs, &spec.ignore);
+        let known = self.of(key);
+        match &known {
+            None if health.is_empty() && ignore.is_empty() => return,
+            Some(known) if known.health == *health && known.ignore == *ignore => return,
+            _ => {}
+        }
+        if health.is_empty() && ignore.is_empty() {
+            return self.forget(key);
+        }
+        let rules = Rules {
+            stamp: self.stamps.fetch_add(1, Ordering::Relaxed) + 1,
+            compiled: compile(health, ignore),
+            health: health.clone(),
+            ignore: ignore.clone(),
+        };
+        let mut all = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(key.clone(), Arc::new(rules));
+    }
+
+    /// A Kustomization is gone, or has no rules any more.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut all = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        all.remove(key);
+    }
+
+    /// What is wrong with what a Kustomization says.
+    pub(crate) fn problem(&self, key: &Key) -> Option<Stall> {
+        self.of(key)?.compiled.as_ref().err().cloned()
+    }
+
+    /// Whether a Kustomization has its own words for the health of such an object.
+    pub(crate) fn judges(&self, key: &Key, id: &ObjectId) -> bool {
+        let rules = self.of(key);
+        let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
+        compiled.is_some_and(|compiled| compiled.judge(&id.group, &id.kind).is_some())
+    }
+
+    fn of(&self, key: &Key) -> Option<Arc<Rules>> {
+        let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(key).cloned()
+    }
+
+    fn of_owner(&self, owner: &Owner) -> Option<Arc<Rules>> {
+        // most have none, and events are many
+        let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        match all.is_empty() {
+            true => None,
+            false => all.get(&Key::new(&*owner.namespace, &*owner.name)).cloned(),
+        }
+    }
+}
+
+impl OwnerRules for ObjectRules {
+    fn stamp(&self, owner: &Owner) -> Stamp {
+        self.of_owner(owner).map_or(0, |rules| rules.stamp)
+    }
+
+    fn ignored(&self, owner: &Owner, object: &Object) -> Vec<Pointer> {
+        let rules = self.of_owner(owner);
+        let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
+        let ignores = compiled.map_or(&[][..], |compiled| &compiled.ignores);
+        let meant = ignores
+            .iter()
+            .filter(|ignores| ignores.of.as_ref().is_none_or(|of| of.selects(object)));
+        meant.flat_map(|ignores| ignores.paths.iter().cloned()).collect()
+    }
+
+    fn judge(&self, owner: &Owner, object: &Object) -> Option<Health> {
+        let rules = self.of_owner(owner)?;
+        let compiled = rules.compiled.as_ref().ok()?;
+        let group = object
+            .api_version()
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        Some(compiled.judge(group, object.kind())?.health(object))
+    }
+}
+
+impl Compiled {
+    fn judge(&self, group: &str, kind: &str) -> Option<&Judge> {
+        // two short texts for an event of an owner that has rules
+        let by = |kind: &str| self.judges.get(&(group.to_owned(), kind.to_owned()));
+        by(kind).or_else(|| by(""))
+    }
+}
+
+impl Judge {
+    /// In Flux's order; what none says is on its way.
+    fn health(&self, object: &Object) -> Health {
+        let told = |status| Health {
+            status,
+            message: String::new(),
+        };
+        let number = |place: &str, field: &str| object.0.get(place)?.get(field)?.as_i64();
+        if let (Some(observed), Some(generation)) = (
+            number("status", "observedGeneration"),
+            number("metadata", "generation"),
+        ) && observed != generation
+        {
+            return told(Status::InProgress);
+        }
+        let each = [
+            (self.in_progress.as_ref(), Status::InProgress),
+            (self.failed.as_ref(), Status::Failed),
+            (Some(&self.current), Status::Current),
+        ];
+        for (expression, status) in each {
+            match expression.map(|expression| expression.holds_of(&object.0)) {
+                None | Some(Ok(false)) => {}
+                Some(Ok(true)) => return told(status),
+                Some(Err(error)) => {
+                    return Health {
+                        status: Status::Unknown,
+                        message: error.to_string(),
+                    };
+                }
+            }
+        }
+        told(Status::InProgress)
+    }
+}
+
+fn compile(health: &[HealthCheckExpression], ignore: &[IgnoreRule]) -> Result<Compiled, Stall> {
+    let mut judges = HashMap::with_capacity(health.len());
+    for (at, check) in health.iter().enumerate() {
+        let group = check.api_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = check.kind.as_deref().unwrap_or_default();
+        let judge = judge(check).map_err(|why| {
+            Stall::Expression(format!(
+                "failed to create custom status evaluator for healthchecks[{at}]: {why}"
+            ))
+        })?;
+        if judges
+            .insert((group.to_owned(), kind.to_owned()), judge)
+            .is_some()
+        {
+            let dot = if group.is_empty() { "" } else { "." };
+            return Err(Stall::Expression(format!(
+                "duplicate custom health check for GroupKind {kind}{dot}{group} at healthchecks[{at}]"
+            )));
+        }
+    }
+    let ignores = ignore.iter().enumerate();
+    let ignores: Result<Vec<Ignores>, Stall> = ignores.map(|(at, rule)| ignores_of(at, rule)).collect();
+    Ok(Compiled {
+        judges,
+        ignores: ignores?,
+    })
+}
+
+fn judge(check: &HealthCheckExpression) -> Result<Judge, String> {
+    let read = |name: &str, text: &str| {
+        Expression::of_object(text).map_err(|error| format!("failed to parse the expression {name}: {error}"))
+    };
+    let optional = |name: &str, text: &Option<String>| match text.as_deref() {
+        None | Some("") => Ok(None),
+        Some(text) => read(name, text).map(Some),
+    };
+    if check.current.is_empty() {
+        return Err("expression Current not specified".to_owned());
+    }
+    Ok(Judge {
+        current: read("Current", &check.current)?,
+        failed: optional("Failed", &check.failed)?,
+        in_progress: optional("InProgress", &check.in_progress)?,
+    })
+}
+
+fn ignores_of(at: usize, rule: &IgnoreRule) -> Result<Ignores, Stall> {
+    let wrong = |why: String| Stall::Setting(format!("spec.ignore[{at}]{why}"));
+    let paths = rule.paths.iter().enumerate();
+    let paths: Result<Vec<Pointer>, Stall> = paths
+        .map(|(place, path)| {
+            path.parse()
+                .map_err(|error| wrong(format!(".paths[{place}]: {error}")))
+        })
+        .collect();
+    let of = rule
+        .target
+        .as_ref()
+        .map(|selector| Selection::new(&target(selector)));
+    let of = of
+        .transpose()
+        .map_err(|error| wrong(format!(".target: failed to create ignore rule selector: {error}")))?;
+    Ok(Ignores { paths: paths?, of })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn spec(fields: &Value) -> KustomizationSpec {
+        let mut spec = json!({
+            "interval": "1m", "prune": true, "sourceRef": { "kind": "GitRepository", "name": "fleet" },
+        });
+        for (field, value) in fields.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn key() -> Key {
+        Key::new("n", "apps")
+    }
+
+    fn registry(fields: &Value) -> ObjectRules {
+        let registry = ObjectRules::default();
+        registry.set(&key(), &spec(fields));
+        registry
+    }
+
+    fn object(value: Value) -> Object {
+        Object::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_as_healthy_as_its_owner_says() {
+        let check = |checks: Value, of: Value, expected: Option<&str>| {
+            let registry = registry(&json!({ "healthCheckExprs": checks }));
+            assert_eq!(registry.problem(&key()), None);
+            let object = object(of.clone());
+            let health = registry.judge(&Owner::new("n", "apps"), &object);
+            let shown = health.map(|health| match health.message.as_str() {
+                "" => health.status.to_string(),
+                message => format!("{}: {message}", health.status),
+            });
+            assert_eq!(shown.as_deref(), expected, "{checks} of {of}");
+            assert_eq!(
+                registry.judges(&key(), &ObjectId::of(&object)),
+                expected.is_some()
+            );
+            assert_eq!(registry.judge(&Owner::new("n", "others"), &object), None);
+        };
+        let widget = |status: Value| {
+            json!({ "apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": { "name": "a", "generation": 2 },
+                "status": status })
+        };
+        let all = || {
+            json!([{ "apiVersion": "example.com/v1", "kind": "Widget", "inProgress": "status.phase == 'Wait'",
+                "failed": "status.phase.startsWith('F')", "current": "status.phase in ['Done', 'Fine']" }])
+        };
+        check(all(), widget(json!({ "phase": "Wait" })), Some("InProgress"));
+        // the first that holds, in this order; only the group is compared
+        check(all(), widget(json!({ "phase": "Fine" })), Some("Failed"));
+        check(all(), widget(json!({ "phase": "Done" })), Some("Current"));
+        check(all(), widget(json!({ "phase": "Other" })), Some("InProgress"));
+        check(
+            all(),
+            widget(json!({ "phase": "Done", "observedGeneration": 1 })),
+            Some("InProgress"),
+        );
+        check(
+            all(),
+            widget(json!({ "phase": "Done", "observedGeneration": 2 })),
+            Some("Current"),
+        );
+        // a text is no generation
+        check(
+            all(),
+            widget(json!({ "phase": "Done", "observedGeneration": "1" })),
+            Some("Current"),
+        );
+        check(
+            all(),
+            widget(json!({})),
+            Some(
+                "Unknown: failed to evaluate the CEL expression 'status.phase == 'Wait'': no such key: phase",
+            ),
+        );
+        check(
+            all(),
+            json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } }),
+            Some(
+                "Unknown: failed to evaluate the CEL expression 'status.phase == 'Wait'': no such attribute(s): \
+                 status",
+            ),
+        );
+        check(
+            all(),
+            json!({ "apiVersion": "example.com/v1", "kind": "Gadget", "metadata": { "name": "a" } }),
+            None,
+        );
+        check(
+            all(),
+            json!({ "apiVersion": "example.org/v1", "kind": "Widget", "metadata": { "name": "a" } }),
+            None,
+        );
+        // any kind of the group; one that is named comes first
+        let group = json!([
+            { "apiVersion": "example.com/v1", "current": "spec.size > 3" },
+            { "apiVersion": "example.com/v1", "kind": "Gadget", "current": "data.x == 'y'" },
+        ]);
+        let sized = json!({ "apiVersion": "example.com/v1", "kind": "Any", "metadata": { "name": "a" }, "spec": { "size": 4 } });
+        check(group.clone(), sized, Some("Current"));
+        let gadget = json!({ "apiVersion": "example.com/v1", "kind": "Gadget", "metadata": { "name": "a" }, "data": { "x": "y" } });
+        check(group, gadget, Some("Current"));
+        // the core group, and what is no bool
+        let map = || json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "x": "y" } });
+        check(
+            json!([{ "apiVersion": "v1", "kind": "ConfigMap", "current": "data.x" }]),
+            map(),
+            Some("Unknown: failed to evaluate the CEL expression 'data.x': it is string, not bool"),
+        );
+        check(
+            json!([{ "apiVersion": "v1", "current": "metadata.name == 'a' && kind == 'ConfigMap'" }]),
+            map(),
+            Some("Current"),
+        );
+    }
+
+    #[test]
+    fn what_means_nothing_is_named() {
+        let check = |fields: Value, expected: &str| {
+            let problem = registry(&fields).problem(&key()).unwrap();
+            assert!(problem.to_string().contains(expected), "{fields}: {problem}");
+        };
+        let one = |current: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "current": current });
+        check(
+            json!({ "healthCheckExprs": [one("status.")] }),
+            "configuration error: failed to create custom status evaluator for healthchecks[0]: failed to parse the \
+             expression Current: failed to parse the CEL expression 'status.': ",
+        );
+        check(
+            json!({ "healthCheckExprs": [one("")] }),
+            "healthchecks[0]: expression Current not specified",
+        );
+        check(
+            json!({ "healthCheckExprs": [one("true"), one("false")] }),
+            "duplicate custom health check for GroupKind ConfigMap at healthchecks[1]",
+        );
+        check(
+            json!({ "ignore": [{ "paths": ["spec/replicas"] }] }),
+            "spec.ignore[0].paths[0]: \"spec/replicas\" is no JSON pointer to a field: ",
+        );
+        check(
+            json!({ "ignore": [{ "paths": ["/a"] }, { "paths": ["/a"], "target": { "name": "(" } }] }),
+            "spec.ignore[1].target: failed to create ignore rule selector: ",
+        );
+        check(
+            json!({ "ignore": [{ "paths": ["/a"], "target": { "labelSelector": "a=b," } }] }),
+            "spec.ignore[0].target: failed to create ignore rule selector: ",
+        );
+    }
+
+    #[test]
+    fn fields_are_ignored_of_the_objects_that_are_meant() {
+        let check = |target: Value, expected: bool| {
+            let registry =
+                registry(&json!({ "ignore": [{ "paths": ["/spec/replicas"], "target": target }] }));
+            let object = object(json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": { "name": "web", "namespace": "shop", "labels": { "tier": "front" }, "annotations": { "a": "b" } },
+            }));
+            let ignored = registry.ignored(&Owner::new("n", "apps"), &object);
+            assert_eq!(!ignored.is_empty(), expected, "{target}");
+        };
+        check(Value::Null, true);
+        check(json!({}), true);
+        check(json!({ "kind": "Deployment" }), true);
+        check(json!({ "kind": "Deploy" }), false);
+        check(json!({ "kind": "Deploy.*|Stateful.*" }), true);
+        check(json!({ "group": "apps", "version": "v1" }), true);
+        check(json!({ "group": "batch" }), false);
+        check(json!({ "version": "v2" }), false);
+        check(json!({ "name": "web", "namespace": "shop" }), true);
+        check(json!({ "name": "we" }), false);
+        check(json!({ "namespace": "other" }), false);
+        check(json!({ "labelSelector": "tier in (front, back)" }), true);
+        check(json!({ "labelSelector": "!tier" }), false);
+        check(json!({ "annotationSelector": "a=b" }), true);
+        check(json!({ "annotationSelector": "a=c" }), false);
+    }
+
+    #[test]
+    fn rules_have_a_new_stamp_when_they_are_others() {
+        let registry = ObjectRules::default();
+        let owner = Owner::new("n", "apps");
+        let set = |fields: Value| {
+            registry.set(&key(), &spec(&fields));
+            registry.stamp(&owner)
+        };
+        let ignore = |path: &str| json!({ "ignore": [{ "paths": [path] }] });
+        assert_eq!(set(json!({})), 0);
+        let first = set(ignore("/a"));
+        assert_ne!(first, 0);
+        let mut same = ignore("/a");
+        same["path"] = json!("elsewhere");
+        assert_eq!(set(same), first);
+        let second = set(ignore("/b"));
+        assert!(second != first && second != 0);
+        assert_eq!(set(json!({})), 0);
+        assert!(set(ignore("/a")) > second);
+    }
+}

@@ -1,0 +1,127 @@
+//! Which Kustomizations may write which objects, as far as the API server was asked: its answers, and
+//! how long they hold. The questions are asked in `run::access_reviews`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_apply::id::ObjectId;
+use tokio::time::Instant;
+
+use crate::Key;
+
+/// How long an answer holds; a refusal that nobody asks about any more counts as long again.
+const HOLDS: Duration = Duration::from_secs(30);
+
+/// An answer, and when it was given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Review {
+    pub(crate) allowed: bool,
+    pub(crate) at: Instant,
+}
+
+impl Review {
+    fn is_fresh(self, now: Instant) -> bool {
+        now < self.at + HOLDS
+    }
+
+    /// Rights are granted without a word to anybody here: an old refusal is none.
+    fn denies(self) -> bool {
+        !self.allowed && !self.is_over(Instant::now())
+    }
+
+    fn is_over(self, now: Instant) -> bool {
+        now >= self.at + 2 * HOLDS
+    }
+}
+
+/// Group, kind and namespace.
+type Within = (Arc<str>, Arc<str>, Arc<str>);
+
+/// The answers.
+#[derive(Debug, Default)]
+pub struct AccessReviews {
+    objects: HashMap<Key, HashMap<ObjectId, Review>>,
+    within: HashMap<Key, HashMap<Within, Review>>,
+}
+
+pub(crate) fn within(id: &ObjectId) -> Within {
+    (
+        Arc::clone(&id.group),
+        Arc::clone(&id.kind),
+        Arc::clone(&id.namespace),
+    )
+}
+
+impl AccessReviews {
+    /// Whether a Kustomization may write an object, as far as is known.
+    pub fn allow(&self, key: &Key, id: &ObjectId) -> bool {
+        let review = self.objects.get(key).and_then(|objects| objects.get(id));
+        review.is_none_or(|review| !review.denies())
+    }
+
+    /// Whether it may write objects of this kind in this namespace, as far as is known.
+    pub fn allow_within(&self, key: &Key, id: &ObjectId) -> bool {
+        let review = self.within.get(key).and_then(|all| all.get(&within(id)));
+        review.is_none_or(|review| !review.denies())
+    }
+
+    /// Forgets the answers about a Kustomization: it is gone, or acts as another by now.
+    pub fn forget(&mut self, key: &Key) {
+        self.objects.remove(key);
+        self.within.remove(key);
+    }
+
+    pub(crate) fn is_known(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
+        let review = self.objects.get(key).and_then(|objects| objects.get(id));
+        review.is_some_and(|review| review.is_fresh(now))
+    }
+
+    pub(crate) fn is_known_within(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
+        let review = self.within.get(key).and_then(|all| all.get(&within(id)));
+        review.is_some_and(|review| review.is_fresh(now))
+    }
+
+    pub(crate) fn record(&mut self, key: Key, id: ObjectId, review: Review) {
+        let objects = self.objects.entry(key).or_default();
+        // what nobody asks about any more
+        objects.retain(|_, old| !old.is_over(review.at));
+        objects.insert(id, review);
+    }
+
+    pub(crate) fn record_within(&mut self, key: Key, id: &ObjectId, review: Review) {
+        let all = self.within.entry(key).or_default();
+        all.retain(|_, old| !old.is_over(review.at));
+        all.insert(within(id), review);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_not_for_ever() {
+        let key = Key::new("team", "apps");
+        let id = ObjectId::new("", "ConfigMap", "team", "db");
+        let mut reviews = AccessReviews::default();
+        let review = |allowed| Review {
+            allowed,
+            at: Instant::now(),
+        };
+        assert!(reviews.allow(&key, &id) && reviews.allow_within(&key, &id));
+        reviews.record(key.clone(), id.clone(), review(false));
+        reviews.record_within(key.clone(), &id, review(false));
+        assert!(!reviews.allow(&key, &id) && !reviews.allow_within(&key, &id));
+        // asked again, and counted until there is an answer
+        tokio::time::advance(HOLDS).await;
+        assert!(!reviews.is_known(&key, &id, Instant::now()));
+        assert!(!reviews.is_known_within(&key, &id, Instant::now()));
+        assert!(!reviews.allow(&key, &id) && !reviews.allow_within(&key, &id));
+        tokio::time::advance(HOLDS).await;
+        assert!(reviews.allow(&key, &id) && reviews.allow_within(&key, &id));
+        reviews.record_within(key.clone(), &id, review(true));
+        tokio::time::advance(HOLDS * 3).await;
+        assert!(reviews.allow_within(&key, &id));
+    }
+}

@@ -1,0 +1,301 @@
+//! What sources say they have published: the one place that looks at their statuses.
+//!
+//! GitRepositories are followed by their own controller. Of the kinds that others serve only metadata and
+//! the artifact are kept, and nothing before a Kustomization refers to one: a kind that nobody uses costs
+//! no watch. Their definitions may be missing, before or after: that is said, and looked at again.
+
+pub(crate) mod artifacts;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+use equate_api::kustomize::SourceKind;
+use equate_api::source::{Artifact, Bucket, ExternalArtifact, GitRepository, OciRepository};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource};
+use serde::{Deserialize, Deserializer};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::Key;
+use crate::kit::feed::Pace;
+use crate::kit::mirror::{Change, Mirror, WatchState};
+use crate::kit::read::chain;
+use crate::ownership::graph::Source;
+
+/// What has changed about sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SourceEvent {
+    /// What one makes available is another.
+    Artifact {
+        /// Which.
+        source: Source,
+        /// Whether the source itself is gone.
+        gone: bool,
+    },
+    /// Whether the kind can be read at all.
+    Kind(SourceKind),
+}
+
+/// A source that has a status with an artifact.
+pub(crate) trait Publishes {
+    /// Its kind.
+    const KIND: SourceKind;
+
+    /// What it has published.
+    fn artifact(&self) -> Option<&Artifact>;
+}
+
+/// The news of a change, if it is one to those who read the source.
+pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
+    let artifact = |object: &Option<Arc<K>>| {
+        let artifact = object.as_ref()?.artifact()?;
+        Some((
+            artifact.revision.clone(),
+            artifact.digest.clone(),
+            artifact.url.clone(),
+        ))
+    };
+    let same = change.before.is_some() == change.after.is_some()
+        && artifact(&change.before) == artifact(&change.after);
+    (!same).then(|| SourceEvent::Artifact {
+        source: (K::KIND, change.key.clone()),
+        gone: change.after.is_none(),
+    })
+}
+
+/// What is known of a source.
+#[derive(Debug, Clone)]
+pub(crate) enum Named {
+    /// It is not known yet, and whoever asked is woken; why not, if something is in the way.
+    Unlisted(Option<String>),
+    /// The API server does not serve its kind.
+    Unserved,
+    /// It does not exist.
+    Absent,
+    /// It has published nothing.
+    Nothing,
+    /// What it has published.
+    Artifact(Artifact),
+}
+
+/// All sources, of all kinds.
+pub(crate) struct Sources {
+    pub(crate) repositories: Mirror<GitRepository>,
+    oci: Lazy<OciRepository>,
+    buckets: Lazy<Bucket>,
+    external: Lazy<ExternalArtifact>,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources")
+            .field("repositories", &self.repositories)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sources {
+    /// Of the other kinds nothing is followed yet. `told` must not block.
+    pub(crate) fn new(
+        repositories: Mirror<GitRepository>,
+        client: &Client,
+        pace: &Pace,
+        told: &Arc<dyn Fn(SourceEvent) + Send + Sync>,
+    ) -> Sources {
+        Sources {
+            repositories,
+            oci: Lazy::new(client, pace, told),
+            buckets: Lazy::new(client, pace, told),
+            external: Lazy::new(client, pace, told),
+        }
+    }
+
+    /// What is known of a source; from now on its kind is followed.
+    pub(crate) fn named(&self, (kind, key): &Source) -> Named {
+        match kind {
+            SourceKind::GitRepository => named(&self.repositories, key),
+            SourceKind::OciRepository => self.oci.named(key),
+            SourceKind::Bucket => self.buckets.named(key),
+            SourceKind::ExternalArtifact => self.external.named(key),
+        }
+    }
+
+    /// What a source has published.
+    pub(crate) fn artifact(&self, source: &Source) -> Option<Artifact> {
+        match self.named(source) {
+            Named::Artifact(artifact) => Some(artifact),
+            Named::Unlisted(_) | Named::Unserved | Named::Absent | Named::Nothing => None,
+        }
+    }
+}
+
+fn named<K>(mirror: &Mirror<K>, key: &Key) -> Named
+where
+    K: Publishes + Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Send + Sync + 'static,
+{
+    // asked first: what comes between is told
+    let listed = mirror.is_ready();
+    if let Some(object) = mirror.get(key) {
+        return object.artifact().cloned().map_or(Named::Nothing, Named::Artifact);
+    }
+    match &*mirror.standing().borrow() {
+        WatchState::Unserved => Named::Unserved,
+        _ if listed => Named::Absent,
+        WatchState::Troubled(trouble) => Named::Unlisted(Some(chain(&**trouble))),
+        WatchState::Starting | WatchState::Following => Named::Unlisted(None),
+    }
+}
+
+/// A mirror that begins when somebody asks.
+struct Lazy<K> {
+    client: Client,
+    pace: Pace,
+    told: Arc<dyn Fn(SourceEvent) + Send + Sync>,
+    begun: OnceLock<(Mirror<Published<K>>, AbortOnDropHandle<()>)>,
+}
+
+impl<K> Lazy<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + 'static,
+    Published<K>: Publishes,
+{
+    fn new(client: &Client, pace: &Pace, told: &Arc<dyn Fn(SourceEvent) + Send + Sync>) -> Self {
+        Self {
+            client: client.clone(),
+            pace: pace.clone(),
+            told: Arc::clone(told),
+            begun: OnceLock::new(),
+        }
+    }
+
+    fn named(&self, key: &Key) -> Named {
+        let (mirror, _) = self.begun.get_or_init(|| self.begin());
+        named(mirror, key)
+    }
+
+    fn begin(&self) -> (Mirror<Published<K>>, AbortOnDropHandle<()>) {
+        let told = Arc::clone(&self.told);
+        let mirror = Mirror::start(
+            self.client.clone(),
+            self.pace.clone(),
+            move |change: Change<Published<K>>| {
+                if let Some(news) = news(&change) {
+                    told(news);
+                }
+            },
+        );
+        let (mut standing, told) = (mirror.standing(), Arc::clone(&self.told));
+        // those who asked for one that is not there are told of that, too
+        let task = tokio::spawn(async move {
+            let mut before = std::mem::discriminant(&WatchState::Starting);
+            while standing.changed().await.is_ok() {
+                let now = std::mem::discriminant(&*standing.borrow_and_update());
+                if now != before {
+                    before = now;
+                    told(SourceEvent::Kind(Published::<K>::KIND));
+                }
+            }
+        });
+        (mirror, AbortOnDropHandle::new(task))
+    }
+}
+
+/// An object of a kind that others serve, as far as it matters here.
+#[derive(Deserialize)]
+#[serde(bound = "")]
+struct Published<K> {
+    #[serde(deserialize_with = "slim")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: PublishedStatus,
+    #[serde(skip)]
+    kind: PhantomData<fn() -> K>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct PublishedStatus {
+    artifact: Option<Artifact>,
+}
+
+// by hand: derived, it would ask the same of K
+impl<K> Clone for Published<K> {
+    fn clone(&self) -> Self {
+        Self {
+            metadata: self.metadata.clone(),
+            status: self.status.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+/// Long, and nobody's business here.
+fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let metadata = ObjectMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        managed_fields: None,
+        ..metadata
+    })
+}
+
+impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Resource for Published<K> {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(dynamic: &()) -> std::borrow::Cow<'_, str> {
+        K::kind(dynamic)
+    }
+
+    fn group(dynamic: &()) -> std::borrow::Cow<'_, str> {
+        K::group(dynamic)
+    }
+
+    fn version(dynamic: &()) -> std::borrow::Cow<'_, str> {
+        K::version(dynamic)
+    }
+
+    fn plural(dynamic: &()) -> std::borrow::Cow<'_, str> {
+        K::plural(dynamic)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl Publishes for GitRepository {
+    const KIND: SourceKind = SourceKind::GitRepository;
+
+    fn artifact(&self) -> Option<&Artifact> {
+        self.status.as_ref()?.artifact.as_ref()
+    }
+}
+
+impl Publishes for Published<OciRepository> {
+    const KIND: SourceKind = SourceKind::OciRepository;
+
+    fn artifact(&self) -> Option<&Artifact> {
+        self.status.artifact.as_ref()
+    }
+}
+
+impl Publishes for Published<Bucket> {
+    const KIND: SourceKind = SourceKind::Bucket;
+
+    fn artifact(&self) -> Option<&Artifact> {
+        self.status.artifact.as_ref()
+    }
+}
+
+impl Publishes for Published<ExternalArtifact> {
+    const KIND: SourceKind = SourceKind::ExternalArtifact;
+
+    fn artifact(&self) -> Option<&Artifact> {
+        self.status.artifact.as_ref()
+    }
+}

@@ -1,0 +1,318 @@
+//! The kubeconfig of another cluster, as somebody put it into a Secret: parsed, and made a client of.
+//!
+//! Who may write a Secret in a namespace is not whom this process trusts with its own machine. So a
+//! kubeconfig has all it needs in itself: what would run a program here, read a file of this machine,
+//! or trust any certificate is refused by name, not passed over, for the cluster would be opened with
+//! less than was asked for. The first and the last the [`Policy`] can allow. Nothing of what it holds
+//! is in an error.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
+use kube::{Client, Config};
+use sha2::{Digest as _, Sha256};
+
+use crate::policy::Policy;
+
+/// More bytes than this no kubeconfig of one cluster has.
+pub(crate) const BYTES_MAX: usize = 256 << 10;
+/// So long a connection may take; how long an answer may is said with each request.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Why a kubeconfig is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KubeConfigError {
+    /// It is too long.
+    #[error("the kubeconfig has {0} bytes, and at most {BYTES_MAX} are read")]
+    TooLarge(usize),
+    /// It is no text.
+    #[error("the kubeconfig is not UTF-8")]
+    NotText,
+    /// It is no kubeconfig. What is wrong is left out, for it may quote what is secret.
+    #[error("the kubeconfig cannot be parsed as YAML of the kind Config")]
+    Malformed,
+    /// It has no current context, or that names what is not there.
+    #[error("the kubeconfig's current-context {0:?} names no context with a cluster and a user that it has")]
+    Context(String),
+    /// It would have this process do what it does not do for a Secret.
+    #[error("the kubeconfig's {field} is refused: {why}")]
+    Refused {
+        /// Which part.
+        field: &'static str,
+        /// Why, and what to do instead.
+        why: &'static str,
+    },
+    /// It cannot be made a client of.
+    #[error("the kubeconfig cannot be used: its server, certificates or keys cannot be read")]
+    Unusable,
+}
+
+/// Another cluster, opened.
+pub(crate) struct Opened {
+    pub(crate) client: Client,
+    /// Which cluster that is: whoever opens it with other credentials reaches the same objects.
+    pub(crate) fingerprint: [u8; 32],
+}
+
+/// Opens what a kubeconfig's current context names.
+pub(crate) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
+    let (kubeconfig, fingerprint) = read(bytes, policy)?;
+    let client = client(kubeconfig).await?;
+    Ok(Opened { client, fingerprint })
+}
+
+/// A cluster by where it is and how it proves that: requests are sent without saying who asks.
+pub(crate) async fn open_cluster(server: &str, ca: Option<&str>) -> Result<Opened, KubeConfigError> {
+    const NAME: &str = "cluster";
+    let cluster = Cluster {
+        server: Some(server.to_owned()),
+        certificate_authority_data: ca.map(|ca| STANDARD.encode(ca)),
+        ..Cluster::default()
+    };
+    let fingerprint = fingerprint(&cluster);
+    let context = Context {
+        cluster: NAME.to_owned(),
+        user: Some(NAME.to_owned()),
+        ..Context::default()
+    };
+    let kubeconfig = Kubeconfig {
+        current_context: Some(NAME.to_owned()),
+        clusters: vec![NamedCluster {
+            name: NAME.to_owned(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: NAME.to_owned(),
+            auth_info: Some(AuthInfo::default()),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: NAME.to_owned(),
+            context: Some(context),
+            ..NamedContext::default()
+        }],
+        ..Kubeconfig::default()
+    };
+    let client = client(kubeconfig).await?;
+    Ok(Opened { client, fingerprint })
+}
+
+async fn client(kubeconfig: Kubeconfig) -> Result<Client, KubeConfigError> {
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|_| KubeConfigError::Unusable)?;
+    config.connect_timeout = Some(CONNECT);
+    Client::try_from(config).map_err(|_| KubeConfigError::Unusable)
+}
+
+fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeConfigError> {
+    if bytes.len() > BYTES_MAX {
+        return Err(KubeConfigError::TooLarge(bytes.len()));
+    }
+    let text = str::from_utf8(bytes).map_err(|_| KubeConfigError::NotText)?;
+    let mut all = Kubeconfig::from_yaml(text).map_err(|_| KubeConfigError::Malformed)?;
+    let name = all.current_context.clone().unwrap_or_default();
+    let nothing = || KubeConfigError::Context(name.clone());
+    // what is not used is not looked at, and does not reach the client
+    all.contexts.retain(|context| context.name == name);
+    let context = all.contexts.first().and_then(|context| context.context.clone());
+    let context = context.ok_or_else(nothing)?;
+    all.clusters.retain(|cluster| cluster.name == context.cluster);
+    all.auth_infos
+        .retain(|user| Some(&user.name) == context.user.as_ref());
+    let cluster = all.clusters.first().and_then(|named| named.cluster.as_ref());
+    let user = all.auth_infos.first().and_then(|named| named.auth_info.as_ref());
+    let (cluster, user) = (cluster.ok_or_else(nothing)?, user.ok_or_else(nothing)?);
+    check(cluster, user, policy)?;
+    let fingerprint = fingerprint(cluster);
+    Ok((all, fingerprint))
+}
+
+fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), KubeConfigError> {
+    const INLINE: &str = "files of the machine of the controllers are not read for a Secret; put the content \
+        into the kubeconfig itself (kubectl config view --raw --flatten)";
+    let insecure = cluster.insecure_skip_tls_verify == Some(true);
+    let refused = [
+        (
+            user.exec.is_some() && !policy.insecure_kubeconfig_exec,
+            "users[].user.exec",
+            "no program is run for a Secret; use a token, or start the controllers with --insecure-kubeconfig-exec",
+        ),
+        (
+            user.auth_provider.is_some(),
+            "users[].user.auth-provider",
+            "no program is run for a Secret; use a token",
+        ),
+        (
+            insecure && !policy.insecure_kubeconfig_tls,
+            "clusters[].cluster.insecure-skip-tls-verify",
+            "the server has to prove who it is; give its certificate-authority-data, or start the controllers with \
+             --insecure-kubeconfig-tls",
+        ),
+        (
+            cluster.certificate_authority.is_some(),
+            "clusters[].cluster.certificate-authority",
+            INLINE,
+        ),
+        (
+            user.client_certificate.is_some(),
+            "users[].user.client-certificate",
+            INLINE,
+        ),
+        (user.client_key.is_some(), "users[].user.client-key", INLINE),
+        (user.token_file.is_some(), "users[].user.tokenFile", INLINE),
+        (
+            cluster.proxy_url.is_some(),
+            "clusters[].cluster.proxy-url",
+            "proxies to clusters are not supported yet",
+        ),
+        (
+            user.impersonate.is_some()
+                || user.impersonate_uid.is_some()
+                || user.impersonate_groups.is_some()
+                || user.impersonate_user_extra.is_some(),
+            "users[].user.as",
+            "name whom to act as in spec.serviceAccountName",
+        ),
+    ];
+    match refused.into_iter().find(|(found, _, _)| *found) {
+        Some((_, field, why)) => Err(KubeConfigError::Refused { field, why }),
+        None => Ok(()),
+    }
+}
+
+/// Tells clusters apart by where they are and how they prove it, whoever opens them.
+fn fingerprint(cluster: &Cluster) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in [
+        &cluster.server,
+        &cluster.certificate_authority_data,
+        &cluster.tls_server_name,
+    ] {
+        let part = part.as_deref().unwrap_or_default();
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn kubeconfig(cluster: Value, user: Value) -> String {
+        let mut all = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "contexts": [
+                { "name": "other", "context": { "cluster": "other", "user": "other" } },
+                { "name": "it", "context": { "cluster": "it", "user": "it" } },
+            ],
+            "clusters": [
+                { "name": "other", "cluster": { "server": "https://other", "certificate-authority": "/etc/passwd" } },
+                { "name": "it", "cluster": { "server": "https://it:6443" } },
+            ],
+            "users": [
+                { "name": "other", "user": { "exec": { "command": "sh" } } },
+                { "name": "it", "user": { "token": "s3cret" } },
+            ],
+        });
+        for (list, part, fields) in [("clusters", "cluster", cluster), ("users", "user", user)] {
+            for (field, value) in fields.as_object().unwrap() {
+                all[list][1][part][field] = value.clone();
+            }
+        }
+        all.to_string()
+    }
+
+    #[test]
+    fn what_it_would_have_this_machine_do_is_refused_by_name() {
+        let check = |cluster: Value, user: Value, policy: &Policy, expected: Option<&str>| {
+            let read = read(kubeconfig(cluster, user).as_bytes(), policy);
+            match (read, expected) {
+                (Ok(_), None) => {}
+                (Err(error), Some(field)) => {
+                    let text = error.to_string();
+                    assert!(text.contains(field), "{text}");
+                    assert!(!text.contains("s3cret"), "{text}");
+                }
+                (other, expected) => panic!("{:?} is not {expected:?}", other.map(|_| ())),
+            }
+        };
+        let strict = Policy::default();
+        // what another context has is nothing to this one
+        check(json!({}), json!({}), &strict, None);
+        let exec = || json!({ "exec": { "apiVersion": "client.authentication.k8s.io/v1", "command": "sh" } });
+        check(json!({}), exec(), &strict, Some("users[].user.exec"));
+        let lax = Policy {
+            insecure_kubeconfig_exec: true,
+            insecure_kubeconfig_tls: true,
+            ..Policy::default()
+        };
+        check(json!({}), exec(), &lax, None);
+        let insecure = || json!({ "insecure-skip-tls-verify": true });
+        let field = "clusters[].cluster.insecure-skip-tls-verify";
+        check(insecure(), json!({}), &strict, Some(field));
+        check(insecure(), json!({}), &lax, None);
+        for (field, name) in [
+            ("tokenFile", "users[].user.tokenFile"),
+            ("client-key", "users[].user.client-key"),
+            ("client-certificate", "users[].user.client-certificate"),
+            ("as", "users[].user.as"),
+        ] {
+            let path = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+            check(json!({}), json!({ field: path }), &lax, Some(name));
+        }
+        for (field, name) in [
+            (
+                "certificate-authority",
+                "clusters[].cluster.certificate-authority",
+            ),
+            ("proxy-url", "clusters[].cluster.proxy-url"),
+        ] {
+            check(json!({ field: "http://x" }), json!({}), &lax, Some(name));
+        }
+    }
+
+    #[test]
+    fn what_is_no_kubeconfig_says_so_and_shows_nothing() {
+        let check = |bytes: &[u8], expected: &str| {
+            let error = read(bytes, &Policy::default()).map(|_| ()).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        };
+        check(b"\xff", "the kubeconfig is not UTF-8");
+        check(
+            b"token: [s3cret",
+            "the kubeconfig cannot be parsed as YAML of the kind Config",
+        );
+        let none =
+            "the kubeconfig's current-context \"\" names no context with a cluster and a user that it has";
+        check(b"apiVersion: v1\nkind: Config\n", none);
+        let large = vec![b' '; BYTES_MAX + 1];
+        check(
+            &large,
+            "the kubeconfig has 262145 bytes, and at most 262144 are read",
+        );
+    }
+
+    #[test]
+    fn a_place_is_where_it_is_whoever_opens_it() {
+        let fingerprint = |cluster: Value, user: Value| {
+            let text = kubeconfig(cluster, user);
+            read(text.as_bytes(), &Policy::default()).map(|(_, fingerprint)| fingerprint)
+        };
+        let one = fingerprint(json!({}), json!({}));
+        assert!(one.is_ok());
+        assert_eq!(one, fingerprint(json!({}), json!({ "token": "another" })));
+        assert_ne!(
+            one,
+            fingerprint(json!({ "server": "https://elsewhere" }), json!({}))
+        );
+    }
+}

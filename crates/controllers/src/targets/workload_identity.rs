@@ -1,0 +1,432 @@
+//! A cluster that a ServiceAccount's token opens: `spec.kubeConfig.configMapRef`, provider `generic`.
+//!
+//! The ConfigMap says where the cluster is; the token is asked for with this process's own rights, for
+//! an account of the Kustomization's namespace and for the audiences of that cluster, and sent there
+//! and nowhere else. It is kept in memory until 80 % of its life are over, one for all who say the
+//! same, and another is asked for when a request needs it, so that nothing is asked for while nothing
+//! is sent.
+//!
+//! Refused: the providers of clouds, whose services exchange such a token for theirs; addresses without
+//! TLS; and to lend this process's own identity where no account is named, as Flux does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::{StatusCode, Uri};
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use kube::client::Body;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::kubeconfig::{self, KubeConfigError, Opened};
+use crate::Key;
+use crate::key::is_name;
+use crate::kit::read::answer;
+use crate::policy::Policy;
+
+/// A token is not asked for again sooner than this, whatever the clocks say.
+const PAUSE: Duration = Duration::from_secs(10);
+/// More bytes than this no certificates of one cluster have.
+const CA_BYTES_MAX: usize = 256 << 10;
+
+/// Why a ConfigMap opens no cluster.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadIdentityError {
+    /// A cloud's.
+    #[error(
+        "provider '{0}' is not supported: its cluster opens for tokens of a cloud's own service, which Equate does not \
+         ask; use provider 'generic' with a cluster that trusts this one's ServiceAccounts, or a kubeconfig in \
+         spec.kubeConfig.secretRef"
+    )]
+    Cloud(String),
+    /// None that there is.
+    #[error("provider '{0}' not implemented; there is 'generic'")]
+    Provider(String),
+    /// It does not say where the cluster is.
+    #[error("cluster address is required to create a REST config: set 'address'")]
+    NoAddress,
+    /// It says so in a way that means nothing.
+    #[error("failed to parse cluster address {0:?}: it is none such as https://cluster.example.com:6443")]
+    Address(String),
+    /// Anybody could listen.
+    #[error("the Kubernetes API server address '{0}' must use https scheme")]
+    Plain(String),
+    /// Nobody's token.
+    #[error(
+        "it names no 'serviceAccountName', and the controllers have no --default-kubeconfig-service-account: their own \
+         identity is not lent"
+    )]
+    NoAccount,
+    /// A token of an account that there cannot be.
+    #[error("serviceAccountName {0:?} is not a name that a ServiceAccount can have")]
+    Account(String),
+    /// Too long.
+    #[error("'ca.crt' has {0} bytes, and at most {CA_BYTES_MAX} are read")]
+    TooLarge(usize),
+    /// The API server gives no token.
+    #[error("failed to create kubernetes token for service account '{account}': {why}")]
+    Token {
+        /// Whose.
+        account: Key,
+        /// The API server's words.
+        why: String,
+        /// Whether it was busy or away.
+        passing: bool,
+    },
+    /// No client can be made of it.
+    #[error("the cluster cannot be reached so: its 'address' or 'ca.crt' cannot be read")]
+    Unusable(#[source] KubeConfigError),
+}
+
+impl WorkloadIdentityError {
+    /// Whether the API server was busy or away.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, WorkloadIdentityError::Token { passing: true, .. })
+    }
+}
+
+/// Whose token opens which cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkloadIdentity {
+    /// As requests are sent there: `https://host:port`.
+    server: String,
+    ca: Option<String>,
+    account: Key,
+    audiences: Vec<String>,
+}
+
+impl WorkloadIdentity {
+    /// Reads what a ConfigMap of a namespace says.
+    pub(crate) fn parse(
+        data: &BTreeMap<String, String>,
+        namespace: &str,
+        policy: &Policy,
+    ) -> Result<Self, WorkloadIdentityError> {
+        let text = |key: &str| {
+            data.get(key)
+                .map(|text| text.trim())
+                .filter(|text| !text.is_empty())
+        };
+        match text("provider").unwrap_or_default() {
+            "generic" => {}
+            cloud @ ("aws" | "azure" | "gcp") => return Err(WorkloadIdentityError::Cloud(cloud.to_owned())),
+            other => return Err(WorkloadIdentityError::Provider(other.to_owned())),
+        }
+        let address = text("address").ok_or(WorkloadIdentityError::NoAddress)?;
+        let server = server(address)?;
+        let default = policy.default_kubeconfig_service_account.as_deref();
+        let account = text("serviceAccountName").or(default.filter(|name| !name.is_empty()));
+        let account = account.ok_or(WorkloadIdentityError::NoAccount)?;
+        if !is_name(account) {
+            return Err(WorkloadIdentityError::Account(account.to_owned()));
+        }
+        let ca = text("ca.crt");
+        if let Some(ca) = ca.filter(|ca| ca.len() > CA_BYTES_MAX) {
+            return Err(WorkloadIdentityError::TooLarge(ca.len()));
+        }
+        let audiences = text("audiences").into_iter().flat_map(str::lines);
+        let audiences = audiences.map(str::trim).filter(|audience| !audience.is_empty());
+        let mut audiences: Vec<String> = audiences.map(str::to_owned).collect();
+        if audiences.is_empty() {
+            audiences.push(address.to_owned());
+        }
+        Ok(Self {
+            server,
+            ca: ca.map(str::to_owned),
+            account: Key::new(namespace, account),
+            audiences,
+        })
+    }
+
+    /// What tells it from others.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let ca = self.ca.as_deref().unwrap_or_default();
+        let parts = [
+            "identity",
+            &self.server,
+            ca,
+            &self.account.namespace,
+            &self.account.name,
+        ];
+        for part in parts.into_iter().chain(self.audiences.iter().map(String::as_str)) {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+
+    /// Opens the cluster. `client` gives the tokens.
+    pub(crate) async fn open(self, client: &Client) -> Result<Opened, WorkloadIdentityError> {
+        let Opened {
+            client: bare,
+            fingerprint,
+        } = kubeconfig::open_cluster(&self.server, self.ca.as_deref())
+            .await
+            .map_err(WorkloadIdentityError::Unusable)?;
+        let tokens = Arc::new(Tokens {
+            client: client.clone(),
+            account: self.account,
+            audiences: self.audiences,
+            held: Mutex::default(),
+        });
+        // now, so that it is said at once why there is none
+        tokens.current().await?;
+        let send = move |request: http::Request<Body>| {
+            let (tokens, bare) = (Arc::clone(&tokens), bare.clone());
+            async move { tokens.send(&bare, request).await }
+        };
+        let client = Client::new(tower::service_fn(send), "default");
+        Ok(Opened { client, fingerprint })
+    }
+}
+
+/// An address as Flux reads it: `https` is meant where nothing is said, and a path is not.
+fn server(address: &str) -> Result<String, WorkloadIdentityError> {
+    let wrong = || WorkloadIdentityError::Address(address.to_owned());
+    let text = match address.starts_with("http") {
+        true => address.to_owned(),
+        false => format!("https://{address}"),
+    };
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    if uri.scheme_str() != Some("https") {
+        return Err(WorkloadIdentityError::Plain(address.to_owned()));
+    }
+    let authority = uri.authority().ok_or_else(wrong)?;
+    if authority.as_str().contains('@') || authority.host().is_empty() {
+        return Err(wrong());
+    }
+    let port = match authority.as_str().strip_prefix(authority.host()) {
+        Some("") => 443,
+        Some(port) => port
+            .strip_prefix(':')
+            .and_then(|port| port.parse::<u16>().ok())
+            .ok_or_else(wrong)?,
+        None => return Err(wrong()),
+    };
+    Ok(format!("https://{}:{port}", authority.host().to_lowercase()))
+}
+
+/// The tokens of one account for one cluster.
+struct Tokens {
+    client: Client,
+    account: Key,
+    audiences: Vec<String>,
+    // held while one is asked for: all others wait for the same
+    held: Mutex<Option<Held>>,
+}
+
+/// One that was given.
+#[derive(Clone)]
+struct Held {
+    header: HeaderValue,
+    renew: Instant,
+    expires: Instant,
+}
+
+impl Tokens {
+    /// Sends a request as the account.
+    async fn send(
+        &self,
+        bare: &Client,
+        mut request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, tower::BoxError> {
+        let header = self.current().await?;
+        request.headers_mut().insert(AUTHORIZATION, header.clone());
+        let response = bare.send(request).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            // it may be another account of the same name by now
+            self.drop(&header).await;
+        }
+        Ok(response)
+    }
+
+    /// A token that has a fifth of its life left, or, where there is no other, any that lives.
+    async fn current(&self) -> Result<HeaderValue, WorkloadIdentityError> {
+        let mut held = self.held.lock().await;
+        let now = Instant::now();
+        if let Some(held) = held.as_ref().filter(|held| now < held.renew) {
+            return Ok(held.header.clone());
+        }
+        match (self.request().await, held.as_ref()) {
+            (Ok(new), _) => Ok(held.insert(new).header.clone()),
+            (Err(error), Some(old)) if error.is_passing() && now < old.expires => Ok(old.header.clone()),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    async fn drop(&self, header: &HeaderValue) {
+        let mut held = self.held.lock().await;
+        if held.as_ref().is_some_and(|held| held.header == *header) {
+            *held = None;
+        }
+    }
+
+    async fn request(&self) -> Result<Held, WorkloadIdentityError> {
+        let failed = |why: String, passing| WorkloadIdentityError::Token {
+            account: self.account.clone(),
+            why,
+            passing,
+        };
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.account.namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                audiences: Some(self.audiences.clone()),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let (name, params) = (&self.account.name, PostParams::default());
+        let asking = accounts.create_token_request(name, &params, &request);
+        let given = answer("TokenRequest", asking).await;
+        let given = given.map_err(|error| failed(error.to_string(), error.passes()))?;
+        let none = || failed("the answer has no token".to_owned(), false);
+        let status = given.status.ok_or_else(none)?;
+        let token = Zeroizing::new(status.token.ok_or_else(none)?);
+        let header = HeaderValue::from_str(&Zeroizing::new(format!("Bearer {}", *token)));
+        let mut header = header.map_err(|_| none())?;
+        header.set_sensitive(true);
+        let expires = status.expiration_timestamp.ok_or_else(none)?.0;
+        // what has expired by this machine's clock is asked for again soon
+        let life = Duration::try_from(expires.duration_since(Timestamp::now())).unwrap_or_default();
+        let now = Instant::now();
+        Ok(Held {
+            header,
+            renew: now + life.mul_f64(0.8).max(PAUSE),
+            expires: now + life,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(data: &[(&str, &str)], default: Option<&str>) -> Result<WorkloadIdentity, String> {
+        let data = data
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let policy = Policy {
+            default_kubeconfig_service_account: default.map(str::to_owned),
+            ..Policy::default()
+        };
+        WorkloadIdentity::parse(&data.collect(), "team-a", &policy).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_opens_nothing_says_why() {
+        let check = |data: &[(&str, &str)], expected: &str| {
+            let error = parse(data, None).unwrap_err();
+            assert!(error.contains(expected), "{data:?}: {error}");
+        };
+        let generic = ("provider", "generic");
+        for cloud in ["aws", "azure", "gcp"] {
+            check(
+                &[("provider", cloud)],
+                &format!("provider '{cloud}' is not supported"),
+            );
+        }
+        check(&[], "provider '' not implemented");
+        check(&[("provider", "other")], "provider 'other' not implemented");
+        check(&[generic], "cluster address is required");
+        check(
+            &[generic, ("address", "http://a")],
+            "'http://a' must use https scheme",
+        );
+        for address in ["https://", "https://user@a", "a b", "https://a:x"] {
+            check(
+                &[generic, ("address", address)],
+                "failed to parse cluster address",
+            );
+        }
+        check(&[generic, ("address", "a")], "names no 'serviceAccountName'");
+        let account = ("serviceAccountName", "../../platform/serviceaccounts/admin");
+        check(
+            &[generic, ("address", "a"), account],
+            "is not a name that a ServiceAccount can have",
+        );
+        let large = "x".repeat(CA_BYTES_MAX + 1);
+        let all = [
+            generic,
+            ("address", "a"),
+            ("serviceAccountName", "b"),
+            ("ca.crt", &large),
+        ];
+        check(&all, "'ca.crt' has 262145 bytes");
+    }
+
+    #[test]
+    fn a_cluster_is_where_it_is_and_whose_token_opens_it() {
+        let of = |more: &[(&str, &str)], default: Option<&str>| {
+            let all = [&[("provider", "generic")], more].concat();
+            parse(&all, default).unwrap()
+        };
+        let named = of(
+            &[("address", "Example.com"), ("serviceAccountName", "deployer")],
+            Some("default"),
+        );
+        assert_eq!(named.server, "https://example.com:443");
+        assert_eq!(named.account, Key::new("team-a", "deployer"));
+        assert_eq!(named.audiences, ["Example.com"]);
+        let all = [
+            ("address", "https://[::1]:6443/api"),
+            ("audiences", " one \n\n two\n"),
+            ("ca.crt", "pem"),
+        ];
+        let default = of(&all, Some("default"));
+        assert_eq!(default.server, "https://[::1]:6443");
+        assert_eq!(default.account, Key::new("team-a", "default"));
+        assert_eq!(default.audiences, ["one", "two"]);
+        // another account, audience or certificate is another way
+        let digests = [
+            &named,
+            &default,
+            &of(&all, Some("other")),
+            &of(&all[..2], Some("default")),
+            &of(&[all[0], all[2]], Some("default")),
+        ]
+        .map(WorkloadIdentity::digest);
+        let distinct: std::collections::BTreeSet<_> = digests.into_iter().collect();
+        assert_eq!(distinct.len(), 5);
+        assert_eq!(default.digest(), of(&all, Some("default")).digest());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_asked_for_again_when_a_fifth_of_its_life_is_left() {
+        let cluster = equate_testkit::apiserver::EmbeddedCluster::builder()
+            .build()
+            .await
+            .unwrap();
+        let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "default");
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some("deployer".to_owned());
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+        let tokens = Tokens {
+            client: cluster.client(),
+            account: Key::new("default", "deployer"),
+            audiences: vec!["elsewhere".to_owned()],
+            held: Mutex::default(),
+        };
+        let first = tokens.current().await.unwrap();
+        assert!(first.is_sensitive());
+        tokio::time::advance(Duration::from_secs(47 * 60)).await;
+        assert_eq!(tokens.current().await.unwrap(), first);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let second = tokens.current().await.unwrap();
+        assert_ne!(second, first);
+        // one that was refused is not used again, unless it is another by now
+        tokens.drop(&first).await;
+        assert_eq!(tokens.current().await.unwrap(), second);
+        tokens.drop(&second).await;
+        assert_ne!(tokens.current().await.unwrap(), second);
+        cluster.stop().await;
+    }
+}
