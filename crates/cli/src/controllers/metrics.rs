@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_controllers::Engine;
-use equate_controllers::engine::{Observer, ReconcileEvent};
+use equate_controllers::kit::runner::{Observer, ReconcileEvent};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -168,7 +168,7 @@ impl Metrics {
 
     fn ran(&self, ran: &ReconcileEvent<'_>) {
         let object = Object {
-            kind: ran.kind,
+            kind: ran.about.kind,
             name: ran.key.name.clone(),
             namespace: ran.key.namespace.clone(),
         };
@@ -179,7 +179,7 @@ impl Metrics {
                 .get_or_create(&object)
                 .observe(ran.took.as_secs_f64()),
         }
-        let controller = controller(ran.kind);
+        let controller = controller(ran.about.kind);
         self.times
             .get_or_create(&Controller { controller })
             .observe(ran.took.as_secs_f64());
@@ -272,7 +272,7 @@ mod tests {
         let observer = metrics.observer();
         let ran = |name: &str, failed: bool, gone: bool| {
             observer(&ReconcileEvent {
-                kind: "Kustomization",
+                about: equate_controllers::all().iter().last().unwrap(),
                 key: &Key::new("flux-system", name),
                 took: Duration::from_millis(500),
                 failed,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use equate_controllers::engine::{Controllers, StartError};
+use equate_controllers::engine::StartError;
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
@@ -207,6 +207,11 @@ async fn start(
     let notifier = events
         .map(|address| Notifier::start(address, &host()))
         .transpose()?;
+    let components: Vec<&str> = args
+        .controllers
+        .iter()
+        .map(|controller| controller.name())
+        .collect();
     let engine = Engine::builder(client)
         .mirrors(mirrors)
         .storage(storage)
@@ -214,11 +219,8 @@ async fn start(
         .http_retries(args.http_retry)
         .policy(policy)
         .shards(shards)
-        .transit(crate::transit::settings()?)
-        .controllers(Controllers {
-            sources: args.controllers.contains(&Controller::Source),
-            kustomizations: args.controllers.contains(&Controller::Kustomize),
-        })
+        .configure(crate::transit::settings()?)
+        .controllers(equate_controllers::all().only(&components))
         .notifier(notifier)
         .backoff(args.tempo.backoff())
         .interval_jitter(f64::from(args.tempo.interval_jitter_percentage) / 100.0)

@@ -12,10 +12,13 @@ use crate::counts::{self, Requests};
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
+use equate_api::kustomize::Kustomization;
+use equate_api::source::GitRepository;
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
-use equate_controllers::engine::{Engine, OwnLoop, StartError};
+use equate_controllers::engine::StartError;
+use equate_controllers::{Engine, OwnLoop};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage, StorageError};
 use http::Request;
@@ -209,7 +212,7 @@ impl Session {
             })
             .default_namespace("default")
             .poll(args.poll.get())
-            .transit(crate::transit::settings()?)
+            .configure(crate::transit::settings()?)
             .start()
             .await?;
         let engine = Arc::new(Running { engine, requests });
@@ -247,8 +250,8 @@ impl Session {
         picture(Known {
             title: self.title.clone(),
             hints: self.hints.clone(),
-            sources: &engine.sources(),
-            kustomizations: &engine.kustomizations(),
+            sources: &engine.objects::<GitRepository>(),
+            kustomizations: &engine.objects::<Kustomization>(),
             observed: &|id| match engine.object(id) {
                 Presence::Present(observed) => Some(observed),
                 Presence::Absent | Presence::Unknown => None,

@@ -13,20 +13,41 @@ use super::declared::Declared;
 use super::failure::Failure;
 use super::{includes, verify};
 
+/// What was done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Done {
+    /// The artifact is what the repository says; its address, which may be another than before.
+    Kept { url: Option<String> },
+    /// There is a new artifact.
+    Published(Box<Published>),
+    /// It did not work.
+    Failed {
+        failure: Failure,
+        /// The revision that could not be had, if it got so far.
+        revision: Option<String>,
+        /// Whether the artifact that the status names is not in the store.
+        lost: bool,
+    },
+    /// It is to be published and nothing opens the repository: it is looked at again.
+    Unopened,
+    /// It is being deleted, and its artifacts could not be; why.
+    NotRemoved(String),
+}
+
 /// An artifact that is in the store. Only [`publish`] makes one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Published {
-    pub(super) stored: Stored,
+pub(crate) struct Published {
+    pub(crate) stored: Stored,
     /// The first line of the commit's message.
-    pub(super) summary: String,
+    pub(crate) summary: String,
     /// Whose signatures it has, where they count.
-    pub(super) verified: Option<String>,
+    pub(crate) verified: Option<String>,
     /// The artifacts whose files are part of it.
-    pub(super) included: Vec<Artifact>,
+    pub(crate) included: Vec<Artifact>,
 }
 
 /// Makes the artifact of a revision. Where it fails, what was published before stays.
-pub(super) async fn publish(
+pub(crate) async fn publish(
     cx: Arc<Context>,
     declared: Arc<Declared>,
     remote: Remote,

@@ -2,32 +2,39 @@
 
 use equate_api::meta::{ConditionType, is_true};
 use equate_api::source::{Artifact as Included, GitRepositoryStatus};
-use equate_git::Revision;
+use equate_git::{Remote, Revision};
 
 use super::declared::Declared;
 use super::failure::Failure;
 
-/// What a run is about, before anything outside is looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// Its artifacts go, then the finalizer.
-    Delete,
-    /// It is suspended: what there is stays as it is.
-    Rest,
-    /// Nothing can be done until the spec changes.
-    Stall(Failure),
-    /// The repository is looked at.
-    Look,
+/// What there is.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// The object itself says what to do: nothing outside was looked at.
+    Unlooked,
+    /// The store and the repository were looked at.
+    Looked(Box<Looked>),
 }
 
-/// What there is.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Seen {
+/// The store and the repository, as they were seen.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// The status as it stood.
+    pub(crate) status: GitRepositoryStatus,
     pub(crate) artifact: Artifact,
-    /// What the reference leads to in the repository, if all that is needed to know it is there.
+    /// Where the reference leads in the repository, if all that is needed to know it is there.
     pub(crate) revision: Result<Revision, Failure>,
     /// The artifacts to include, in the order of `spec.include`.
     pub(crate) included: Vec<Included>,
+    /// The repository, opened: fetching needs it again.
+    pub(crate) remote: Option<Remote>,
+}
+
+impl Looked {
+    /// Whether the artifact that the status names is not in the store.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.artifact == Artifact::Lost
+    }
 }
 
 /// The artifact that the status names.
@@ -41,15 +48,17 @@ pub(crate) enum Artifact {
     Lost,
 }
 
-/// What to do about it.
+/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum Plan {
+    /// Its artifacts go, then the finalizer.
+    Delete,
+    /// It cannot be carried out: the artifact that is there stays, unless the store has lost it.
+    Fail { failure: Failure, lost: bool },
     /// The artifact is what the repository says.
     Keep,
     /// An artifact is made of this revision.
     Publish(Revision, Why),
-    /// Nothing is known: what there is stays.
-    Fail(Failure),
 }
 
 /// Why an artifact is made.
@@ -67,39 +76,43 @@ pub(crate) enum Why {
     Verification,
 }
 
-/// What the object itself says.
-pub(crate) fn admit(declared: &Declared) -> Admission {
+/// Decides, from what the object says, then from what the repository and the store say.
+pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
     if declared.deleting {
-        return Admission::Delete;
+        return Plan::Delete;
     }
-    if declared.suspend {
-        return Admission::Rest;
+    if let Some(field) = declared.unsupported {
+        let failure = Failure::unsupported(field);
+        return Plan::Fail { failure, lost: false };
     }
-    match declared.unsupported {
-        Some(field) => Admission::Stall(Failure::unsupported(field)),
-        None => Admission::Look,
+    match seen {
+        Seen::Looked(looked) => compare(declared, looked),
+        // nothing was looked at for another reason than these
+        Seen::Unlooked => Plan::Keep,
     }
 }
 
-/// What the repository and the store say.
-pub(crate) fn decide(declared: &Declared, status: &GitRepositoryStatus, seen: &Seen) -> Decision {
+fn compare(declared: &Declared, seen: &Looked) -> Plan {
+    let status = &seen.status;
     let revision = match &seen.revision {
         Ok(revision) => revision.clone(),
-        Err(failure) => return Decision::Fail(failure.clone()),
+        Err(failure) => {
+            return Plan::Fail {
+                failure: failure.clone(),
+                lost: seen.is_lost(),
+            };
+        }
     };
     let stored = status.artifact.as_ref().map(|artifact| &artifact.revision);
-    match seen.artifact {
-        Artifact::None => Decision::Publish(revision, Why::First),
-        Artifact::Lost => Decision::Publish(revision, Why::Lost),
-        Artifact::Stored if stored != Some(&revision.to_string()) => {
-            Decision::Publish(revision, Why::Revision)
-        }
-        Artifact::Stored if takes_other_files(declared, status, &seen.included) => {
-            Decision::Publish(revision, Why::Content)
-        }
-        Artifact::Stored if is_unverified(declared, status) => Decision::Publish(revision, Why::Verification),
-        Artifact::Stored => Decision::Keep,
-    }
+    let why = match seen.artifact {
+        Artifact::None => Why::First,
+        Artifact::Lost => Why::Lost,
+        Artifact::Stored if stored != Some(&revision.to_string()) => Why::Revision,
+        Artifact::Stored if takes_other_files(declared, status, &seen.included) => Why::Content,
+        Artifact::Stored if is_unverified(declared, status) => Why::Verification,
+        Artifact::Stored => return Plan::Keep,
+    };
+    Plan::Publish(revision, why)
 }
 
 /// Whether signatures are asked for that were not verified for the artifact there is.

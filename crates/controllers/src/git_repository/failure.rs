@@ -6,10 +6,11 @@ use std::error::Error;
 
 use equate_api::meta::{ConditionType, Reason};
 use equate_git::{FetchError, GithubError, Kind, ResolveError, SubmoduleError};
-use equate_source::{ComposeError, StorageError, TreeError};
+use equate_source::{ComposeError, PlaceError, StorageError, TreeError};
 
 use super::credentials::SecretError;
 use crate::Key;
+use crate::kit::controller::{self, Retry};
 use crate::kit::read::chain;
 
 /// A failure, as a status tells it.
@@ -20,10 +21,43 @@ pub(crate) struct Failure {
     pub(crate) reason: Reason,
     pub(crate) message: String,
     /// Whether the same can succeed without a change of the spec.
-    pub(crate) retry: bool,
+    pub(crate) retry: Retry,
+}
+
+fn passing(passing: bool) -> Retry {
+    match passing {
+        true => Retry::Backoff,
+        false => Retry::Never,
+    }
+}
+
+impl From<PlaceError> for controller::Failure {
+    /// No API server lets such a name through.
+    fn from(error: PlaceError) -> Self {
+        Self::stalled(Reason::Failed, error.to_string())
+    }
 }
 
 impl Failure {
+    /// The same without the condition of its own.
+    pub(crate) fn general(&self) -> controller::Failure {
+        controller::Failure {
+            reason: self.reason,
+            message: self.message.clone(),
+            retry: self.retry,
+        }
+    }
+
+    /// Whether the revision that it is about is not told of: it is not verified, or there is nothing older
+    /// (`first`) that it would replace.
+    pub(crate) fn hides_revision(&self, first: bool) -> bool {
+        match self.condition {
+            Some(ConditionType::SourceVerified) => true,
+            Some(ConditionType::FetchFailed) => first,
+            _ => false,
+        }
+    }
+
     pub(crate) fn unsupported(field: &str) -> Self {
         Self {
             condition: None,
@@ -32,7 +66,7 @@ impl Failure {
                 "{field} is not supported yet: the repository is not fetched, and the last artifact stays, \
                  until the field is removed"
             ),
-            retry: false,
+            retry: Retry::Never,
         }
     }
 
@@ -41,7 +75,7 @@ impl Failure {
             condition: Some(ConditionType::FetchFailed),
             reason: error.reason(),
             message: chain(error),
-            retry: !error.is_final(),
+            retry: passing(!error.is_final()),
         }
     }
 
@@ -51,7 +85,7 @@ impl Failure {
             condition: Some(ConditionType::FetchFailed),
             reason: Reason::AuthenticationFailed,
             message: format!("failed to configure authentication options: {}", chain(error)),
-            retry: true,
+            retry: Retry::Backoff,
         }
     }
 
@@ -61,7 +95,7 @@ impl Failure {
             condition: Some(ConditionType::IncludeUnavailable),
             reason,
             message,
-            retry: true,
+            retry: Retry::Backoff,
         }
     }
 
@@ -73,7 +107,7 @@ impl Failure {
             message: format!(
                 "path calculation for include '{name}' failed: {path:?} leads out of the repository"
             ),
-            retry: false,
+            retry: Retry::Never,
         }
     }
 
@@ -83,7 +117,7 @@ impl Failure {
             condition: Some(ConditionType::StorageOperationFailed),
             reason: Reason::CopyFailure,
             message,
-            retry: true,
+            retry: Retry::Backoff,
         }
     }
 
@@ -96,7 +130,7 @@ impl Failure {
                 reason: Reason::GitOperationFailed,
                 // the space before the colon is Flux's
                 message: format!("failed to sparse checkout directories : {}", chain(error)),
-                retry: true,
+                retry: Retry::Backoff,
             },
         }
     }
@@ -104,7 +138,7 @@ impl Failure {
     pub(crate) fn submodules(error: &SubmoduleError) -> Self {
         Self {
             // another commit may name other submodules
-            retry: true,
+            retry: Retry::Backoff,
             ..Self::git(error.kind(), error)
         }
     }
@@ -115,7 +149,7 @@ impl Failure {
             condition: Some(ConditionType::SourceVerified),
             reason,
             message,
-            retry: true,
+            retry: Retry::Backoff,
         }
     }
 
@@ -125,7 +159,7 @@ impl Failure {
                 condition: Some(ConditionType::FetchFailed),
                 reason: Reason::EmptyGitRepository,
                 message: chain(error),
-                retry: true,
+                retry: Retry::Backoff,
             },
             error => Self::git(error.kind(), error),
         }
@@ -155,7 +189,7 @@ impl Failure {
             condition: Some(ConditionType::FetchFailed),
             reason,
             message: format!("failed to checkout and determine revision: {}", chain(error)),
-            retry: kind.is_transient(),
+            retry: passing(kind.is_transient()),
         }
     }
 
@@ -165,7 +199,7 @@ impl Failure {
             reason: Reason::GitOperationFailed,
             message: format!("failed to read the commit's files: {}", chain(error)),
             // another commit may be smaller, or without the file that is wrong
-            retry: true,
+            retry: Retry::Backoff,
         }
     }
 
@@ -174,7 +208,7 @@ impl Failure {
             condition: Some(ConditionType::StorageOperationFailed),
             reason: Reason::ArchiveOperationFailed,
             message: format!("unable to archive artifact to storage: {}", chain(error)),
-            retry: true,
+            retry: Retry::Backoff,
         }
     }
 
@@ -183,8 +217,8 @@ impl Failure {
         Self {
             condition: Some(ConditionType::FetchFailed),
             reason: Reason::GitOperationFailed,
-            message: format!("the work on {key} broke off; Equate's log says where"),
-            retry: true,
+            message: format!("internal error while reconciling {key}; see the controller's log"),
+            retry: Retry::Backoff,
         }
     }
 }

@@ -37,435 +37,315 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::meta::{
-    ConditionType, FINALIZER, Reason as Why, SOURCE_MANAGER, SOURCE_STATUS_MANAGER, merge_patch,
-};
-use equate_api::source::{Artifact as Included, GitRepository, GitRepositoryStatus};
-use equate_git::{Mirrors, Remote, Revision};
+use equate_api::kustomize::SourceKind;
+use equate_api::meta::{Condition, FINALIZER, SOURCE_MANAGER, SOURCE_STATUS_MANAGER};
+use equate_api::source::{GitRepository, GitRepositoryStatus};
+use equate_git::Mirrors;
 use equate_source::{Place, Storage};
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
-use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
-use self::act::Published;
-use self::decide::{Admission, Artifact, Decision};
+use self::act::Done;
+use self::decide::{Plan, Seen};
 use self::declared::Declared;
-use self::failure::Failure;
-pub(crate) use self::includes::Includers;
-use self::report::{Report, recovered};
-pub(crate) use self::watches::Watches;
-use crate::kit::backoff::Jitter;
-use crate::kit::events::{Event, Recorder, Severity};
-use crate::kit::mirror::{Mirror, What};
-use crate::kit::queue::{Outcome, Queue};
+use self::includes::Includers;
+use self::report::StatusDraft;
+use self::watches::Watches;
+use crate::kit::about::{About, Column, Concurrency};
+use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, Status, own_reason};
+use crate::kit::mirror::{Change, Mirror};
 use crate::kit::read::chain;
-use crate::kit::wake::{Reason, Reasons};
-use crate::{Key, Shards};
+use crate::kit::reconciliation::{Reconciliation, Stop};
+use crate::kit::services::Kit;
+use crate::kit::wake::Reason;
+use crate::kit::waker::Waker;
+use crate::{Key, ObjectRef};
 
-/// What takes longer than this gets a word in the status before it is done.
-const GRACE: Duration = Duration::from_secs(2);
+/// A status says that work goes on when it takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What all runs share.
-pub(crate) struct Context {
-    pub(crate) client: Client,
-    pub(crate) repositories: Mirror<GitRepository>,
-    pub(crate) git: Mirrors,
-    pub(crate) storage: Storage,
-    pub(crate) recorder: Recorder,
-    pub(crate) queue: Queue<Key>,
-    pub(crate) watches: Watches,
-    pub(crate) jitter: Jitter,
-    /// By which share intervals differ from what they are.
-    pub(crate) interval_jitter: f64,
-    /// Told of each repository that was looked at, also in vain: its status says what there is.
-    pub(crate) looked: Box<dyn Fn(&Key) + Send + Sync>,
-    /// How often remote repositories are looked at, in place of their own intervals.
-    pub(crate) poll: Option<Duration>,
-    /// Which of them are ours.
-    pub(crate) shards: Shards,
+/// The kind and its controller as data.
+const ABOUT: About = About {
+    kind: "GitRepository",
+    plural: "gitrepositories",
+    group: "source.toolkit.fluxcd.io",
+    version: "v1",
+    aliases: &["gitrepo", "git"],
+    family: Some("sources"),
+    component: SOURCE_MANAGER,
+    finalizer: Some(FINALIZER),
+    status_manager: SOURCE_STATUS_MANAGER,
+    // with as few workers as Kustomizations have, a handful of silent hosts would hold up all other sources
+    concurrency: Concurrency::Waits { at_least: 64 },
+    suspends: true,
+    columns: &[Column {
+        header: "REVISION",
+        pointer: "/status/artifact/revision",
+    }],
+};
+
+/// The controller of GitRepositories.
+pub(crate) struct GitRepositories {
+    cx: Arc<Context>,
+    includers: Includers,
+    kit: Arc<Kit>,
 }
 
-/// Runs one GitRepository.
-pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> Outcome {
-    let Some(object) = cx.repositories.get(&key) else {
-        return vanished(&cx, &key).await;
-    };
-    if !cx.shards.own(&object.metadata) {
-        // its artifacts stay until it is gone: somebody may be reading them
-        return gone(&cx, &key);
-    }
-    let declared = match Declared::try_from(&*object) {
-        Ok(declared) => Arc::new(declared),
-        Err(error) => {
-            tracing::warn!(%key, %error, "a GitRepository's name cannot be a directory of the store");
-            (cx.looked)(&key);
-            return Outcome::done();
-        }
-    };
-    let interval = declared.interval;
-    let mut run = Run {
-        cx: Arc::clone(&cx),
-        object,
-        declared,
-    };
-    match run.go().await {
-        Ok(outcome) => {
-            (cx.looked)(&key);
-            outcome
-        }
-        Err(Stop::Gone) => gone(&cx, &key),
-        Err(Stop::Failed(part, error)) => {
-            tracing::warn!(%key, %reasons, part, error = %chain(&error), "a GitRepository could not be written");
-            Outcome::failed_within(interval)
-        }
-    }
+/// What work off the runtime's threads needs.
+struct Context {
+    client: Client,
+    repositories: Mirror<GitRepository>,
+    git: Mirrors,
+    storage: Storage,
+    watches: Watches,
+    waker: Waker,
 }
 
-/// Why a change of an object has it run; also its end, for what it leaves behind here.
-pub(crate) fn wakes(what: What) -> Option<Reason> {
-    match what {
-        What::Gone => Some(Reason::Deleted),
-        other => other.reason(),
-    }
-}
+/// One object while it is reconciled.
+type Run<'a> = Reconciliation<'a, GitRepositories>;
 
-/// Somebody took its finalizer away, or it is gone as it should: nothing of it stays here either way.
-async fn vanished(cx: &Arc<Context>, key: &Key) -> Outcome {
-    if let (true, Ok(place)) = (
-        cx.repositories.is_ready(),
-        Place::new("GitRepository", &key.namespace, &key.name),
-    ) {
-        let storage = cx.storage.clone();
-        let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error))).await;
-        if let Ok(Err(error)) = removed {
+impl Controller for GitRepositories {
+    type Object = GitRepository;
+    type Declared = Arc<Declared>;
+    type Memory = ();
+    type Seen = Seen;
+    type Plan = Plan;
+    type Done = Done;
+
+    const ABOUT: &'static About = &ABOUT;
+
+    fn new(kit: &Arc<Kit>) -> Self {
+        Self {
+            cx: Arc::new(Context {
+                client: kit.client.clone(),
+                repositories: kit.mirror(),
+                git: kit.git.clone(),
+                storage: kit.storage.clone(),
+                watches: Watches::default(),
+                waker: kit.waker.clone(),
+            }),
+            includers: Includers::default(),
+            kit: Arc::clone(kit),
+        }
+    }
+
+    fn affected(&self, change: &Change<GitRepository>) -> Vec<(ObjectRef, Reason)> {
+        let includers = self.includers.changed(change).into_iter();
+        let includers = includers.map(|key| (key, Reason::Source));
+        let own = own_reason(change.what).map(|reason| (change.key.clone(), reason));
+        let all = includers.chain(own);
+        all.map(|(key, reason)| (ObjectRef::of(ABOUT.kind, &key), reason))
+            .collect()
+    }
+
+    fn declare(object: &GitRepository) -> Result<Arc<Declared>, controller::Failure> {
+        Ok(Arc::new(Declared::try_from(object)?))
+    }
+
+    async fn observe(&self, run: &mut Run<'_>, declared: &Arc<Declared>) -> Result<Seen, Stop> {
+        if declared.deleting || declared.unsupported.is_some() {
+            return Ok(Seen::Unlooked);
+        }
+        self.follow(declared).await;
+        let work = observe::observe(Arc::clone(&self.cx), Arc::clone(declared), run.status());
+        // a known source is asked again and again: only a new one gets a status while that lasts
+        let looked = match is_new(declared, &run.status()) {
+            true => {
+                let progress = |status| progressing(declared, &status, None);
+                run.with_progress(PATIENCE, work, progress).await?
+            }
+            false => work.await,
+        };
+        Ok(Seen::Looked(Box::new(looked)))
+    }
+
+    fn decide(declared: &Arc<Declared>, seen: &Seen, _now: Instant) -> Plan {
+        decide::decide(declared, seen)
+    }
+
+    async fn act(
+        &self,
+        run: &mut Run<'_>,
+        declared: &Arc<Declared>,
+        seen: Seen,
+        plan: Plan,
+    ) -> Result<Acted<Done>, Stop> {
+        Ok(match plan {
+            Plan::Delete => self.delete(declared).await,
+            Plan::Fail { failure, lost } => Acted::Done(Done::Failed {
+                failure,
+                revision: None,
+                lost,
+            }),
+            Plan::Keep => {
+                let path = run.status().artifact.map(|artifact| artifact.path);
+                let url = path.map(|path| self.cx.storage.url(&path));
+                Acted::Done(Done::Kept { url })
+            }
+            Plan::Publish(revision, why) => {
+                let key = run.key();
+                tracing::debug!(%key, %revision, ?why, "an artifact is made");
+                let Seen::Looked(looked) = seen else {
+                    return Ok(Acted::Again);
+                };
+                Acted::Done(self.publish(run, declared, *looked, &revision).await?)
+            }
+        })
+    }
+
+    fn report(
+        declared: &Arc<Declared>,
+        before: &GitRepositoryStatus,
+        done: Done,
+        now: Timestamp,
+    ) -> controller::Report<GitRepositoryStatus> {
+        report::report(declared, before, done, now)
+    }
+
+    fn interval(&self, object: &GitRepository) -> Duration {
+        let remote = self.cx.git.substitute(&object.spec.url).is_none();
+        let poll = self.kit.settings.poll.filter(|_| remote);
+        poll.unwrap_or_else(|| object.interval())
+    }
+
+    fn suspend(&self, key: &Key, (): ()) {
+        self.cx.watches.leave(key);
+    }
+
+    fn suspended(declared: &Arc<Declared>, status: GitRepositoryStatus) -> GitRepositoryStatus {
+        StatusDraft::new(declared, &status, Timestamp::now()).suspended()
+    }
+
+    fn finished(&self, key: &Key) {
+        self.kit.source_checked((SourceKind::GitRepository, key.clone()));
+    }
+
+    /// Of one that somebody deleted without our finalizer nothing stays; one that another process reconciles
+    /// keeps its artifacts until it is gone: somebody may be reading them.
+    async fn forget(&self, key: &Key, (): (), why: Absence) {
+        self.cx.watches.leave(key);
+        let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
+        if let (Absence::Deleted, true, Ok(place)) = (why, self.cx.repositories.is_ready(), place)
+            && let Err(error) = self.remove(place).await
+        {
             tracing::warn!(%key, error, "artifacts of a GitRepository that is gone are still there");
         }
     }
-    gone(cx, key)
 }
 
-fn gone(cx: &Context, key: &Key) -> Outcome {
-    cx.watches.leave(key);
-    cx.queue.forget(key);
-    Outcome::done()
-}
-
-/// Why a run ends early.
-#[derive(Debug)]
-enum Stop {
-    /// The object is no longer there.
-    Gone,
-    /// The API server did not take this part.
-    Failed(&'static str, kube::Error),
-}
-
-/// One run.
-struct Run {
-    cx: Arc<Context>,
-    object: Arc<GitRepository>,
-    declared: Arc<Declared>,
-}
-
-impl Run {
-    #[expect(
-        clippy::redundant_closure_for_method_calls,
-        reason = "the method's path stands for one lifetime, a closure for any"
-    )]
-    async fn go(&mut self) -> Result<Outcome, Stop> {
-        match decide::admit(&self.declared) {
-            Admission::Delete => self.delete().await,
-            Admission::Rest => {
-                self.cx.watches.leave(&self.declared.key);
-                self.write(|report| report.rested()).await?;
-                Ok(Outcome::done())
-            }
-            Admission::Stall(failure) => {
-                self.adopt_finalizer().await?;
-                self.stall(&failure, false).await
-            }
-            Admission::Look => {
-                self.adopt_finalizer().await?;
-                self.look().await
-            }
-        }
-    }
-
-    async fn look(&mut self) -> Result<Outcome, Stop> {
-        self.follow().await;
-        let work = observe::observe(Arc::clone(&self.cx), Arc::clone(&self.declared), self.status());
-        // a known source is asked again and again: only what is new gets a word while it lasts
-        let (seen, remote) = match self.is_new() {
-            true => self.with_progress(work, None).await?,
-            false => work.await,
-        };
-        let lost = seen.artifact == Artifact::Lost;
-        let decision = decide::decide(&self.declared, &self.status(), &seen);
-        match (decision, remote) {
-            (Decision::Keep, _) => {
-                let storage = self.cx.storage.clone();
-                let before = self.write(|report| report.kept(|path| storage.url(path))).await?;
-                self.tell_recovery(&before);
-                Ok(self.again())
-            }
-            (Decision::Publish(revision, why), Some(remote)) => {
-                tracing::debug!(key = %self.declared.key, %revision, ?why, "an artifact is made");
-                self.publish(remote, revision, seen.included, lost).await
-            }
-            (Decision::Publish(..), None) => Ok(Outcome::failed_within(self.interval())),
-            (Decision::Fail(failure), _) => self.fail(&failure, None, lost).await,
-        }
-    }
-
-    async fn publish(
-        &mut self,
-        remote: Remote,
-        revision: Revision,
-        included: Vec<Included>,
-        lost: bool,
-    ) -> Result<Outcome, Stop> {
-        let text = revision.to_string();
-        let new = self
-            .status()
-            .artifact
-            .is_none_or(|artifact| artifact.revision != text);
-        let shown = new.then_some(&*text);
-        let (cx, declared) = (Arc::clone(&self.cx), Arc::clone(&self.declared));
-        let work = act::publish(cx, declared, remote, revision, included);
-        match self.with_progress(work, shown).await? {
-            Ok(published) => {
-                let verified = published.verified.as_deref();
-                let before = self
-                    .write(|report| report.published(&published.stored, &published.included, verified))
-                    .await?;
-                self.tell_artifact(&before, &published);
-                Ok(self.again())
-            }
-            Err(failure) => {
-                // what is not verified is no newer revision to anyone, nor what was never had
-                let unknown = match failure.condition {
-                    Some(ConditionType::SourceVerified) => true,
-                    Some(ConditionType::FetchFailed) => self.status().artifact.is_none(),
-                    _ => false,
-                };
-                let shown = shown.filter(|_| !unknown);
-                self.fail(&failure, shown, lost).await
-            }
-        }
-    }
-
-    /// What there is stays; only what is no longer in the store is not claimed any more.
-    async fn fail(&mut self, failure: &Failure, revision: Option<&str>, lost: bool) -> Result<Outcome, Stop> {
-        if !failure.retry {
-            return self.stall(failure, lost).await;
-        }
-        self.write(|report| {
-            let report = if lost { report.lost() } else { report };
-            report.failed(failure, revision)
-        })
-        .await?;
-        let severity = match failure.condition {
-            // nothing is wrong with it: it waits
-            Some(ConditionType::IncludeUnavailable) => Severity::Normal,
-            _ => Severity::Warning,
-        };
-        self.tell(severity, failure.reason.as_str(), &failure.message);
-        Ok(match failure.condition {
-            // whoever is waited for wakes it
-            Some(ConditionType::IncludeUnavailable) => self.again(),
-            _ => Outcome::failed_within(self.interval()),
-        })
-    }
-
-    async fn stall(&mut self, failure: &Failure, lost: bool) -> Result<Outcome, Stop> {
-        let before = self
-            .write(|report| {
-                let report = if lost { report.lost() } else { report };
-                report.stalled(failure)
-            })
-            .await?;
-        if before != self.status() {
-            self.tell(Severity::Warning, failure.reason.as_str(), &failure.message);
-        }
-        Ok(Outcome::done())
-    }
-
-    /// Its artifacts go first: once the finalizer is gone, nobody knows of them.
-    async fn delete(&mut self) -> Result<Outcome, Stop> {
-        self.cx.watches.leave(&self.declared.key);
-        let (storage, place) = (self.cx.storage.clone(), self.declared.place.clone());
-        let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error))).await;
-        if let Ok(Err(error)) = removed {
-            let message = format!("garbage collection for deleted resource failed: {error}");
-            self.tell(Severity::Warning, "GarbageCollectionFailed", &message);
-            return Ok(Outcome::failed());
-        }
-        if self.declared.finalizer {
-            self.set_finalizer(false).await?;
-        }
-        Ok(gone(&self.cx, &self.declared.key))
-    }
-
+impl GitRepositories {
     /// Watches the directory that stands in for the URL, before it is read: no commit falls in between.
-    async fn follow(&self) {
-        let Some(path) = self.cx.git.substitute(&self.declared.url).map(ToOwned::to_owned) else {
-            return self.cx.watches.leave(&self.declared.key);
+    async fn follow(&self, declared: &Declared) {
+        let Some(path) = self.cx.git.substitute(&declared.url).map(ToOwned::to_owned) else {
+            return self.cx.watches.leave(&declared.key);
         };
-        let (cx, key) = (Arc::clone(&self.cx), self.declared.key.clone());
-        let queue = self.cx.queue.clone();
-        let woken = Arc::new(move |key| queue.wake(key, Reason::Push));
+        let (cx, key) = (Arc::clone(&self.cx), declared.key.clone());
+        let waker = self.cx.waker.clone();
+        let woken = Arc::new(move |key| waker.wake(&ObjectRef::of(ABOUT.kind, &key), Reason::Push));
         let followed = spawn_blocking(move || {
             if let Err(error) = cx.watches.follow(&key, &path, woken) {
-                tracing::warn!(%key, error = %chain(&error), "a local repository is not watched: its interval alone wakes it");
+                let error = chain(&error);
+                tracing::warn!(%key, error, "cannot watch a local repository: it is read at its interval only");
             }
         });
         // it does not panic by itself; unwatched, the interval still wakes it
         drop(followed.await);
     }
 
-    /// Waits for work, and says in the status that it goes on when it takes long.
-    async fn with_progress<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-        revision: Option<&str>,
-    ) -> Result<T, Stop> {
-        let mut work = std::pin::pin!(work);
-        match tokio::time::timeout(GRACE, &mut work).await {
-            Ok(done) => Ok(done),
-            Err(_) => {
-                self.write(|report| report.progressing(revision)).await?;
-                Ok(work.await)
-            }
-        }
-    }
-
-    fn interval(&self) -> Duration {
-        let remote = self.cx.git.substitute(&self.declared.url).is_none();
-        self.cx.poll.filter(|_| remote).unwrap_or(self.declared.interval)
-    }
-
-    fn again(&self) -> Outcome {
-        Outcome::after(
-            self.cx.jitter.spread(self.interval(), self.cx.interval_jitter),
-            Reason::Interval,
-        )
-    }
-
-    fn status(&self) -> GitRepositoryStatus {
-        self.object.status.clone().unwrap_or_default()
-    }
-
-    /// Whether its spec was never carried out as it is now.
-    fn is_new(&self) -> bool {
-        let status = self.object.status.as_ref();
-        status.is_none_or(|status| {
-            status.artifact.is_none() || status.observed_generation != Some(self.declared.generation)
+    async fn publish(
+        &self,
+        run: &mut Run<'_>,
+        declared: &Arc<Declared>,
+        looked: decide::Looked,
+        revision: &equate_git::Revision,
+    ) -> Result<Done, Stop> {
+        let lost = looked.is_lost();
+        let decide::Looked { remote, included, .. } = looked;
+        let Some(remote) = remote else {
+            return Ok(Done::Unopened);
+        };
+        let text = revision.to_string();
+        let stored = run.status().artifact;
+        let shown = stored
+            .is_none_or(|artifact| artifact.revision != text)
+            .then_some(text);
+        let work = act::publish(
+            Arc::clone(&self.cx),
+            Arc::clone(declared),
+            remote,
+            revision.clone(),
+            included,
+        );
+        let progress = |status| progressing(declared, &status, shown.as_deref());
+        Ok(match run.with_progress(PATIENCE, work, progress).await? {
+            Ok(published) => Done::Published(Box::new(published)),
+            Err(failure) => Done::Failed {
+                // a revision that is not verified is no newer one to anyone, nor is one that was never had
+                revision: shown.filter(|_| !failure.hides_revision(run.status().artifact.is_none())),
+                failure,
+                lost,
+            },
         })
     }
 
-    /// Writes what changed of the status, if anything did; how it was before.
-    async fn write(
-        &mut self,
-        what: impl FnOnce(Report<'_>) -> Report<'_>,
-    ) -> Result<GitRepositoryStatus, Stop> {
-        let before = self.status();
-        let after = what(Report::new(&self.declared, &before, Timestamp::now())).finish();
-        let failed = |error| Stop::Failed("status", kube::Error::SerdeError(error));
-        let Some(patch) = merge_patch(&before, &after).map_err(failed)? else {
-            return Ok(before);
-        };
-        // the uid: a status never goes to an object that took this one's name
-        let patch = json!({ "metadata": { "uid": self.object.metadata.uid }, "status": patch });
-        let written = self
-            .api()
-            .patch_status(&self.declared.key.name, &params(), &Patch::Merge(patch))
-            .await;
-        self.update_cached("status", written)?;
-        Ok(before)
-    }
-
-    async fn adopt_finalizer(&mut self) -> Result<(), Stop> {
-        match self.declared.finalizer {
-            true => Ok(()),
-            false => self.set_finalizer(true).await,
+    /// Its artifacts go first: once the finalizer is gone, nobody knows of them.
+    async fn delete(&self, declared: &Declared) -> Acted<Done> {
+        self.cx.watches.leave(&declared.key);
+        match self.remove(declared.place.clone()).await {
+            Ok(()) => Acted::Released,
+            Err(error) => Acted::Done(Done::NotRemoved(error)),
         }
     }
 
-    /// Sets or removes our finalizer; the others stay as they are, also if they change meanwhile.
-    async fn set_finalizer(&mut self, on: bool) -> Result<(), Stop> {
-        let mut finalizers = self.object.metadata.finalizers.clone().unwrap_or_default();
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-        if on {
-            finalizers.push(FINALIZER.to_owned());
-        }
-        let patch: Value = json!({ "metadata": {
-            "finalizers": finalizers,
-            "resourceVersion": self.object.metadata.resource_version,
-        }});
-        let written = self
-            .api()
-            .patch(&self.declared.key.name, &params(), &Patch::Merge(patch))
-            .await;
-        self.update_cached("finalizer", written)
-    }
-
-    fn update_cached(
-        &mut self,
-        part: &'static str,
-        written: kube::Result<GitRepository>,
-    ) -> Result<(), Stop> {
-        match written {
-            Ok(object) => {
-                self.cx.repositories.note(object.clone());
-                self.object = Arc::new(object);
-                Ok(())
-            }
-            Err(kube::Error::Api(status)) if status.is_not_found() => Err(Stop::Gone),
-            Err(error) => Err(Stop::Failed(part, error)),
-        }
-    }
-
-    fn api(&self) -> Api<GitRepository> {
-        Api::namespaced(self.cx.client.clone(), &self.declared.key.namespace)
-    }
-
-    fn tell_artifact(&self, before: &GitRepositoryStatus, published: &Published) {
-        let message = format!("stored artifact for commit '{}'", published.summary);
-        let same = before
-            .artifact
-            .as_ref()
-            .is_some_and(|artifact| artifact.digest == published.stored.digest);
-        if !same {
-            self.tell(Severity::Normal, "NewArtifact", &message);
-        } else if recovered(before, &self.status()) {
-            self.tell(Severity::Normal, Why::Succeeded.as_str(), &message);
-        }
-    }
-
-    fn tell_recovery(&self, before: &GitRepositoryStatus) {
-        let status = self.status();
-        if let Some(artifact) = status.artifact.as_ref().filter(|_| recovered(before, &status)) {
-            let message = format!("stored artifact for commit '{}'", artifact.revision);
-            self.tell(Severity::Normal, Why::Succeeded.as_str(), &message);
-        }
-    }
-
-    /// Tells of something that happened, with the artifact there is.
-    fn tell(&self, severity: Severity, reason: &str, message: &str) {
-        let mut event = Event::about(&*self.object, SOURCE_MANAGER, severity, reason, message);
-        if let (Severity::Normal, Some(artifact)) = (severity, self.status().artifact) {
-            event = event
-                .with("revision", artifact.revision)
-                .with("digest", artifact.digest);
-        }
-        self.cx.recorder.publish(event);
+    async fn remove(&self, place: Place) -> Result<(), String> {
+        let storage = self.cx.storage.clone();
+        let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error)));
+        // a panic of the store is logged where it happens, and what is left is collected at the next start
+        removed.await.unwrap_or(Ok(()))
     }
 }
 
-fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(SOURCE_STATUS_MANAGER.to_owned()),
-        ..PatchParams::default()
+/// Whether its spec was never carried out as it is now.
+fn is_new(declared: &Declared, status: &GitRepositoryStatus) -> bool {
+    status.artifact.is_none() || status.observed_generation != Some(declared.generation)
+}
+
+fn progressing(
+    declared: &Declared,
+    status: &GitRepositoryStatus,
+    revision: Option<&str>,
+) -> GitRepositoryStatus {
+    StatusDraft::new(declared, status, Timestamp::now()).progressing(revision)
+}
+
+impl Reconcilable for GitRepository {
+    type Status = GitRepositoryStatus;
+
+    fn status(&self) -> Option<&GitRepositoryStatus> {
+        self.status.as_ref()
+    }
+
+    fn interval(&self) -> Duration {
+        self.spec.interval.get()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.spec.suspend
+    }
+}
+
+impl Status for GitRepositoryStatus {
+    fn conditions(&mut self) -> &mut Vec<Condition> {
+        &mut self.conditions
+    }
+
+    fn observed_generation(&mut self) -> &mut Option<i64> {
+        &mut self.observed_generation
+    }
+
+    fn last_handled_reconcile_at(&mut self) -> &mut Option<String> {
+        &mut self.last_handled_reconcile_at
     }
 }

@@ -12,32 +12,34 @@ use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::credentials::{self, SecretError};
-use super::decide::{Artifact, Seen};
+use super::decide::{Artifact, Looked};
 use super::declared::Declared;
 use super::failure::Failure;
 use super::includes;
 use crate::kit::read::{chain, read};
 
-/// The remote stands beside what was seen of it: fetching needs it again.
+/// Looks at the store, then at the repository.
 pub(super) async fn observe(
     cx: Arc<Context>,
     declared: Arc<Declared>,
     status: GitRepositoryStatus,
-) -> (Seen, Option<Remote>) {
-    let artifact = artifact(&cx, &declared, status).await;
-    let seen = |revision, included| Seen {
+) -> Looked {
+    let artifact = artifact(&cx, &declared, status.clone()).await;
+    let seen = |revision, included, remote| Looked {
+        status,
         artifact,
         revision,
         included,
+        remote,
     };
     let remote = match remote(&cx, &declared).await {
         Ok(remote) => remote,
-        Err(failure) => return (seen(Err(failure), Vec::new()), None),
+        Err(failure) => return seen(Err(failure), Vec::new(), None),
     };
     // what waits for others asks no host
     let included = match includes::artifacts(&cx.repositories, &declared) {
         Ok(included) => included,
-        Err(failure) => return (seen(Err(failure), Vec::new()), None),
+        Err(failure) => return seen(Err(failure), Vec::new(), None),
     };
     let (own, asked) = (Arc::clone(&declared), remote.clone());
     let resolved = spawn_blocking(move || cx.git.resolve(&asked, &own.reference)).await;
@@ -45,7 +47,7 @@ pub(super) async fn observe(
         Ok(resolved) => resolved.map_err(|error| Failure::resolve(&error)),
         Err(_) => Err(Failure::broken(&declared.key)),
     };
-    (seen(resolved, included), Some(remote))
+    seen(resolved, included, Some(remote))
 }
 
 async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitRepositoryStatus) -> Artifact {

@@ -7,16 +7,127 @@ use equate_api::meta::{
     ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
 };
 use equate_api::source::{Artifact, GitRepositoryStatus};
-use equate_source::Stored;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::act::{Done, Published};
 use super::declared::Declared;
 use super::failure::Failure;
+use crate::kit::controller::{Next, Notice, Report, Retry};
+use crate::kit::events::Severity;
+
+/// How a run ended, as status, events and the next look.
+pub(super) fn report(
+    declared: &Declared,
+    before: &GitRepositoryStatus,
+    done: Done,
+    now: Timestamp,
+) -> Report<GitRepositoryStatus> {
+    let draft = StatusDraft::new(declared, before, now);
+    match done {
+        Done::Kept { url } => {
+            let status = draft.kept(url).finish();
+            let artifact = status.artifact.as_ref().filter(|_| recovered(before, &status));
+            let notice = artifact.map(|artifact| {
+                let message = format!("stored artifact for commit '{}'", artifact.revision);
+                about_artifact(&status, Reason::Succeeded.as_str(), message)
+            });
+            ended(status, notice, Next::Interval)
+        }
+        Done::Published(published) => {
+            let status = draft.published(&published).finish();
+            let message = format!("stored artifact for commit '{}'", published.summary);
+            let stored = before.artifact.as_ref();
+            let same = stored.is_some_and(|artifact| artifact.digest == published.stored.digest);
+            let reason = match same {
+                false => Some("NewArtifact"),
+                true => recovered(before, &status).then_some(Reason::Succeeded.as_str()),
+            };
+            let notice = reason.map(|reason| about_artifact(&status, reason, message));
+            ended(status, notice, Next::Interval)
+        }
+        Done::Failed {
+            failure,
+            revision,
+            lost,
+        } => {
+            let draft = if lost { draft.lost() } else { draft };
+            failed(declared, before, draft, &failure, revision.as_deref())
+        }
+        Done::Unopened => ended(before.clone(), None, Next::BackoffWithin(declared.interval)),
+        Done::NotRemoved(error) => {
+            let message = format!("garbage collection for deleted resource failed: {error}");
+            let notice = Notice::new(Severity::Warning, "GarbageCollectionFailed", message);
+            ended(before.clone(), Some(notice), Next::Backoff)
+        }
+    }
+}
+
+fn failed(
+    declared: &Declared,
+    before: &GitRepositoryStatus,
+    draft: StatusDraft<'_>,
+    failure: &Failure,
+    revision: Option<&str>,
+) -> Report<GitRepositoryStatus> {
+    let waits_for_include = failure.condition == Some(ConditionType::IncludeUnavailable);
+    let severity = match waits_for_include {
+        // nothing is wrong with it: it waits
+        true => Severity::Normal,
+        false => Severity::Warning,
+    };
+    let (status, next, told) = match failure.retry {
+        Retry::Never => {
+            let status = draft.stalled(failure).finish();
+            let new = status != *before;
+            (status, Next::Await, new)
+        }
+        Retry::Interval | Retry::Backoff => {
+            let next = match waits_for_include {
+                // the repository that is waited for wakes it
+                true => Next::Interval,
+                false => failure.general().next(declared.interval),
+            };
+            (draft.failed(failure, revision).finish(), next, true)
+        }
+    };
+    let severity = match failure.retry {
+        Retry::Never => Severity::Warning,
+        Retry::Interval | Retry::Backoff => severity,
+    };
+    let notice = Notice::new(severity, failure.reason.as_str(), &failure.message);
+    let notice = match (severity, &status.artifact) {
+        (Severity::Normal, Some(artifact)) => with_artifact(notice, artifact),
+        _ => notice,
+    };
+    ended(status, told.then_some(notice), next)
+}
+
+fn ended(status: GitRepositoryStatus, notice: Option<Notice>, next: Next) -> Report<GitRepositoryStatus> {
+    Report {
+        status,
+        notices: notice.into_iter().collect(),
+        next,
+    }
+}
+
+fn about_artifact(status: &GitRepositoryStatus, reason: &str, message: String) -> Notice {
+    let notice = Notice::new(Severity::Normal, reason, message);
+    match &status.artifact {
+        Some(artifact) => with_artifact(notice, artifact),
+        None => notice,
+    }
+}
+
+fn with_artifact(notice: Notice, artifact: &Artifact) -> Notice {
+    notice
+        .with("revision", &artifact.revision)
+        .with("digest", &artifact.digest)
+}
 
 /// Writes a status: one GitRepository at one moment.
 #[derive(Debug)]
-pub(super) struct Report<'a> {
+pub(super) struct StatusDraft<'a> {
     declared: &'a Declared,
     now: Timestamp,
     status: GitRepositoryStatus,
@@ -24,7 +135,7 @@ pub(super) struct Report<'a> {
     answers: bool,
 }
 
-impl<'a> Report<'a> {
+impl<'a> StatusDraft<'a> {
     /// Begins with the status as it stands.
     pub(super) fn new(declared: &'a Declared, before: &GitRepositoryStatus, now: Timestamp) -> Self {
         let mut status = before.clone();
@@ -46,8 +157,7 @@ impl<'a> Report<'a> {
     }
 
     /// It is suspended: only that it was seen.
-    #[must_use]
-    pub(super) fn rested(mut self) -> Self {
+    pub(super) fn suspended(mut self) -> GitRepositoryStatus {
         if !self.status.conditions.is_empty() {
             self.status.observed_generation = Some(self.declared.generation);
         }
@@ -55,12 +165,11 @@ impl<'a> Report<'a> {
         for ready in ready.filter(|condition| condition.type_ == ConditionType::Ready.as_str()) {
             ready.observed_generation = Some(self.declared.generation);
         }
-        self
+        self.finish()
     }
 
     /// Something takes longer than people like to wait without a word.
-    #[must_use]
-    pub(super) fn progressing(mut self, revision: Option<&str>) -> Self {
+    pub(super) fn progressing(mut self, revision: Option<&str>) -> GitRepositoryStatus {
         let message = self.progress(revision);
         self.set(
             ConditionType::Reconciling,
@@ -78,7 +187,7 @@ impl<'a> Report<'a> {
             );
         }
         self.answers = false;
-        self
+        self.finish()
     }
 
     /// Nothing more happens until somebody changes the spec.
@@ -130,21 +239,22 @@ impl<'a> Report<'a> {
 
     /// The artifact is what the repository says. Its address may be another one than before.
     #[must_use]
-    pub(super) fn kept(mut self, url: impl FnOnce(&str) -> String) -> Self {
-        if let Some(artifact) = &mut self.status.artifact {
-            artifact.url = url(&artifact.path);
+    pub(super) fn kept(mut self, url: Option<String>) -> Self {
+        if let (Some(artifact), Some(url)) = (&mut self.status.artifact, url) {
+            artifact.url = url;
         }
         self.succeeded()
     }
 
     /// There is a new artifact.
     #[must_use]
-    pub(super) fn published(
-        mut self,
-        stored: &Stored,
-        included: &[Artifact],
-        verified: Option<&str>,
-    ) -> Self {
+    pub(super) fn published(mut self, published: &Published) -> Self {
+        let Published {
+            stored,
+            summary: _,
+            verified,
+            included,
+        } = published;
         // Kubernetes' times have no fractions: one that had would differ from what is read back
         let updated = Timestamp::from_second(stored.updated.as_second()).unwrap_or(stored.updated);
         self.status.artifact = Some(Artifact {
@@ -158,7 +268,7 @@ impl<'a> Report<'a> {
         });
         self.status.observed_ignore = self.declared.ignore.clone();
         self.status.observed_include = self.declared.include.clone();
-        self.status.included_artifacts = included.to_vec();
+        self.status.included_artifacts = included.clone();
         self.status.observed_recurse_submodules = self.declared.submodules;
         self.status.observed_sparse_checkout = self.declared.sparse.clone();
         if let (Some(verify), Some(message)) = (&self.declared.verify, verified) {

@@ -9,6 +9,7 @@ use super::Context;
 use super::declared::{Declared, Verify};
 use super::failure::Failure;
 use super::observe;
+use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 
 /// The keys that count, as the Secret has them now.
@@ -62,7 +63,7 @@ fn tag(
     let Some(tag) = git.tag(remote, commit).map_err(|error| Failure::fetch(&error))? else {
         let message = "cannot verify tag object's signature if a tag reference is not specified".to_owned();
         return Err(Failure {
-            retry: false,
+            retry: Retry::Never,
             ..Failure::verification(Reason::InvalidVerificationMode, message)
         });
     };

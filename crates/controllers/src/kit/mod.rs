@@ -18,15 +18,22 @@
 //! | `read` | one object by its name | to say what is wrong with an answer |
 //! | [`lease`] | one of several processes that works | to let two work at once |
 
+pub mod about;
 pub mod backoff;
+pub mod controller;
 pub mod events;
 pub mod feed;
 pub mod inputs;
 pub mod lease;
 pub mod mirror;
 pub mod notify;
+mod owner_rules;
 pub mod queue;
 pub(crate) mod read;
+pub mod reconciliation;
+pub mod runner;
+pub mod services;
 mod versioned_store;
 pub mod wake;
+pub mod waker;
 pub mod watcher;

@@ -33,6 +33,7 @@
 //! | `run` | the steps of one run; it alone knows the process (`Context`), and writes | all above |
 //! | `preview` | what a run would do, without doing it | all but `memory`, `run` |
 
+pub(crate) mod controller;
 pub mod decide;
 pub mod declared;
 pub mod inputs;
@@ -45,5 +46,3 @@ pub(crate) mod rules;
 mod run;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use self::run::{Context, Tally, reconcile};

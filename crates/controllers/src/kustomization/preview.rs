@@ -32,7 +32,7 @@ use super::reasons::{Failure, Stall};
 use super::render::{Rendered, Rendering, desired_of, digest};
 use super::rules::ObjectRules;
 use crate::Key;
-use crate::engine::OwnLoop;
+use crate::OwnLoop;
 use crate::key::is_name;
 use crate::kit::mirror::{Change, What};
 use crate::ownership::claims;

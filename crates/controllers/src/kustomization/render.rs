@@ -26,8 +26,9 @@ use super::inputs::tree::Content;
 use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
 use super::reasons::Failure;
 use super::rules::ObjectRules;
-use crate::engine::OwnLoop;
+use crate::OwnLoop;
 use crate::kit::read::chain;
+use crate::own_loop::inside;
 use crate::ownership::desired::{BuiltObjects, DesiredSet};
 
 const UNBUILT: &str = "cannot be built at this revision";
@@ -130,7 +131,7 @@ impl Rendering<'_> {
                 "the keys that decrypt it are not known".to_owned(),
             ));
         }
-        let path = normal(&ks.build.path);
+        let path = inside(&ks.build.path);
         if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
             return Err(Failure::PathAbsent(ks.build.path.clone()));
         }
@@ -388,20 +389,6 @@ pub(super) fn digest(objects: &[Resource]) -> String {
     text
 }
 
-/// A path as trees have them: `./clusters/dev/` is `clusters/dev`. It is one inside the source
-/// whatever it says: `../apps` is `apps`, as with Flux.
-pub(crate) fn normal(path: &str) -> String {
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,21 +402,6 @@ mod tests {
         assert_eq!(processors.available_permits(), 0);
         go.send(()).unwrap();
         assert!(processors.acquire().await.is_ok());
-    }
-
-    #[test]
-    fn a_path_is_inside_the_source() {
-        for (path, expected) in [
-            ("", ""),
-            ("./", ""),
-            ("./clusters//dev/", "clusters/dev"),
-            ("/clusters/./dev", "clusters/dev"),
-            ("clusters/../apps", "apps"),
-            ("../apps/dev", "apps/dev"),
-            ("../../..", ""),
-        ] {
-            assert_eq!(normal(path), expected, "{path}");
-        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -180,8 +180,8 @@ where
         let mirror = Mirror::start(
             self.client.clone(),
             self.pace.clone(),
-            move |change: Change<Published<K>>| {
-                if let Some(news) = news(&change) {
+            move |change: &Change<Published<K>>| {
+                if let Some(news) = news(change) {
                     told(news);
                 }
             },

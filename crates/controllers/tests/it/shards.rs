@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::ConditionType;
 use equate_api::source::GitRepository;
-use equate_controllers::engine::Controllers;
-use equate_controllers::{Engine, Shards};
+use equate_controllers::{ControllerSet, Engine, Shards, all};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::eventually::eventually;
@@ -42,10 +41,7 @@ impl Fleet {
         let storage = Storage::open(folder, &url, Retention::default()).unwrap();
         let router = storage.router();
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let sources = Controllers {
-            sources: true,
-            kustomizations: false,
-        };
+        let sources = all().only(&["source-controller"]);
         let labels = session.own();
         let source = engine(&session, "source", storage, sources, &labels).await;
         Fleet {
@@ -61,10 +57,7 @@ impl Fleet {
         let folder = self.session.folder().join(shard);
         std::fs::create_dir_all(&folder).unwrap();
         let storage = Storage::open(folder, "http://127.0.0.1:9", Retention::default()).unwrap();
-        let kustomizations = Controllers {
-            sources: false,
-            kustomizations: true,
-        };
+        let kustomizations = all().only(&["kustomize-controller"]);
         let labels = format!("{},{KEY}={shard}", self.session.own());
         let engine = engine(&self.session, shard, storage, kustomizations, &labels).await;
         self.shards.insert(shard, engine);
@@ -158,7 +151,7 @@ async fn engine(
     session: &Session,
     name: &str,
     storage: Storage,
-    controllers: Controllers,
+    controllers: ControllerSet,
     labels: &str,
 ) -> Engine {
     let mirrors = Mirrors::new(session.folder().join(format!("git-{name}")), Limits::default());

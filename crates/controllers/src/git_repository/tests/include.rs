@@ -82,7 +82,7 @@ async fn git_repository_include() {
             ("top.yaml", Some("t: 1\n")),
         ])
         .unwrap();
-    let running = session.run();
+    let running = session.run().await;
     let include = json!([
         { "repository": { "name": "other" } },
         { "repository": { "name": "other" }, "fromPath": "deploy", "toPath": "base/app" },
@@ -193,7 +193,7 @@ async fn git_repository_include_refuses_what_leaves_or_returns() {
         .repository
         .commit(&[("own.yaml", Some("a: 1\n"))])
         .unwrap();
-    let _running = session.run();
+    let _running = session.run().await;
     session.create(spec(json!({}))).await;
     session.create_named("other", spec(json!({}))).await;
     session.ready_named("other", "Succeeded", "stored artifact").await;
@@ -268,7 +268,7 @@ async fn git_repository_sparse_checkout() {
             ("top.yaml", Some("t: 1\n")),
         ])
         .unwrap();
-    let running = session.run();
+    let running = session.run().await;
     let sparse = json!(["./app", "lib/deep/"]);
     session.create(spec(json!({ "sparseCheckout": sparse }))).await;
     let expected = [

@@ -12,11 +12,13 @@ use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use super::act::Published;
 use super::credentials;
-use super::decide::{Admission, Artifact, Decision, Seen, Why, admit, decide};
+use super::decide::{Artifact, Looked, Plan, Seen, Why, decide};
 use super::declared::Declared;
 use super::failure::Failure;
-use super::report::{Report, recovered};
+use super::report::{StatusDraft, recovered};
+use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 
 mod include;
@@ -75,29 +77,33 @@ fn failure(retry: bool) -> Failure {
         condition: Some(ConditionType::FetchFailed),
         reason: Reason::GitOperationFailed,
         message: "no answer".to_owned(),
-        retry,
+        retry: match retry {
+            true => Retry::Backoff,
+            false => Retry::Never,
+        },
+    }
+}
+
+/// The plan where nothing outside was looked at.
+fn unlooked(metadata: Value, spec: Value) -> Plan {
+    let declared = Declared::try_from(&object(metadata, spec)).unwrap();
+    decide(&declared, &Seen::Unlooked)
+}
+
+#[test]
+fn an_object_that_is_deleted_is_not_looked_at() {
+    let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    for spec in [
+        json!({ "suspend": true }),
+        json!({ "include": [{ "repository": { "name": "a" } }] }),
+        json!({ "provider": "aws" }),
+    ] {
+        assert_eq!(unlooked(deleting.clone(), spec), Plan::Delete);
     }
 }
 
 #[test]
-fn the_object_itself_decides_first() {
-    let check = |metadata: Value, spec: Value, expected: Admission| {
-        let declared = Declared::try_from(&object(metadata, spec)).unwrap();
-        assert_eq!(admit(&declared), expected);
-    };
-    let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
-    check(json!({}), json!({}), Admission::Look);
-    check(
-        json!({}),
-        json!({ "suspend": true, "verify": { "secretRef": { "name": "k" } } }),
-        Admission::Rest,
-    );
-    check(deleting.clone(), json!({ "suspend": true }), Admission::Delete);
-    check(
-        deleting,
-        json!({ "include": [{ "repository": { "name": "a" } }] }),
-        Admission::Delete,
-    );
+fn supported_fields_are_not_refused() {
     for spec in [
         json!({ "include": [{ "repository": { "name": "a" } }] }),
         json!({ "verify": { "secretRef": { "name": "k" } } }),
@@ -107,15 +113,18 @@ fn the_object_itself_decides_first() {
         json!({ "provider": "github" }),
         json!({ "proxySecretRef": { "name": "p" } }),
     ] {
-        check(json!({}), spec, Admission::Look);
+        assert_eq!(unlooked(json!({}), spec), Plan::Keep);
     }
 }
 
 #[test]
 fn git_repository_provider_of_a_cloud_is_refused_by_name() {
     let check = |spec: Value, field: &str| {
-        let declared = Declared::try_from(&object(json!({}), spec)).unwrap();
-        assert_eq!(admit(&declared), Admission::Stall(Failure::unsupported(field)));
+        let expected = Plan::Fail {
+            failure: Failure::unsupported(field),
+            lost: false,
+        };
+        assert_eq!(unlooked(json!({}), spec), expected);
     };
     check(json!({ "provider": "aws" }), "spec.provider aws");
     check(json!({ "provider": "azure" }), "spec.provider azure");
@@ -140,19 +149,18 @@ fn an_artifact_is_made_when_something_is_different() {
     };
     let check = |ignore: Value, status: &GitRepositoryStatus, artifact, remote: &str, expected: &str| {
         let revision = remote.parse::<Revision>().map_err(|_| failure(true));
-        let decision = decide(
-            &declared(json!({ "ignore": ignore })),
-            status,
-            &Seen {
-                artifact,
-                revision,
-                included: Vec::new(),
-            },
-        );
-        let shown = match decision {
-            Decision::Keep => "keep".to_owned(),
-            Decision::Publish(revision, why) => format!("{why:?} {revision}"),
-            Decision::Fail(failure) => failure.message,
+        let seen = Seen::Looked(Box::new(Looked {
+            status: status.clone(),
+            artifact,
+            revision,
+            included: Vec::new(),
+            remote: None,
+        }));
+        let shown = match decide(&declared(json!({ "ignore": ignore })), &seen) {
+            Plan::Keep => "keep".to_owned(),
+            Plan::Publish(revision, why) => format!("{why:?} {revision}"),
+            Plan::Fail { failure, .. } => failure.message,
+            Plan::Delete => "delete".to_owned(),
         };
         assert_eq!(shown, expected);
     };
@@ -367,7 +375,7 @@ fn what_can_never_work_is_not_tried_again() {
         let shown = format!(
             "{} {} {}",
             failure.reason.as_str(),
-            failure.retry,
+            failure.retry != Retry::Never,
             failure.message
         );
         assert!(shown.starts_with(expected), "{shown}");
@@ -427,6 +435,15 @@ fn stored(revision: &str) -> Stored {
     }
 }
 
+fn published_at(revision: &str) -> Published {
+    Published {
+        stored: stored(revision),
+        summary: String::new(),
+        verified: None,
+        included: Vec::new(),
+    }
+}
+
 #[test]
 fn a_status_says_what_flux_would_say() {
     let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -436,9 +453,9 @@ fn a_status_says_what_flux_would_say() {
         observed_generation: Some(-1),
         ..GitRepositoryStatus::default()
     };
-    let report = |before: &GitRepositoryStatus| Report::new(&declared, before, now);
+    let report = |before: &GitRepositoryStatus| StatusDraft::new(&declared, before, now);
 
-    let waiting = report(&nothing).progressing(None).finish();
+    let waiting = report(&nothing).progressing(None);
     check_status(
         &waiting,
         &[
@@ -461,7 +478,7 @@ fn a_status_says_what_flux_would_say() {
     // the same again is the same: nothing to write
     assert_eq!(report(&failed).failed(&failure(true), None).finish(), failed);
 
-    let ready = report(&failed).published(&stored(FIRST), &[], None).finish();
+    let ready = report(&failed).published(&published_at(FIRST)).finish();
     check_status(
         &ready,
         &[
@@ -483,11 +500,9 @@ fn a_status_says_what_flux_would_say() {
             "url": "http://new/gitrepository/flux-system/fleet/2.tar.gz",
         })
     );
-    let url = |path: &str| format!("http://new/{path}");
-    assert_eq!(report(&ready).kept(url).finish(), ready);
-    let moved = report(&ready)
-        .kept(|path| format!("http://elsewhere/{path}"))
-        .finish();
+    let url = |host: &str| Some(format!("http://{host}/{}", published.path));
+    assert_eq!(report(&ready).kept(url("new")).finish(), ready);
+    let moved = report(&ready).kept(url("elsewhere")).finish();
     assert!(moved.artifact.unwrap().url.starts_with("http://elsewhere/"));
 
     let fetching = report(&ready).failed(&failure(true), None).finish();
@@ -505,7 +520,7 @@ fn a_status_says_what_flux_would_say() {
         condition: Some(ConditionType::StorageOperationFailed),
         reason: Reason::ArchiveOperationFailed,
         message: "no space left".to_owned(),
-        retry: true,
+        retry: Retry::Backoff,
     };
     let storing = report(&fetching).failed(&full, Some(SECOND)).finish();
     check_status(
@@ -521,7 +536,7 @@ fn a_status_says_what_flux_would_say() {
             "StorageOperationFailed=True ArchiveOperationFailed 2: no space left",
         ],
     );
-    assert_eq!(report(&storing).kept(url).finish(), ready);
+    assert_eq!(report(&storing).kept(url("new")).finish(), ready);
 
     let lost = report(&ready).lost().failed(&failure(true), None).finish();
     check_status(
@@ -550,7 +565,7 @@ fn a_status_says_what_flux_would_say() {
     );
     assert_eq!(
         report(&stalled)
-            .published(&stored(FIRST), &[], None)
+            .published(&published_at(FIRST))
             .finish()
             .conditions,
         ready.conditions
@@ -561,8 +576,7 @@ fn a_status_says_what_flux_would_say() {
         observed_generation: Some(1),
         ..fetching.clone()
     })
-    .rested()
-    .finish();
+    .suspended();
     assert_eq!(rested, fetching);
-    assert_eq!(report(&nothing).rested().finish().observed_generation, Some(-1));
+    assert_eq!(report(&nothing).suspended().observed_generation, Some(-1));
 }

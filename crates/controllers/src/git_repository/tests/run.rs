@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::meta::{ConditionType, condition};
@@ -18,18 +17,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
-use super::super::{Context, Includers, Watches, reconcile, wakes};
+use super::super::GitRepositories;
 use super::object;
 use crate::kit::backoff::Jitter;
-use crate::kit::events::{Limits as EventLimits, Recorder};
-use crate::kit::feed::Pace;
-use crate::kit::mirror::{Change, Mirror};
-use crate::kit::queue::{Queue, Settings};
-use crate::kit::wake::Reason;
-use crate::{Key, Shards};
+use crate::kit::queue::Counts;
+use crate::{ControllerSet, Engine};
 
 /// Long enough for a machine that does something else as well.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -47,9 +40,8 @@ pub(super) struct Session {
 
 /// A running controller; ends when it is dropped.
 pub(super) struct Running {
-    pub(super) queue: Queue<Key>,
+    engine: Engine,
     pub(super) storage: Storage,
-    _task: AbortOnDropHandle<()>,
 }
 
 impl Session {
@@ -81,51 +73,22 @@ impl Session {
         own.status.unwrap_or_default()
     }
 
-    pub(super) fn run(&self) -> Running {
+    pub(super) async fn run(&self) -> Running {
         let client = self.faults.wrap(&self.cluster.client());
-        let queue: Queue<Key> = Queue::new(Settings {
-            jitter: Jitter::none(),
-            ..Settings::default()
-        });
-        let woken = queue.clone();
-        let includers = Includers::default();
-        let changed = move |change: Change<GitRepository>| {
-            for includer in includers.changed(&change) {
-                woken.wake(includer, Reason::Source);
-            }
-            if let Some(reason) = wakes(change.what) {
-                woken.wake(change.key, reason);
-            }
-        };
+        let mirrors = Mirrors::new(self.folder.path().join("git"), Limits::default());
+        let mirrors = mirrors.instead_of(URL, self.repository.path());
+        let others = self.others.iter();
+        let mirrors = others.fold(mirrors, |git, (url, path)| git.instead_of(url, path));
         let storage = Storage::open(self.artifacts(), "http://source:9090", Retention::default()).unwrap();
-        let context = Arc::new(Context {
-            looked: Box::new(|_| {}),
-            repositories: Mirror::start(client.clone(), Pace::default(), changed),
-            git: self.others.iter().fold(
-                Mirrors::new(self.folder.path().join("git"), Limits::default())
-                    .instead_of(URL, self.repository.path()),
-                |git, (url, path)| git.instead_of(url, path),
-            ),
-            storage: storage.clone(),
-            recorder: Recorder::start(client.clone(), EventLimits::default()),
-            client,
-            queue: queue.clone(),
-            watches: Watches::default(),
-            jitter: Jitter::none(),
-            poll: None,
-            shards: Shards::default(),
-            interval_jitter: 0.05,
-        });
-        let running = queue.clone();
-        let task = tokio::spawn(async move {
-            let handler = |key, reasons| reconcile(Arc::clone(&context), key, reasons);
-            running.run(CancellationToken::new(), handler).await;
-        });
-        Running {
-            queue,
-            storage,
-            _task: AbortOnDropHandle::new(task),
-        }
+        let engine = Engine::builder(client)
+            .controllers(ControllerSet::new().with::<GitRepositories>())
+            .mirrors(mirrors)
+            .storage(storage.clone())
+            .jitter(Jitter::none())
+            .start()
+            .await
+            .unwrap();
+        Running { engine, storage }
     }
 
     fn artifacts(&self) -> PathBuf {
@@ -227,14 +190,14 @@ impl Session {
 }
 
 impl Running {
-    fn key() -> Key {
-        Key::new("flux-system", "fleet")
+    fn counts(&self) -> Counts {
+        self.engine.queues().first().unwrap().1
     }
 
     /// Waits until the controller has nothing to do.
     pub(super) async fn idle(&self) {
         eventually("nothing runs", DEADLINE, async || {
-            let counts = self.queue.counts();
+            let counts = self.counts();
             if counts.idle() {
                 Ok(())
             } else {
@@ -247,10 +210,10 @@ impl Running {
     /// Has a run and waits for its end.
     pub(super) async fn once_more(&self) {
         self.idle().await;
-        let before = self.queue.counts().runs;
-        self.queue.wake(Self::key(), Reason::Interval);
+        let before = self.counts().runs;
+        self.engine.wake_sources();
         eventually("another run", DEADLINE, async || {
-            let counts = self.queue.counts();
+            let counts = self.counts();
             if counts.runs > before && counts.idle() {
                 Ok(())
             } else {
@@ -268,7 +231,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
         .repository
         .commit(&[("app/a.yaml", Some("a: 1\n")), ("logo.png", Some("png"))])
         .unwrap();
-    let running = session.run();
+    let running = session.run().await;
     session
         .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
         .await;
@@ -369,7 +332,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
 async fn what_fails_leaves_the_artifact() {
     let session = Session::start().await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
-    let running = session.run();
+    let running = session.run().await;
     session
         .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
         .await;
@@ -443,7 +406,7 @@ async fn a_restart_keeps_what_is_whole() {
     session
         .create(json!({ "url": URL, "ref": { "branch": "main" }, "interval": "1h" }))
         .await;
-    let running = session.run();
+    let running = session.run().await;
     let before = session.artifact_of(&first).await;
     running.idle().await;
     // the event is written beside the run, and would be counted below
@@ -455,7 +418,7 @@ async fn a_restart_keeps_what_is_whole() {
     drop(running);
 
     let writes = session.faults.writes();
-    let running = session.run();
+    let running = session.run().await;
     running.once_more().await;
     assert_eq!(session.faults.writes(), writes, "what is whole is not made again");
     let artifact = before.artifact.clone().unwrap();
@@ -464,7 +427,7 @@ async fn a_restart_keeps_what_is_whole() {
 
     let path = session.artifacts().join(&artifact.path);
     fs::write(&path, "damaged").unwrap();
-    let running = session.run();
+    let running = session.run().await;
     eventually("the artifact is made again", DEADLINE, async || {
         let length = fs::metadata(&path).map(|file| file.len()).unwrap_or_default();
         if i64::try_from(length).ok() == artifact.size {
@@ -497,14 +460,14 @@ async fn a_killed_process_is_made_good() {
             session.faults.die_when(move |call| {
                 (call.is_write() && call.path.ends_with(&format!("/gitrepositories/{part}"))).then_some(death)
             });
-            let running = session.run();
+            let running = session.run().await;
             tokio::time::timeout(DEADLINE, session.faults.died())
                 .await
                 .unwrap();
             drop(running);
 
             session.faults = Faults::seeded(1);
-            let running = session.run();
+            let running = session.run().await;
             let status = session.artifact_of(&commit).await;
             assert!(running.storage.tree(&status.artifact.unwrap().digest).is_some());
             running.once_more().await;
@@ -531,7 +494,7 @@ async fn a_private_repository_is_opened_by_its_secret() {
     let Some(server) = session.repository.serve(guard, false).unwrap() else {
         return;
     };
-    let _running = session.run();
+    let _running = session.run().await;
     let spec = json!({
         "url": server.url(), "ref": { "branch": "main" }, "interval": "1h", "secretRef": { "name": "key" },
     });

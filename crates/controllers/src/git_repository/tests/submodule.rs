@@ -103,7 +103,7 @@ async fn git_repository_recurse_submodules() {
         &[("vendor/other", &middle), ("unnamed", &middle)],
     )
     .unwrap();
-    let running = session.run();
+    let running = session.run().await;
     session.create(spec(json!({}))).await;
     let bare = ["own.yaml", "unnamed/", "vendor/", "vendor/other/"];
     holds(&session, &running, &bare).await;

@@ -154,7 +154,7 @@ async fn git_repository_verify_mode_head() {
     let session = &signing.session;
     signing.keys(json!({ "a.sshpub": signing.public })).await;
     let first = signing.commit("a: 1\n", true);
-    let running = session.run();
+    let running = session.run().await;
     signing.create(json!({ "branch": "main" }), None).await;
     let status = session.artifact_of(&first).await;
     signing.check(&status, "HEAD", &[&format!("commit '{first}'")]);
@@ -203,7 +203,7 @@ async fn git_repository_verify_mode_legacy_head() {
     };
     signing.keys(json!({ "a.sshpub": signing.public })).await;
     let first = signing.commit("a: 1\n", true);
-    let _running = signing.session.run();
+    let _running = signing.session.run().await;
     signing.create(json!({ "branch": "main" }), Some("head")).await;
     let status = signing.session.artifact_of(&first).await;
     signing.check(&status, "HEAD", &[&format!("commit '{first}'")]);
@@ -220,7 +220,7 @@ async fn git_repository_verify_mode_tag() {
     signing.git(&["tag", "light", &commit]);
     signing.git(&["tag", "-s", "-m", "one", "v1.0.0", &commit]);
     let tag = signing.git(&["rev-parse", "v1.0.0"]);
-    let _running = session.run();
+    let _running = session.run().await;
     signing.create(json!({ "tag": "light" }), Some("Tag")).await;
     let message = "cannot verify signature of tag 'light' since it is not signed";
     let status = session.ready("InvalidGitObject", message).await;
@@ -273,7 +273,7 @@ async fn git_repository_verify_mode_tag_and_head() {
     let tag = signing.git(&["rev-parse", "v2.0.0"]);
     // an old release under a new name, by whoever serves the repository
     signing.git(&["update-ref", "refs/tags/v3.0.0", "refs/tags/v2.0.0"]);
-    let _running = session.run();
+    let _running = session.run().await;
     signing
         .create(json!({ "tag": "v1.0.0" }), Some("TagAndHEAD"))
         .await;
@@ -303,7 +303,7 @@ async fn git_repository_verify_secret_ref() {
     };
     let session = &signing.session;
     let commit = signing.commit("a: 1\n", true);
-    let _running = session.run();
+    let _running = session.run().await;
     signing.create(json!({ "branch": "main" }), Some("HEAD")).await;
     let message = "public keys secret error: failed to get secret 'flux-system/signers'";
     let status = session.ready("VerificationError", message).await;

@@ -16,7 +16,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource, ResourceExt};
@@ -95,13 +95,25 @@ pub struct Mirror<K> {
     shared: Arc<Shared<K>>,
     standing: watch::Receiver<WatchState>,
     hurry: Arc<Notify>,
-    _task: Arc<AbortOnDropHandle<()>>,
+    follower: Arc<Follower>,
 }
+
+/// The task that follows the kind, once it began.
+struct Follower {
+    client: Client,
+    pace: Pace,
+    states: watch::Sender<WatchState>,
+    task: OnceLock<AbortOnDropHandle<()>>,
+}
+
+/// Told of each change; must not block.
+type Subscriber<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
 struct Shared<K> {
     // held for a map operation, never across an await or a callback
     versioned_store: RwLock<VersionedStore<Key, K>>,
-    changed: Box<dyn Fn(Change<K>) + Send + Sync>,
+    // held for a look, never across a callback
+    subscribers: RwLock<Vec<Subscriber<K>>>,
 }
 
 impl<K> Clone for Mirror<K> {
@@ -110,7 +122,7 @@ impl<K> Clone for Mirror<K> {
             shared: Arc::clone(&self.shared),
             standing: self.standing.clone(),
             hurry: Arc::clone(&self.hurry),
-            _task: Arc::clone(&self._task),
+            follower: Arc::clone(&self.follower),
         }
     }
 }
@@ -127,44 +139,69 @@ impl<K> Mirror<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Begins to follow all objects of the kind, in all namespaces. `changed` is told of
-    /// every change, from the first list on; it must not block.
+    /// Follows all objects of the kind, in all namespaces, from now on: [`Mirror::new`],
+    /// [`Mirror::subscribe`] and [`Mirror::begin`] in one.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn start(client: Client, pace: Pace, changed: impl Fn(Change<K>) + Send + Sync + 'static) -> Self {
-        let shared = Arc::new(Shared {
-            versioned_store: RwLock::new(VersionedStore::new()),
-            changed: Box::new(changed),
-        });
-        let (send, standing) = watch::channel(WatchState::Starting);
-        let collection = Collection {
-            client,
-            path: K::url_path(&(), None),
-            labels: None,
-            fields: None,
-            metadata: false,
-        };
-        let hurry = Arc::new(Notify::new());
-        let inner = Arc::clone(&shared);
-        let tell = move |change| {
-            if let Some(standing) = inner.take_in(change) {
-                send.send_replace(standing);
-            }
-        };
-        let task = tokio::spawn(feed::follow(
-            collection,
-            pace,
-            Arc::clone(&hurry),
-            read_any::<K>,
-            tell,
-        ));
+    pub fn start(client: Client, pace: Pace, changed: impl Fn(&Change<K>) + Send + Sync + 'static) -> Self {
+        let mirror = Self::new(client, pace);
+        mirror.subscribe(changed);
+        mirror.begin();
+        mirror
+    }
+
+    /// A mirror that follows nothing before [`Mirror::begin`].
+    pub fn new(client: Client, pace: Pace) -> Self {
+        let (states, standing) = watch::channel(WatchState::Starting);
         Self {
-            shared,
+            shared: Arc::new(Shared {
+                versioned_store: RwLock::new(VersionedStore::new()),
+                subscribers: RwLock::default(),
+            }),
             standing,
-            hurry,
-            _task: Arc::new(AbortOnDropHandle::new(task)),
+            hurry: Arc::new(Notify::new()),
+            follower: Arc::new(Follower {
+                client,
+                pace,
+                states,
+                task: OnceLock::new(),
+            }),
         }
+    }
+
+    /// Tells `changed` of every change from now on, from the first list on where the mirror has not begun.
+    /// It must not block.
+    pub fn subscribe(&self, changed: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        let subscribers = self.shared.subscribers.write();
+        subscribers
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::new(changed));
+    }
+
+    /// Begins to follow all objects of the kind, in all namespaces; does nothing the second time.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn begin(&self) {
+        self.follower.task.get_or_init(|| {
+            let collection = Collection {
+                client: self.follower.client.clone(),
+                path: K::url_path(&(), None),
+                labels: None,
+                fields: None,
+                metadata: false,
+            };
+            let (inner, states) = (Arc::clone(&self.shared), self.follower.states.clone());
+            let tell = move |change| {
+                if let Some(state) = inner.take_in(change) {
+                    states.send_replace(state);
+                }
+            };
+            let (pace, hurry) = (self.follower.pace.clone(), Arc::clone(&self.hurry));
+            let task = tokio::spawn(feed::follow(collection, pace, hurry, read_any::<K>, tell));
+            AbortOnDropHandle::new(task)
+        });
     }
 
     /// The object, as last heard.
@@ -282,12 +319,17 @@ where
             return;
         };
         let what = compare(before.as_deref(), after.as_deref());
-        (self.changed)(Change {
+        let change = Change {
             key,
             what,
             before,
             after,
-        });
+        };
+        let subscribers = self.subscribers.read();
+        let subscribers = subscribers.unwrap_or_else(PoisonError::into_inner).clone();
+        for subscriber in subscribers {
+            subscriber(&change);
+        }
     }
 }
 

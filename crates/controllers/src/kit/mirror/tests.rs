@@ -85,7 +85,7 @@ async fn start(faults: &Faults) -> (EmbeddedCluster, Api<StatefulSet>, Mirror<St
     let mirror = Mirror::start(
         faults.wrap(&cluster.client()),
         pace,
-        move |change: Change<StatefulSet>| {
+        move |change: &Change<StatefulSet>| {
             told.lock()
                 .unwrap()
                 .push(format!("{} {:?}", change.key, change.what));
@@ -214,7 +214,7 @@ async fn a_reader_that_breaks_off_begins_anew() {
         jitter: Jitter::seeded(5),
         ..Pace::default()
     };
-    let mirror = Mirror::start(cluster.client(), pace, move |change: Change<StatefulSet>| {
+    let mirror = Mirror::start(cluster.client(), pace, move |change: &Change<StatefulSet>| {
         let mut left = falls.lock().unwrap();
         if change.key.name == "bad" && *left > 0 {
             *left -= 1;

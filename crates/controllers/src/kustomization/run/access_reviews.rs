@@ -57,14 +57,17 @@ impl Context {
         if object.spec.kube_config.is_some() {
             return None;
         }
-        Some(user(&key.namespace, account_of(&object.spec, &self.policy)?))
+        Some(user(
+            &key.namespace,
+            account_of(&object.spec, &self.kit.settings.policy)?,
+        ))
     }
 
     async fn ask(&self, question: &Question) -> Option<bool> {
         let Question {
             user, id, version, ..
         } = question;
-        match self.here.cluster.acting_as(user) {
+        match self.kit.here.cluster.acting_as(user) {
             Ok(cluster) => cluster.may_write(id, version, ANSWER).await.ok(),
             // what is no name may nothing
             Err(_) => Some(false),
@@ -234,7 +237,7 @@ impl Run<'_> {
             if !seen.insert((key, within(id))) {
                 continue;
             }
-            let theirs = matches!(self.cx.here.hub.get(id), Presence::Present(observed)
+            let theirs = matches!(self.cx.kit.here.hub.get(id), Presence::Present(observed)
             if observed.owner.as_ref().is_some_and(|owner| {
                 *owner.namespace == *key.namespace && *owner.name == *key.name
             }));

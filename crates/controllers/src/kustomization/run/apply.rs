@@ -449,10 +449,10 @@ impl Run<'_> {
                 self.emit(Severity::Warning, Why::Progressing, message);
             }
         }
-        count(&self.cx.tally.applies, writes);
+        count(&self.cx.kit.tally.applies, writes);
         for (id, _) in applied.changes() {
             if let Some(writer) = drifting.get(id) {
-                count(&self.cx.tally.corrections, 1);
+                count(&self.cx.kit.tally.corrections, 1);
                 self.memory.corrections.corrected(id, writer.clone(), now);
             }
         }
@@ -563,7 +563,7 @@ impl Run<'_> {
         let applied = self.access.cluster.prune(steps, execution).await;
         let pruned: Vec<ObjectId> = applied.changes().map(|(id, _)| id.clone()).collect();
         count(
-            &self.cx.tally.prunes,
+            &self.cx.kit.tally.prunes,
             u64::try_from(pruned.len()).unwrap_or(u64::MAX),
         );
         let lines: Vec<String> = pruned.iter().map(|id| format!("{id} deleted")).collect();
@@ -575,7 +575,7 @@ impl Run<'_> {
             {
                 event.reason.clone_from(&ready.reason);
             }
-            self.cx.recorder.publish(event);
+            self.cx.kit.recorder.publish(event);
         }
         if applied.succeeded() {
             return Ok(pruned);

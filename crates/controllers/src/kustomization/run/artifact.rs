@@ -20,7 +20,7 @@ use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
 impl Context {
     /// The digest and the revision of the artifact that a Kustomization would be built from.
     pub(super) fn current_artifact(&self, object: &Kustomization) -> Option<(String, String)> {
-        let artifact = self.sources.artifact(&graph::source(object))?;
+        let artifact = self.kit.sources.artifact(&graph::source(object))?;
         Some((artifact.digest, artifact.revision))
     }
 
@@ -33,8 +33,8 @@ impl Context {
     pub(super) fn serves(&self, (kind, key): &Source) -> bool {
         match kind {
             SourceKind::GitRepository => {
-                let object = self.sources.repositories.get(key);
-                object.is_some_and(|object| self.source_shards.own(&object.metadata))
+                let object = self.kit.sources.repositories.get(key);
+                object.is_some_and(|object| self.kit.reconciles("GitRepository", &object.metadata))
             }
             SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => false,
         }
@@ -43,7 +43,7 @@ impl Context {
     /// The tree of an artifact in the store. One that was stored by an earlier process is read from
     /// its archive.
     async fn stored(&self, digest: &str) -> Option<Tree> {
-        let (storage, digest) = (self.storage.clone(), digest.to_owned());
+        let (storage, digest) = (self.kit.storage.clone(), digest.to_owned());
         let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
         // the task does not panic by itself; when it does, the artifact is as good as absent
         reading.await.ok().flatten()
@@ -57,7 +57,7 @@ pub(super) async fn source(
     object: &Kustomization,
 ) -> (SourceSeen, Option<Artifact>) {
     let source = (ks.source_kind, ks.source.clone());
-    if ks.source_kind == SourceKind::ExternalArtifact && !cx.policy.external_artifacts {
+    if ks.source_kind == SourceKind::ExternalArtifact && !cx.kit.settings.policy.external_artifacts {
         let why = format!(
             "can't access '{}/{}', ExternalArtifact feature gate is disabled; enable it with \
              --feature-gates=ExternalArtifact=true",
@@ -65,7 +65,7 @@ pub(super) async fn source(
         );
         return (SourceSeen::Denied(why), None);
     }
-    let published = match cx.sources.named(&source) {
+    let published = match cx.kit.sources.named(&source) {
         Named::Unlisted(why) => return (SourceSeen::Unlisted(why), None),
         Named::Unserved => return (SourceSeen::Unserved, None),
         Named::Absent => return (SourceSeen::Absent, None),
@@ -73,7 +73,7 @@ pub(super) async fn source(
         Named::Artifact(artifact) => artifact,
     };
     if cx.serves(&source) {
-        cx.artifacts.release(&ks.key);
+        cx.kit.artifacts.release(&ks.key);
         return match cx.stored(&published.digest).await {
             None => (SourceSeen::NotStored, None),
             Some(tree) => here(published, tree),
@@ -81,7 +81,7 @@ pub(super) async fn source(
     }
     if ks.deleting {
         // nothing is built of it any more
-        cx.artifacts.release(&ks.key);
+        cx.kit.artifacts.release(&ks.key);
         return (SourceSeen::NotStored, None);
     }
     fetched(cx, ks, object, published).await
@@ -97,7 +97,7 @@ async fn fetched(
     if ks.source_kind == SourceKind::GitRepository
         && let Some(tree) = cx.stored(&published.digest).await
     {
-        cx.artifacts.release(&ks.key);
+        cx.kit.artifacts.release(&ks.key);
         return here(published, tree);
     }
     let handled = object
@@ -113,7 +113,7 @@ async fn fetched(
         token: asked.filter(|asked| Some(*asked) != handled).map(String::as_str),
     };
     let revision = published.revision.clone();
-    match cx.artifacts.look(&ks.key, ask) {
+    match cx.kit.artifacts.look(&ks.key, ask) {
         ArtifactState::Here(tree) => here(published, tree),
         ArtifactState::Coming(trouble) => {
             let trouble = trouble.as_deref().map(str::to_owned);

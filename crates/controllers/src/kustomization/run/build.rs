@@ -73,7 +73,12 @@ impl Run<'_> {
                 record.empty = rendered.desired.iter().all(|desired| desired.own_loop);
                 record.desired = Some(Arc::new(rendered.desired));
                 if let Some(files) = rendered.own_files {
-                    *self.cx.own_files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+                    *self
+                        .cx
+                        .kit
+                        .own_files
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner) = files;
                 }
                 self.memory.record = Some(record);
                 self.apply(ks).await
@@ -138,13 +143,13 @@ impl Run<'_> {
         artifact: &Artifact,
     ) -> Result<Rendered, Failure> {
         let cx = self.cx;
-        count(&cx.tally.builds, 1);
+        count(&cx.kit.tally.builds, 1);
         tracing::debug!(key = %self.key, revision = artifact.revision.revision, "building");
         let rendering = Rendering {
             cluster: &self.access.cluster,
-            blocking: &cx.blocking,
-            root: cx.root.as_ref(),
-            default_namespace: cx.default_namespace.as_deref(),
+            blocking: &cx.kit.processors,
+            root: cx.kit.settings.root.as_ref(),
+            default_namespace: cx.kit.settings.default_namespace.as_deref(),
             transits: &cx.transits,
             rules: &cx.rules,
         };
@@ -159,11 +164,11 @@ impl Run<'_> {
             return read.clone();
         }
         if ks.reads_values() {
-            self.cx.labelled.begin();
+            self.cx.kit.inputs.begin();
         }
         let (namespace, decryption) = (&ks.key.namespace, ks.decryption.as_ref());
-        let shared_keys = self.cx.policy.sops_age_secret.as_ref();
-        let (client, references) = (&self.cx.client, &ks.substitute_from);
+        let shared_keys = self.cx.kit.settings.policy.sops_age_secret.as_ref();
+        let (client, references) = (&self.cx.kit.client, &ks.substitute_from);
         let read = substitute_from::read(client, namespace, references, decryption, shared_keys).await;
         self.values.insert(read.map(Arc::new)).clone()
     }
@@ -176,7 +181,7 @@ impl Run<'_> {
             return;
         }
         let told = record.values.as_ref();
-        let told = told.is_some_and(|stamp| stamp.is_current(|holder| self.cx.labelled.version(holder)));
+        let told = told.is_some_and(|stamp| stamp.is_current(|holder| self.cx.kit.inputs.version(holder)));
         if !reasons.iter().any(|reason| refreshes_values(reason, told)) {
             return;
         }

@@ -40,7 +40,7 @@ impl Run<'_> {
         let full = match &ks.kube_config {
             None => {
                 self.memory.remote = None;
-                self.cx.here.clone()
+                self.cx.kit.here.clone()
             }
             Some(opener) => match self.remote(&ks, opener, reasons).await {
                 Ok(held) => {
@@ -51,7 +51,7 @@ impl Run<'_> {
                 Err(error) => return self.lose_access(error.into()),
             },
         };
-        let account = ks.account(&self.cx.policy);
+        let account = ks.account(&self.cx.kit.settings.policy);
         let before = self.memory.access.as_ref();
         if let Some(before) = before.filter(|before| before.is(&full, account)) {
             self.access = before.clone();
@@ -81,18 +81,19 @@ impl Run<'_> {
         reasons: Reasons,
     ) -> Result<RemoteHandle, RemoteClusterError> {
         let cx = self.cx;
-        cx.labelled.begin();
+        cx.kit.inputs.begin();
         let known = self.memory.remote.as_ref();
         if let Some(held) = known.filter(|held| held.is_of(opener)) {
             let holder = opener.holder(&ks.key.namespace);
-            let told = held.version.is_some() && cx.labelled.version(&holder) == held.version;
+            let told = held.version.is_some() && cx.kit.inputs.version(&holder) == held.version;
             if !reasons.iter().any(|reason| refreshes_values(reason, told)) {
                 return Ok(held.clone());
             }
         }
-        let opened = cx
-            .remote_clusters
-            .open(&cx.client, &ks.key.namespace, opener, &cx.policy);
+        let opened =
+            cx.kit
+                .remote_clusters
+                .open(&cx.kit.client, &ks.key.namespace, opener, &cx.kit.settings.policy);
         match (opened.await, known) {
             // it was there a moment ago, and nobody says that it is another
             (Err(error), Some(held)) if error.is_passing() && held.is_of(opener) => Ok(held.clone()),
@@ -129,7 +130,7 @@ impl Run<'_> {
     /// Whether the account that it acts as is there; also where nobody can say.
     pub(super) async fn account_exists(&self) -> bool {
         let ks = Declared::from(&*self.object);
-        let Some(account) = ks.account(&self.cx.policy) else {
+        let Some(account) = ks.account(&self.cx.kit.settings.policy) else {
             return true;
         };
         if !is_name(account) {

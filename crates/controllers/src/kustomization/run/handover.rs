@@ -124,10 +124,10 @@ impl Context {
         let Some(object) = self.kustomizations.get(key) else {
             return false;
         };
-        if account_of(&object.spec, &self.policy).is_none() {
+        if account_of(&object.spec, &self.kit.settings.policy).is_none() {
             return true;
         }
-        match self.here.hub.get(id) {
+        match self.kit.here.hub.get(id) {
             Presence::Present(observed) => observed.owner == Some(Owner::new(&key.namespace, &key.name)),
             Presence::Absent => false,
             Presence::Unknown => true,
@@ -142,7 +142,7 @@ impl Context {
         }
         // one that impersonates may not see itself what names another
         let seen = |id: &ObjectId| match access.target {
-            TargetCluster::Local => self.here.hub.get(id),
+            TargetCluster::Local => self.kit.here.hub.get(id),
             TargetCluster::Remote(_) | TargetCluster::Unknown => access.hub.get(id),
         };
         let named = gone.ids().filter_map(|id| match seen(id) {

@@ -39,26 +39,22 @@ mod reinspect;
 mod status;
 mod survey;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use equate_api::kustomize::Kustomization;
 use equate_api::meta::Reason as Why;
-use equate_source::Storage;
-use kube::Client;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::status::Stop;
-use crate::engine::OwnLoop;
-use crate::kit::backoff::Jitter;
-use crate::kit::events::{Recorder, Severity};
-use crate::kit::inputs::InputWatcher;
+use crate::Key;
+use crate::kit::events::Severity;
 use crate::kit::mirror::Mirror;
 use crate::kit::queue::{Outcome, Queue};
 use crate::kit::read::chain;
+use crate::kit::services::Kit;
 use crate::kit::wake::{Reason, Reasons};
 use crate::kustomization::decide::{Cause, Decision, Phase, admit};
 use crate::kustomization::declared::Declared;
@@ -70,12 +66,8 @@ use crate::kustomization::reasons::{self, Failure, Stall, Wait, go};
 use crate::kustomization::report::Report;
 use crate::kustomization::rules::ObjectRules;
 use crate::ownership::graph::OwnershipGraph;
-use crate::policy::Policy;
-use crate::sources::Sources;
-use crate::sources::artifacts::{Artifacts, GONE_PAUSE};
-use crate::targets::remote::RemoteClusters;
+use crate::sources::artifacts::GONE_PAUSE;
 use crate::targets::target::Access;
-use crate::{Key, Shards};
 
 /// The metadata of an artifact that names the revision it was made from.
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
@@ -84,65 +76,25 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// What all runs share.
 pub(crate) struct Context {
-    pub(crate) client: Client,
+    pub(crate) kit: Arc<Kit>,
     pub(crate) kustomizations: Mirror<Kustomization>,
-    pub(crate) sources: Sources,
-    /// Which sources this process reconciles itself.
-    pub(crate) source_shards: Shards,
-    /// Artifacts that this process did not publish.
-    pub(crate) artifacts: Artifacts,
     /// How each Kustomization looks at its objects.
     pub(crate) rules: Arc<ObjectRules>,
-    pub(crate) labelled: InputWatcher,
-    /// This cluster, with this process's own rights.
-    pub(crate) here: Access,
-    /// The other clusters that are reached.
-    pub(crate) remote_clusters: RemoteClusters,
     /// No cluster: for one whose way is not known.
     pub(crate) nowhere: Access,
-    /// What those who write Kustomizations are allowed.
-    pub(crate) policy: Policy,
     /// Opens data keys that somebody else keeps.
     pub(crate) transits: Transits,
-    pub(crate) storage: Storage,
-    pub(crate) recorder: Recorder,
     pub(crate) queue: Queue<Key>,
-    /// Bounds work that holds a processor: builds, archives.
-    pub(crate) blocking: Arc<Semaphore>,
-    // a few map operations per run; never held across an await
-    pub(crate) index: Arc<Mutex<OwnershipGraph>>,
     // a run takes its key's entry out and puts it back: nobody else reads it meanwhile
     pub(crate) memories: Mutex<HashMap<Key, Memory>>,
-    pub(crate) root: Option<OwnLoop>,
-    /// The files of the root that declare this loop itself, and how many objects each.
-    pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
-    pub(crate) default_namespace: Option<String>,
-    pub(crate) jitter: Jitter,
-    /// Objects made at once are not looked at at once for ever: by which share intervals differ.
-    pub(crate) interval_jitter: f64,
-    /// How often what waits looks by itself.
-    pub(crate) dependency_retry: Duration,
-    pub(crate) tally: Tally,
 }
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context")
-            .field("tally", &self.tally)
+            .field("tally", &self.kit.tally)
             .finish_non_exhaustive()
     }
-}
-
-/// What was done so far.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) builds: AtomicU64,
-    pub(crate) builds_skipped: AtomicU64,
-    pub(crate) applies: AtomicU64,
-    pub(crate) prunes: AtomicU64,
-    pub(crate) corrections: AtomicU64,
-    pub(crate) status_patches: AtomicU64,
-    pub(crate) prune_checks: AtomicU64,
 }
 
 /// Counts one more; nobody orders anything by these numbers.
@@ -152,7 +104,7 @@ pub(crate) fn count(number: &AtomicU64, more: u64) {
 
 impl Context {
     fn index(&self) -> MutexGuard<'_, OwnershipGraph> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kit.ownership()
     }
 
     /// Whether another process reconciles a Kustomization.
@@ -171,8 +123,8 @@ impl Context {
     }
 
     fn forget(&self, key: &Key) {
-        self.here.hub.forget(key);
-        self.artifacts.release(key);
+        self.kit.here.hub.forget(key);
+        self.kit.artifacts.release(key);
         let memory = self.memories().remove(key);
         if let Some(access) = memory.and_then(|memory| memory.access) {
             access.hub.forget(key);
@@ -371,7 +323,7 @@ impl Run<'_> {
                     Ok(Outcome::after(Duration::ZERO, Reason::Deferred))
                 }
                 (Decision::NewRevision, Some(artifact)) => {
-                    count(&self.cx.tally.builds_skipped, 1);
+                    count(&self.cx.kit.tally.builds_skipped, 1);
                     self.renew(&artifact);
                     self.report_new_revision(&ks).await
                 }
@@ -436,7 +388,8 @@ impl Run<'_> {
             };
         let silent = wait.passing() && (self.is_ready() || matches!(wait, Wait::Fetching { .. }));
         if silent && self.began < told {
-            let again = (told - self.began).min(wait.look_again(self.cx.dependency_retry).max(GRACE));
+            let again =
+                (told - self.began).min(wait.look_again(self.cx.kit.settings.dependency_retry).max(GRACE));
             return Ok(Outcome::after(again, Reason::Deadline));
         }
         if let Wait::Unfetched { revision, .. } = wait {
@@ -445,16 +398,16 @@ impl Run<'_> {
         let before = self.ready_condition().cloned();
         self.report_status(ks, |report| report.waiting(wait)).await?;
         if wait.reason() == Why::DependencyNotReady && self.ready_condition() != before.as_ref() {
-            let again = go(self.cx.dependency_retry);
+            let again = go(self.cx.kit.settings.dependency_retry);
             let message = format!("Dependencies do not meet ready condition, retrying in {again}");
             let event = self.event(Severity::Normal, Why::DependencyNotReady, message);
             let event = at.into_iter().fold(event, |event, at| event.with("revision", at));
-            self.cx.recorder.publish(event);
+            self.cx.kit.recorder.publish(event);
         }
         let again = match wait {
             Wait::Unfetched { gone: false, .. } => ks.retry_interval,
             Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),
-            wait => wait.look_again(self.cx.dependency_retry),
+            wait => wait.look_again(self.cx.kit.settings.dependency_retry),
         };
         Ok(Outcome::after(again, Reason::Interval))
     }
@@ -467,7 +420,12 @@ impl Run<'_> {
         };
         let interval = || {
             (
-                now + self.cx.jitter.spread(ks.interval, self.cx.interval_jitter),
+                now + self
+                    .cx
+                    .kit
+                    .settings
+                    .jitter
+                    .spread(ks.interval, self.cx.kit.settings.interval_jitter),
                 Reason::Interval,
             )
         };

@@ -80,10 +80,10 @@ pub(super) async fn observe(
 
 /// What the policy does not let it have.
 fn denied(cx: &Context, ks: &Declared) -> Option<Stall> {
-    if cx.policy.no_cross_namespace_refs && ks.source.namespace != ks.key.namespace {
+    if cx.kit.settings.policy.no_cross_namespace_refs && ks.source.namespace != ks.key.namespace {
         return Some(Stall::CrossNamespace(ks.source_kind, ks.source.clone()));
     }
-    let account = ks.account(&cx.policy)?;
+    let account = ks.account(&cx.kit.settings.policy)?;
     (!is_name(account)).then(|| Stall::Account(account.to_owned()))
 }
 

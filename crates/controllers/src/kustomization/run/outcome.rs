@@ -131,7 +131,10 @@ impl Run<'_> {
                 go(ks.interval)
             );
             let event = self.event(Severity::Normal, Why::ReconciliationSucceeded, message);
-            self.cx.recorder.publish(event.with("commit_status", "update"));
+            self.cx
+                .kit
+                .recorder
+                .publish(event.with("commit_status", "update"));
         }
         Ok(self.next(ks))
     }

@@ -73,7 +73,7 @@ impl Run<'_> {
         let before = self.object.status.clone().unwrap_or_default();
         let patch = merge_patch(&before, &after).map_err(|error| Stop::Failed(error.into()))?;
         let Some(patch) = patch else { return Ok(()) };
-        count(&self.cx.tally.status_patches, 1);
+        count(&self.cx.kit.tally.status_patches, 1);
         // the uid: a status never goes to an object that took this one's name
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.metadata.uid }, "status": patch }));
         let written = self.api().patch_status(&self.key.name, &params(), &patch).await;
@@ -122,7 +122,7 @@ impl Run<'_> {
     }
 
     fn api(&self) -> Api<Kustomization> {
-        Api::namespaced(self.cx.client.clone(), &self.key.namespace)
+        Api::namespaced(self.cx.kit.client.clone(), &self.key.namespace)
     }
 
     /// What holds whatever the run came to.
@@ -187,12 +187,15 @@ impl Run<'_> {
         }
         let (of, reason) = (KUSTOMIZE_MANAGER, wait.reason().as_str());
         let event = Event::about(&*self.object, of, Severity::Warning, reason, message);
-        self.cx.recorder.publish(event.with("revision", revision));
+        self.cx.kit.recorder.publish(event.with("revision", revision));
     }
 
     /// Tells of something that happened; of the revision if one is being carried out.
     pub(super) fn emit(&self, severity: Severity, reason: Reason, message: impl Into<String>) {
-        self.cx.recorder.publish(self.event(severity, reason, message));
+        self.cx
+            .kit
+            .recorder
+            .publish(self.event(severity, reason, message));
     }
 
     /// The same, for more to be said of it.

@@ -97,17 +97,17 @@ impl Context {
     ) -> Arc<Survey> {
         if *target != TargetCluster::Local {
             // few are elsewhere: what they hear is not kept
-            count(&self.tally.prune_checks, 1);
+            count(&self.kit.tally.prune_checks, 1);
             return Arc::new(Surveyor::new(self, index, ks, target).all());
         }
         let source = (ks.source_kind, ks.source.clone());
-        let artifact = self.sources.artifact(&source).map(|artifact| artifact.digest);
+        let artifact = self.kit.sources.artifact(&source).map(|artifact| artifact.digest);
         let kept = index.kept_survey(&source, ks.timeout, artifact.as_deref());
         let now = Instant::now();
         if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
             return kept;
         }
-        count(&self.tally.prune_checks, 1);
+        count(&self.kit.tally.prune_checks, 1);
         let survey = Arc::new(Surveyor::new(self, index, ks, target).all());
         if !survey.passing {
             index.keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));
@@ -281,7 +281,7 @@ impl<'a> Surveyor<'a> {
     fn ask_declared(&mut self, by: &Key, state: &DesiredState, id: &ObjectId, digest: Digest) {
         let key = Key::new(&*id.namespace, &*id.name);
         let known = self.cx.kustomizations.get(&key);
-        match self.cx.here.hub.get(id) {
+        match self.cx.kit.here.hub.get(id) {
             Presence::Present(observed)
                 if state.applied || observed.owned == digest || state.formed(id, observed.owned) =>
             {

@@ -1,0 +1,264 @@
+//! One object while it is reconciled: its latest version, what is remembered of it, and the one place that
+//! writes its status, its finalizer and its events.
+//!
+//! A status is written as the difference to what stands, once per transition and never where nothing changed.
+//! Each write carries the uid, so that a status never goes to an object that took this one's name, and its
+//! answer goes into the mirror: the next run reads what this one wrote.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use equate_api::meta::{REQUESTED_AT, merge_patch};
+use kube::Resource as _;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::controller::{Controller, Notice, StatusOf};
+use super::controller::{Reconcilable as _, Status as _};
+use super::events::Event;
+use super::mirror::Mirror;
+use super::services::Kit;
+use super::wake::Reasons;
+use crate::Key;
+
+/// What outlives a run.
+#[derive(Debug)]
+pub(super) struct Remembered<M, S> {
+    pub(super) memory: M,
+    /// A status that could not be written, and the generation that it speaks of.
+    pub(super) unwritten: Option<(S, Option<i64>)>,
+}
+
+impl<M: Default, S> Default for Remembered<M, S> {
+    fn default() -> Self {
+        Self {
+            memory: M::default(),
+            unwritten: None,
+        }
+    }
+}
+
+/// Why a run ends early.
+#[derive(Debug)]
+pub enum Stop {
+    /// The object is gone.
+    Gone,
+    /// The API server did not take something about the object itself.
+    Failed(WriteError),
+}
+
+impl From<WriteError> for Stop {
+    fn from(error: WriteError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Why an object could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The API server did not take it.
+    #[error("the API server did not take the {part}")]
+    Refused {
+        /// Which part.
+        part: &'static str,
+        /// Its answer.
+        #[source]
+        source: kube::Error,
+    },
+    /// The status cannot be written as JSON.
+    #[error("the status cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// One object while it is reconciled.
+#[derive(Debug)]
+pub struct Reconciliation<'a, C: Controller> {
+    /// What is remembered between runs.
+    pub memory: C::Memory,
+    /// Why it runs.
+    pub reasons: Reasons,
+    /// When the run began.
+    pub began: Instant,
+    key: Key,
+    object: Arc<C::Object>,
+    unwritten: Option<(StatusOf<C>, Option<i64>)>,
+    kit: &'a Kit,
+    mirror: &'a Mirror<C::Object>,
+}
+
+impl<'a, C: Controller> Reconciliation<'a, C> {
+    pub(super) fn new(
+        kit: &'a Kit,
+        mirror: &'a Mirror<C::Object>,
+        key: Key,
+        object: Arc<C::Object>,
+        reasons: Reasons,
+        remembered: Remembered<C::Memory, StatusOf<C>>,
+    ) -> Self {
+        let Remembered { memory, unwritten } = remembered;
+        Self {
+            memory,
+            reasons,
+            began: Instant::now(),
+            key,
+            object,
+            unwritten,
+            kit,
+            mirror,
+        }
+    }
+
+    pub(super) fn into_remembered(self) -> Remembered<C::Memory, StatusOf<C>> {
+        Remembered {
+            memory: self.memory,
+            unwritten: self.unwritten,
+        }
+    }
+
+    /// Its namespace and name.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The object, as last read or written.
+    pub fn object(&self) -> &Arc<C::Object> {
+        &self.object
+    }
+
+    /// Its status; empty before the first.
+    pub fn status(&self) -> StatusOf<C> {
+        self.object.status().cloned().unwrap_or_default()
+    }
+
+    /// The request to reconcile now that no status has answered yet.
+    pub fn open_request(&self) -> Option<String> {
+        let asked = self.object.meta().annotations.as_ref()?.get(REQUESTED_AT)?;
+        let answered = self.status().last_handled_reconcile_at().clone();
+        (answered.as_ref() != Some(asked)).then(|| asked.clone())
+    }
+
+    /// Writes what differs of the status, if anything does.
+    ///
+    /// # Errors
+    /// When the object is gone, or the API server does not take it: then the next run writes it first.
+    pub async fn write_status(&mut self, after: StatusOf<C>) -> Result<(), Stop> {
+        let before = self.status();
+        let patch = merge_patch(&before, &after).map_err(WriteError::from)?;
+        let Some(patch) = patch else { return Ok(()) };
+        self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
+        let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
+        let params = patch_params::<C>();
+        let written = self.api().patch_status(&self.key.name, &params, &patch).await;
+        let stop = match written {
+            Ok(object) => {
+                self.update_cached(object);
+                return Ok(());
+            }
+            Err(error) => stop("status", error),
+        };
+        if matches!(stop, Stop::Failed(_)) {
+            self.unwritten = Some((after, self.object.meta().generation));
+        }
+        Err(stop)
+    }
+
+    /// Writes a status that an earlier run could not, unless it speaks of another spec.
+    pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
+        match self.unwritten.take() {
+            Some((status, generation)) if generation == self.object.meta().generation => {
+                self.write_status(status).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets or removes the controller's finalizer; the others stay as they are, also if they change meanwhile.
+    pub(super) async fn set_finalizer(&mut self, finalizer: &str, on: bool) -> Result<(), Stop> {
+        let mut finalizers = self.object.meta().finalizers.clone().unwrap_or_default();
+        finalizers.retain(|other| other != finalizer);
+        if on {
+            finalizers.push(finalizer.to_owned());
+        }
+        let patch: Value = json!({ "metadata": {
+            "finalizers": finalizers,
+            "resourceVersion": self.object.meta().resource_version,
+        }});
+        let patch = Patch::Merge(patch);
+        let written = self
+            .api()
+            .patch(&self.key.name, &patch_params::<C>(), &patch)
+            .await;
+        match written {
+            Ok(object) => {
+                self.update_cached(object);
+                Ok(())
+            }
+            Err(error) => Err(stop("finalizer", error)),
+        }
+    }
+
+    pub(super) fn has_finalizer(&self, finalizer: &str) -> bool {
+        let finalizers = self.object.meta().finalizers.iter().flatten();
+        finalizers.into_iter().any(|own| own == finalizer)
+    }
+
+    /// Publishes an event about the object. Never waits, never fails.
+    pub fn emit(&self, notice: Notice) {
+        let Notice {
+            severity,
+            reason,
+            message,
+            metadata,
+        } = notice;
+        let event = Event::about(&*self.object, C::ABOUT.component, severity, reason, message);
+        let event = metadata
+            .into_iter()
+            .fold(event, |event, (name, value)| event.with(name, value));
+        self.kit.recorder.publish(event);
+    }
+
+    /// Waits for work; where it takes longer than `patience`, writes a status that says so in the meantime.
+    ///
+    /// # Errors
+    /// When that status cannot be written; the work is dropped.
+    pub async fn with_progress<T>(
+        &mut self,
+        patience: Duration,
+        work: impl Future<Output = T>,
+        status: impl FnOnce(StatusOf<C>) -> StatusOf<C>,
+    ) -> Result<T, Stop> {
+        let mut work = std::pin::pin!(work);
+        match tokio::time::timeout(patience, &mut work).await {
+            Ok(done) => Ok(done),
+            Err(_elapsed) => {
+                self.write_status(status(self.status())).await?;
+                Ok(work.await)
+            }
+        }
+    }
+
+    fn update_cached(&mut self, object: C::Object) {
+        self.mirror.note(object.clone());
+        self.object = Arc::new(object);
+    }
+
+    fn api(&self) -> Api<C::Object> {
+        Api::namespaced(self.kit.client.clone(), &self.key.namespace)
+    }
+}
+
+fn patch_params<C: Controller>() -> PatchParams {
+    PatchParams {
+        field_manager: Some(C::ABOUT.status_manager.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn stop(part: &'static str, source: kube::Error) -> Stop {
+    match &source {
+        kube::Error::Api(status) if status.is_not_found() => Stop::Gone,
+        _ => Stop::Failed(WriteError::Refused { part, source }),
+    }
+}

@@ -1,0 +1,328 @@
+//! Runs the objects of one kind: from the queue, through the four verbs, to the next wake-up.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Resource as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::about::About;
+use super::backoff::Backoff;
+use super::controller::{
+    Absence, Acted, Controller, Failure, Next, Notice, ROUNDS_MAX, Reconcilable as _, Report,
+    StandardConditions, Status as _, StatusOf,
+};
+use super::events::Severity;
+use super::mirror::{Change, Mirror};
+use super::queue::{Counts, Outcome, Queue, Settings};
+use super::read::chain;
+use super::reconciliation::{Reconciliation, Remembered, Stop};
+use super::services::Kit;
+use super::wake::{Reason, Reasons};
+use crate::{Key, ObjectRef};
+
+/// An object was reconciled.
+#[derive(Debug, Clone, Copy)]
+pub struct ReconcileEvent<'a> {
+    /// Its kind and controller.
+    pub about: &'static About,
+    /// Which.
+    pub key: &'a Key,
+    /// How long that took.
+    pub took: Duration,
+    /// Whether it has to be repeated.
+    pub failed: bool,
+    /// Whether the object is not reconciled here any more.
+    pub gone: bool,
+}
+
+/// Told of each run.
+pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
+
+/// How the objects of all kinds are run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Objects of one kind at once, `--concurrent`.
+    pub(crate) concurrent: usize,
+    /// After failures.
+    pub(crate) backoff: Backoff,
+}
+
+/// A controller that is ready to run, whatever its kind.
+pub(crate) trait Run: Send + Sync {
+    /// The controller as data.
+    fn about(&self) -> &'static About;
+
+    /// How its queue stands.
+    fn counts(&self) -> Counts;
+
+    /// Has all objects run that are known.
+    fn wake_all(&self, reason: Reason);
+
+    /// Runs objects until the token is cancelled.
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+        observer: Option<Observer>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// One controller, its queue and its mirror.
+pub(crate) struct Runner<C: Controller> {
+    kit: Arc<Kit>,
+    controller: Arc<C>,
+    mirror: Mirror<C::Object>,
+    queue: Queue<Key>,
+    // held for a map operation
+    remembered: Mutex<HashMap<Key, Remembered<C::Memory, StatusOf<C>>>>,
+}
+
+impl<C: Controller> fmt::Debug for Runner<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner")
+            .field("about", C::ABOUT)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Controller> Runner<C> {
+    /// Makes the controller and wires what wakes its objects; nothing runs yet.
+    pub(crate) fn new(kit: &Arc<Kit>, pace: Pace) -> Self {
+        let queue = Queue::new(Settings {
+            workers: C::ABOUT.concurrency.limit(pace.concurrent),
+            backoff: pace.backoff,
+            jitter: kit.settings.jitter.clone(),
+            ..Settings::default()
+        });
+        kit.waker.register(C::ABOUT.kind, queue.clone());
+        let mirror = kit.mirror::<C::Object>();
+        let controller = Arc::new(C::new(kit));
+        {
+            // the mirror lives in the kit, which the controller holds: a strong reference would keep all three
+            let (controller, waker) = (Arc::downgrade(&controller), kit.waker.clone());
+            let shards = kit.settings.shards.clone();
+            mirror.subscribe(move |change: &Change<C::Object>| {
+                let Some(controller) = controller.upgrade() else {
+                    return;
+                };
+                let own = |object: &Arc<C::Object>| shards.own(object.meta());
+                let here = change.before.as_ref().is_some_and(own) || change.after.as_ref().is_some_and(own);
+                let is_own = |object: &ObjectRef| {
+                    object.kind == C::ABOUT.kind
+                        && object.namespace == change.key.namespace
+                        && object.name == change.key.name
+                };
+                let wakes = controller.affected(change).into_iter();
+                waker.wake_all(wakes.filter(|(object, _)| here || !is_own(object)));
+            });
+        }
+        Self {
+            kit: Arc::clone(kit),
+            controller,
+            mirror,
+            queue,
+            remembered: Mutex::default(),
+        }
+    }
+
+    /// Runs one object.
+    async fn reconcile(&self, key: Key, reasons: Reasons) -> Outcome {
+        let Some(object) = self.mirror.get(&key) else {
+            return self.forget(&key, Absence::Deleted).await;
+        };
+        if !self.kit.settings.shards.own(object.meta()) {
+            return self.forget(&key, Absence::OtherShard).await;
+        }
+        let remembered = self.remembered().remove(&key).unwrap_or_default();
+        let mut run = Reconciliation::new(&self.kit, &self.mirror, key.clone(), object, reasons, remembered);
+        let ended = self.verbs(&mut run).await;
+        let interval = self.controller.interval(run.object());
+        let retry_interval = run.object().retry_interval();
+        let remembered = run.into_remembered();
+        self.remembered().insert(key.clone(), remembered);
+        match ended {
+            Ok(next) => {
+                self.controller.finished(&key);
+                self.outcome(next, interval)
+            }
+            Err(Stop::Gone) => self.forget(&key, Absence::Deleted).await,
+            Err(Stop::Failed(error)) => {
+                let kind = C::ABOUT.kind;
+                tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
+                Outcome::failed_within(retry_interval)
+            }
+        }
+    }
+
+    /// The verbs, in rounds, and what stands before them for every kind.
+    async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Next, Stop> {
+        run.write_unwritten().await?;
+        for _ in 0..ROUNDS_MAX {
+            let object = Arc::clone(run.object());
+            let deleting = object.meta().deletion_timestamp.is_some();
+            if let Some(finalizer) = C::ABOUT.finalizer {
+                match (deleting, run.has_finalizer(finalizer)) {
+                    (true, false) => return Err(Stop::Gone),
+                    (false, false) => run.set_finalizer(finalizer, true).await?,
+                    (_, true) => {}
+                }
+            } else if deleting {
+                return Ok(Next::Await);
+            }
+            let declared = match C::declare(&object) {
+                Ok(declared) => declared,
+                Err(failure) => return self.stall(run, &failure).await,
+            };
+            if object.is_suspended() && !deleting {
+                let memory = std::mem::take(&mut run.memory);
+                self.controller.suspend(run.key(), memory);
+                let status = C::suspended(&declared, self.answered(run, run.status()));
+                run.write_status(status).await?;
+                return Ok(Next::Await);
+            }
+            let seen = self.controller.observe(run, &declared).await?;
+            let plan = C::decide(&declared, &seen, Instant::now());
+            tracing::debug!(kind = C::ABOUT.kind, key = %run.key(), ?plan, "decided");
+            match self.controller.act(run, &declared, seen, plan).await? {
+                Acted::Again => {}
+                Acted::Done(done) => {
+                    let report = C::report(&declared, &run.status(), done, Timestamp::now());
+                    return self.publish(run, report).await;
+                }
+                Acted::Released => {
+                    if let Some(finalizer) = C::ABOUT.finalizer {
+                        run.set_finalizer(finalizer, false).await?;
+                    }
+                    return Err(Stop::Gone);
+                }
+            }
+        }
+        // what it asked for is there; others go first
+        Ok(Next::After(Duration::ZERO, Reason::Deferred))
+    }
+
+    async fn publish(
+        &self,
+        run: &mut Reconciliation<'_, C>,
+        report: Report<StatusOf<C>>,
+    ) -> Result<Next, Stop> {
+        let Report {
+            status,
+            notices,
+            next,
+        } = report;
+        run.write_status(status).await?;
+        notices.into_iter().for_each(|notice| run.emit(notice));
+        Ok(next)
+    }
+
+    /// The spec has no meaning: that is said once.
+    async fn stall(&self, run: &mut Reconciliation<'_, C>, failure: &Failure) -> Result<Next, Stop> {
+        let before = run.status();
+        let mut status = self.answered(run, before.clone());
+        let generation = run.object().meta().generation.unwrap_or_default();
+        StandardConditions::new(&mut status, generation, Timestamp::now()).failed(failure);
+        let new = status != before;
+        run.write_status(status).await?;
+        if new {
+            run.emit(Notice::new(
+                Severity::Warning,
+                failure.reason.as_str(),
+                &failure.message,
+            ));
+        }
+        Ok(Next::Await)
+    }
+
+    fn answered(&self, run: &Reconciliation<'_, C>, mut status: StatusOf<C>) -> StatusOf<C> {
+        if let Some(token) = run.open_request() {
+            *status.last_handled_reconcile_at() = Some(token);
+        }
+        status
+    }
+
+    /// Nothing of an object that is not reconciled here stays in this process.
+    async fn forget(&self, key: &Key, why: Absence) -> Outcome {
+        let memory = self.remembered().remove(key).unwrap_or_default().memory;
+        self.controller.forget(key, memory, why).await;
+        self.queue.forget(key);
+        Outcome::done()
+    }
+
+    fn outcome(&self, next: Next, interval: Duration) -> Outcome {
+        match next {
+            Next::Await => Outcome::done(),
+            Next::Interval => Outcome::after(self.kit.spread(interval), Reason::Interval),
+            Next::After(delay, reason) => Outcome::after(delay, reason),
+            Next::Backoff => Outcome::failed(),
+            Next::BackoffWithin(delay) => Outcome::failed_within(delay),
+        }
+    }
+
+    /// As good as gone where another process reconciles it.
+    fn is_gone(&self, key: &Key) -> bool {
+        let object = self.mirror.get(key);
+        object.is_none_or(|object| !self.kit.settings.shards.own(object.meta()))
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, HashMap<Key, Remembered<C::Memory, StatusOf<C>>>> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: Controller> Run for Runner<C> {
+    fn about(&self) -> &'static About {
+        C::ABOUT
+    }
+
+    fn counts(&self) -> Counts {
+        self.queue.counts()
+    }
+
+    fn wake_all(&self, reason: Reason) {
+        for object in self.mirror.all() {
+            self.queue.wake(Key::of(object.meta()), reason);
+        }
+    }
+
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+        observer: Option<Observer>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let listed = async {
+                self.mirror.ready().await;
+                self.controller.ready().await;
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = listed => {}
+            }
+            let queue = self.queue.clone();
+            let handler = move |key: Key, reasons: Reasons| {
+                let (runner, observer) = (Arc::clone(&self), observer.clone());
+                async move {
+                    let began = Instant::now();
+                    let outcome = runner.reconcile(key.clone(), reasons).await;
+                    if let Some(observer) = observer {
+                        observer(&ReconcileEvent {
+                            about: C::ABOUT,
+                            key: &key,
+                            took: began.elapsed(),
+                            failed: outcome.failed,
+                            gone: runner.is_gone(&key),
+                        });
+                    }
+                    outcome
+                }
+            };
+            queue.run(stop, handler).await;
+        })
+    }
+}

@@ -1,0 +1,377 @@
+//! The kit: all that the controllers of one process share, made before any of them begins.
+//!
+//! A controller takes from it what it needs when it is made. Nothing here knows a controller: wakes go by
+//! [`ObjectRef`](crate::ObjectRef), settings and rules by the controllers that ask for them.
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use equate_api::kustomize::SourceKind;
+use equate_api::source::GitRepository;
+use equate_apply::cluster::Cluster;
+use equate_git::Mirrors;
+use equate_source::Storage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, watch};
+
+use super::backoff::Jitter;
+use super::events::Recorder;
+use super::feed::Pace;
+use super::inputs::InputWatcher;
+use super::mirror::{Change, Mirror};
+use super::owner_rules::RulesByKind;
+use super::wake::Reason;
+use super::waker::Waker;
+use super::watcher::{ObjectWatcher, Wake};
+use crate::ownership::graph::{OwnershipGraph, Source};
+use crate::sources::artifacts::{self, Artifacts};
+use crate::sources::{SourceEvent, Sources, news};
+use crate::targets::remote::RemoteClusters;
+use crate::targets::target::{Access, TargetCluster};
+use crate::{Key, ObjectRef, OwnLoop, Policy, Shards};
+
+/// What a process was told to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) root: Option<OwnLoop>,
+    pub(crate) default_namespace: Option<String>,
+    /// How often remote sources are looked at, in place of their own intervals.
+    pub(crate) poll: Option<Duration>,
+    pub(crate) http_retries: u32,
+    pub(crate) pace: Pace,
+    pub(crate) jitter: Jitter,
+    /// Up to this share an interval is longer or shorter.
+    pub(crate) interval_jitter: f64,
+    /// How often an object that waits for others looks by itself.
+    pub(crate) dependency_retry: Duration,
+    pub(crate) policy: Policy,
+    pub(crate) shards: Shards,
+}
+
+/// The counters of a process. Nobody orders anything by these numbers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub(crate) builds: AtomicU64,
+    pub(crate) builds_skipped: AtomicU64,
+    pub(crate) applies: AtomicU64,
+    pub(crate) prunes: AtomicU64,
+    pub(crate) corrections: AtomicU64,
+    pub(crate) status_patches: AtomicU64,
+    pub(crate) prune_checks: AtomicU64,
+}
+
+/// What the controllers of a process share.
+pub struct Kit {
+    /// The API server, with this process's own rights.
+    pub client: Client,
+    /// The store of artifacts.
+    pub storage: Storage,
+    /// Where events go.
+    pub recorder: Recorder,
+    /// Wakes objects of any kind.
+    pub waker: Waker,
+    pub(crate) settings: Settings,
+    pub(crate) git: Mirrors,
+    pub(crate) tally: Tally,
+    /// What all sources published.
+    pub(crate) sources: Sources,
+    /// Artifacts that another process published.
+    pub(crate) artifacts: Artifacts,
+    /// ConfigMaps and Secrets that tell of their changes.
+    pub(crate) inputs: InputWatcher,
+    /// This cluster, with this process's own rights.
+    pub(crate) here: Access,
+    /// The other clusters that are reached.
+    pub(crate) remote_clusters: RemoteClusters,
+    /// How owners look at their objects.
+    pub(crate) owner_rules: Arc<RulesByKind>,
+    /// Bounds work that holds a processor.
+    pub(crate) processors: Arc<Semaphore>,
+    /// The files that declare this very process, and how many objects each declares.
+    pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
+    ownership: Arc<Mutex<OwnershipGraph>>,
+    mirrors: Mutex<Registry>,
+    /// What a controller of this process was configured with, by type.
+    configuration: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// The kinds that this process reconciles.
+    kinds: BTreeSet<&'static str>,
+    changes: watch::Sender<u64>,
+}
+
+/// The mirrors of a process by type, and how each begins.
+#[derive(Default)]
+struct Registry {
+    mirrors: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    begin: Vec<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Kit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kit")
+            .field("kinds", &self.kinds)
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a kit is made of.
+pub(crate) struct Parts {
+    pub(crate) client: Client,
+    pub(crate) storage: Storage,
+    pub(crate) git: Mirrors,
+    pub(crate) recorder: Recorder,
+    pub(crate) settings: Settings,
+    pub(crate) configuration: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    pub(crate) kinds: BTreeSet<&'static str>,
+}
+
+/// Why there is no kit.
+#[derive(Debug, thiserror::Error)]
+pub enum KitError {
+    /// There is no place for artifacts that others published.
+    #[error("cannot open the cache of other processes' artifacts")]
+    Cache(#[from] equate_source::CacheError),
+    /// They cannot be fetched.
+    #[error("cannot make an HTTP client")]
+    Http(#[from] reqwest::Error),
+}
+
+impl Kit {
+    pub(crate) fn new(parts: Parts) -> Result<Kit, KitError> {
+        let Parts {
+            client,
+            storage,
+            git,
+            recorder,
+            settings,
+            configuration,
+            kinds,
+        } = parts;
+        let (waker, changes) = (Waker::default(), watch::Sender::new(0));
+        let pace = &settings.pace;
+        let graph = OwnershipGraph::of(settings.shards.clone());
+        let graph = graph.shared_keys(settings.policy.sops_age_secret.clone());
+        let ownership = Arc::new(Mutex::new(graph));
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let processors = Arc::new(Semaphore::new(processors));
+        let owner_rules = Arc::new(RulesByKind::default());
+        let object_changed = {
+            let (waker, changes) = (waker.clone(), changes.clone());
+            move |wake: Wake| {
+                changes.send_modify(|count| *count += 1);
+                waker.wake(&ObjectRef::of("Kustomization", &wake.key), Reason::Object);
+            }
+        };
+        let watcher = ObjectWatcher::new(
+            client.clone(),
+            pace.clone(),
+            owner_rules.clone(),
+            object_changed.clone(),
+        );
+        let remote_clusters = RemoteClusters::new(pace.clone(), owner_rules.clone(), object_changed);
+        let inputs = {
+            let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
+            InputWatcher::new(client.clone(), pace.clone(), move |holder| {
+                let fed = lock(&ownership).fed_by(holder);
+                wake_kustomizations(&waker, fed, Reason::Input);
+            })
+        };
+        let artifacts = {
+            let fetching = artifacts::Settings {
+                cache: storage.cache()?,
+                retries: settings.http_retries,
+                jitter: settings.jitter.clone(),
+                processors: Arc::clone(&processors),
+            };
+            let waker = waker.clone();
+            Artifacts::new(fetching, move |reader| {
+                wake_kustomizations(&waker, [reader], Reason::Source);
+            })?
+        };
+        let repositories: Mirror<GitRepository> = Mirror::new(client.clone(), pace.clone());
+        let on_source_change: Arc<dyn Fn(SourceEvent) + Send + Sync> = {
+            let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
+            Arc::new(move |event| {
+                let readers = readers(&mut lock(&ownership), &event);
+                wake_kustomizations(&waker, readers, Reason::Source);
+            })
+        };
+        let sources = Sources::new(repositories.clone(), &client, pace, &on_source_change);
+        let kit = Kit {
+            here: Access::full(TargetCluster::Local, Cluster::new(client.clone()), watcher),
+            client,
+            storage,
+            recorder,
+            waker,
+            settings,
+            git,
+            tally: Tally::default(),
+            sources,
+            artifacts,
+            inputs,
+            remote_clusters,
+            owner_rules,
+            processors,
+            own_files: Mutex::default(),
+            ownership,
+            mirrors: Mutex::default(),
+            configuration,
+            kinds,
+            changes,
+        };
+        kit.register(repositories.clone());
+        kit.follow_repositories(&repositories, on_source_change);
+        Ok(kit)
+    }
+
+    /// All objects of a custom resource, followed by one watch for all who ask.
+    pub fn mirror<K>(&self) -> Mirror<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+    {
+        let known = {
+            let registry = self.registry();
+            let mirror = registry.mirrors.get(&TypeId::of::<K>());
+            mirror
+                .and_then(|mirror| mirror.downcast_ref::<Mirror<K>>())
+                .cloned()
+        };
+        known.unwrap_or_else(|| {
+            let mirror = Mirror::new(self.client.clone(), self.settings.pace.clone());
+            self.register(mirror.clone());
+            mirror
+        })
+    }
+
+    /// The settings of one controller, by their type; the default where nobody set them.
+    pub fn configuration<T: Clone + Default + Send + Sync + 'static>(&self) -> T {
+        let set = self.configuration.get(&TypeId::of::<T>());
+        set.and_then(|set| set.downcast_ref::<T>())
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Whether this process reconciles an object of a kind.
+    pub fn reconciles(&self, kind: &str, meta: &ObjectMeta) -> bool {
+        self.kinds.contains(kind) && self.settings.shards.own(meta)
+    }
+
+    /// An interval, a little longer or shorter, so that not all objects are looked at together.
+    pub fn spread(&self, interval: Duration) -> Duration {
+        let Settings {
+            jitter,
+            interval_jitter,
+            ..
+        } = &self.settings;
+        jitter.spread(interval, *interval_jitter)
+    }
+
+    /// Who wants, holds, reads and awaits what. Not held across an await.
+    pub(crate) fn ownership(&self) -> MutexGuard<'_, OwnershipGraph> {
+        lock(&self.ownership)
+    }
+
+    /// This process has looked at a source: the artifact that its status names is what it has now.
+    pub(crate) fn source_checked(&self, source: Source) {
+        let wakes = self.ownership().looked(source);
+        self.wake(wakes);
+    }
+
+    /// Has Kustomizations run.
+    pub(crate) fn wake(&self, wakes: Vec<(Key, Reason)>) {
+        for (key, reason) in wakes {
+            self.waker.wake(&ObjectRef::of("Kustomization", &key), reason);
+        }
+    }
+
+    /// Changes whenever a mirror or a watched object does.
+    pub(crate) fn changes(&self) -> &watch::Sender<u64> {
+        &self.changes
+    }
+
+    /// Every mirror begins to follow.
+    pub(crate) fn begin(&self) {
+        self.registry().begin.iter().for_each(|begin| begin());
+    }
+
+    fn register<K>(&self, mirror: Mirror<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+    {
+        let changes = self.changes.clone();
+        mirror.subscribe(move |_| changes.send_modify(|count| *count += 1));
+        let mut registry = self.registry();
+        let begun = mirror.clone();
+        registry.begin.push(Box::new(move || begun.begin()));
+        registry.mirrors.insert(TypeId::of::<K>(), Box::new(mirror));
+    }
+
+    /// GitRepositories are followed from the start, by whomever they are reconciled.
+    fn follow_repositories(
+        &self,
+        repositories: &Mirror<GitRepository>,
+        on_source_change: Arc<dyn Fn(SourceEvent) + Send + Sync>,
+    ) {
+        let (ownership, waker) = (Arc::clone(&self.ownership), self.waker.clone());
+        let here = self.kinds.contains("GitRepository");
+        let shards = self.settings.shards.clone();
+        repositories.subscribe(move |change: &Change<GitRepository>| {
+            if let Some(event) = news(change) {
+                on_source_change(event);
+            }
+            let own = |object: &Arc<GitRepository>| here && shards.own(&object.metadata);
+            let (was, is) = (change.before.as_ref().map(own), change.after.as_ref().map(own));
+            if was == is {
+                return;
+            }
+            let source = (SourceKind::GitRepository, change.key.clone());
+            let wakes = match is {
+                // another process looks at it: its status is all there is to know
+                Some(false) => lock(&ownership).looked(source),
+                Some(true) => {
+                    lock(&ownership).lost(&source);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            };
+            for (key, reason) in wakes {
+                waker.wake(&ObjectRef::of("Kustomization", &key), reason);
+            }
+        });
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Its calls are total: a panic elsewhere leaves nothing half done.
+fn lock(graph: &Mutex<OwnershipGraph>) -> MutexGuard<'_, OwnershipGraph> {
+    graph.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wake_kustomizations(waker: &Waker, keys: impl IntoIterator<Item = Key>, reason: Reason) {
+    for key in keys {
+        waker.wake(&ObjectRef::of("Kustomization", &key), reason);
+    }
+}
+
+/// The objects that read a source of which there is something new.
+fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<Key> {
+    graph.artifact_changed();
+    match event {
+        SourceEvent::Artifact { source, gone } => {
+            if *gone {
+                graph.lost(source);
+            }
+            graph.readers(source.0, &source.1)
+        }
+        SourceEvent::Kind(kind) => graph.readers_of(*kind),
+    }
+}

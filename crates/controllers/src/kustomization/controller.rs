@@ -1,0 +1,140 @@
+//! The controller of Kustomizations as the engine sees it.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::{FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::inputs::vault_transit::{TransitSettings, Transits};
+use super::rules::ObjectRules;
+use super::run::{Context, reconcile};
+use crate::Key;
+use crate::kit::about::{About, Column, Concurrency};
+use crate::kit::mirror::{Change, Mirror};
+use crate::kit::queue::{Counts, Queue, Settings};
+use crate::kit::runner::{Observer, Pace, ReconcileEvent, Run};
+use crate::kit::services::Kit;
+use crate::kit::wake::{Reason, Reasons};
+use crate::targets::target::Access;
+
+/// The kind and its controller as data.
+pub(crate) const ABOUT: About = About {
+    kind: "Kustomization",
+    plural: "kustomizations",
+    group: "kustomize.toolkit.fluxcd.io",
+    version: "v1",
+    aliases: &["ks"],
+    family: None,
+    component: KUSTOMIZE_MANAGER,
+    finalizer: Some(FINALIZER),
+    status_manager: KUSTOMIZE_STATUS_MANAGER,
+    concurrency: Concurrency::Computes,
+    suspends: true,
+    columns: &[Column {
+        header: "REVISION",
+        pointer: "/status/lastAppliedRevision",
+    }],
+};
+
+/// Runs Kustomizations.
+pub(crate) struct KustomizationRunner {
+    cx: Arc<Context>,
+}
+
+impl KustomizationRunner {
+    pub(crate) fn new(kit: &Arc<Kit>, pace: Pace) -> Self {
+        let queue = Queue::new(Settings {
+            workers: ABOUT.concurrency.limit(pace.concurrent),
+            backoff: pace.backoff,
+            jitter: kit.settings.jitter.clone(),
+            ..Settings::default()
+        });
+        kit.waker.register(ABOUT.kind, queue.clone());
+        let rules = Arc::new(ObjectRules::default());
+        kit.owner_rules.register(ABOUT.kind, rules.clone());
+        let kustomizations: Mirror<Kustomization> = kit.mirror();
+        {
+            // the mirror lives in the kit: a strong reference would keep both for ever
+            let (kit, rules) = (Arc::downgrade(kit), Arc::clone(&rules));
+            kustomizations.subscribe(move |change: &Change<Kustomization>| {
+                match &change.after {
+                    Some(object) => rules.set(&change.key, &object.spec),
+                    None => rules.forget(&change.key),
+                }
+                if let Some(kit) = kit.upgrade() {
+                    let wakes = kit.ownership().changed(change);
+                    kit.wake(wakes);
+                }
+            });
+        }
+        Self {
+            cx: Arc::new(Context {
+                kit: Arc::clone(kit),
+                kustomizations,
+                rules,
+                nowhere: Access::none(kit.settings.pace.clone()),
+                transits: Transits::new(kit.configuration::<TransitSettings>()),
+                queue,
+                memories: Mutex::default(),
+            }),
+        }
+    }
+}
+
+impl Run for KustomizationRunner {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn counts(&self) -> Counts {
+        self.cx.queue.counts()
+    }
+
+    fn wake_all(&self, reason: Reason) {
+        for object in self.cx.kustomizations.all() {
+            self.cx.queue.wake(Key::of(&object.metadata), reason);
+        }
+    }
+
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+        observer: Option<Observer>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let listed = async {
+                self.cx.kustomizations.ready().await;
+                self.cx.kit.sources.repositories.ready().await;
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = listed => {}
+            }
+            let queue = self.cx.queue.clone();
+            let handler = move |key: Key, reasons: Reasons| {
+                let (context, observer) = (Arc::clone(&self.cx), observer.clone());
+                async move {
+                    let began = Instant::now();
+                    let outcome = reconcile(Arc::clone(&context), key.clone(), reasons).await;
+                    if let Some(observer) = observer {
+                        // as good as gone where another shard has it
+                        let gone =
+                            context.kustomizations.get(&key).is_none() || context.is_in_other_shard(&key);
+                        observer(&ReconcileEvent {
+                            about: &ABOUT,
+                            key: &key,
+                            took: began.elapsed(),
+                            failed: outcome.failed,
+                            gone,
+                        });
+                    }
+                    outcome
+                }
+            };
+            queue.run(stop, handler).await;
+        })
+    }
+}

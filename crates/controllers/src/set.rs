@@ -1,0 +1,86 @@
+//! The controllers of Equate: the one list.
+//!
+//! Engine, CLI, metrics, Leases and the manifests of `equate install` go over this list. A new kind is a
+//! folder beside this file and a line in [`all`].
+
+use std::sync::Arc;
+
+use crate::git_repository::GitRepositories;
+use crate::kit::about::About;
+use crate::kit::controller::Controller;
+use crate::kit::runner::{Pace, Run, Runner};
+use crate::kit::services::Kit;
+use crate::kustomization::controller::{ABOUT as KUSTOMIZATIONS, KustomizationRunner};
+
+/// All controllers that Equate has, in the order in which they are listed to people.
+pub fn all() -> ControllerSet {
+    let mut all = ControllerSet::new().with::<GitRepositories>();
+    all.entries.push(Entry {
+        about: &KUSTOMIZATIONS,
+        start: |kit, pace| Arc::new(KustomizationRunner::new(kit, pace)),
+    });
+    all
+}
+
+/// Controllers, each as data and as a way to start it.
+#[derive(Debug, Clone, Default)]
+pub struct ControllerSet {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    about: &'static About,
+    start: fn(&Arc<Kit>, Pace) -> Arc<dyn Run>,
+}
+
+impl ControllerSet {
+    /// No controller.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a controller.
+    #[must_use]
+    pub fn with<C: Controller>(mut self) -> Self {
+        self.entries.push(Entry {
+            about: C::ABOUT,
+            start: |kit, pace| Arc::new(Runner::<C>::new(kit, pace)),
+        });
+        self
+    }
+
+    /// The controllers as data.
+    pub fn iter(&self) -> impl Iterator<Item = &'static About> {
+        self.entries.iter().map(|entry| entry.about)
+    }
+
+    /// The names of Flux's controllers whose kinds are among these, each once.
+    pub fn components(&self) -> Vec<&'static str> {
+        let mut components = Vec::new();
+        for about in self.iter() {
+            if !components.contains(&about.component) {
+                components.push(about.component);
+            }
+        }
+        components
+    }
+
+    /// Of these, those of some of Flux's controllers.
+    #[must_use]
+    pub fn only<S: AsRef<str>>(&self, components: &[S]) -> Self {
+        let entries = self.entries.iter().filter(|entry| {
+            let mut named = components.iter();
+            named.any(|component| component.as_ref() == entry.about.component)
+        });
+        Self {
+            entries: entries.copied().collect(),
+        }
+    }
+
+    /// Makes all of them, in order.
+    pub(crate) fn start(&self, kit: &Arc<Kit>, pace: Pace) -> Vec<Arc<dyn Run>> {
+        let entries = self.entries.iter();
+        entries.map(|entry| (entry.start)(kit, pace)).collect()
+    }
+}
