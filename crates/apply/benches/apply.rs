@@ -7,7 +7,7 @@ use equate_apply::desired::Desired;
 use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
 use equate_apply::owned;
-use equate_apply::owner::Owner;
+use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::plan::{Live, Memory, Options, Presence, plan};
 use equate_manifest::fieldpath::Set;
 use equate_manifest::merge::{self, Managers, Request};
@@ -92,8 +92,15 @@ fn live(desired: &Desired) -> Object {
     Object::from_value(live).unwrap()
 }
 
+static KUSTOMIZATION: OwnerKind = OwnerKind {
+    kind: "Kustomization",
+    field_manager: "kustomize-controller",
+    name_label: "kustomize.toolkit.fluxcd.io/name",
+    namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
+};
+
 fn digests(c: &mut Criterion) {
-    let owner = Owner::new("flux-system", "apps");
+    let owner = Owner::new(&KUSTOMIZATION, "flux-system", "apps");
     let desired = Desired::new(deployment("web"), &owner, None);
     let live = live(&desired);
     c.bench_function("desired: a Deployment made ready to be sent", |b| {
@@ -103,20 +110,20 @@ fn digests(c: &mut Criterion) {
         b.iter(|| owned::desired(black_box(&desired.object)));
     });
     c.bench_function("digest of what we own of a live Deployment", |b| {
-        b.iter(|| owned::owned(black_box(&live)));
+        b.iter(|| owned::owned(black_box(&live), KUSTOMIZATION.field_manager));
     });
     c.bench_function("all that is observed of a live Deployment", |b| {
-        b.iter(|| Observed::of(black_box(&live)));
+        b.iter(|| Observed::of(black_box(&live), &KUSTOMIZATION));
     });
 }
 
 fn plans(c: &mut Criterion) {
     const OBJECTS: usize = 10_000;
-    let owner = Owner::new("flux-system", "apps");
+    let owner = Owner::new(&KUSTOMIZATION, "flux-system", "apps");
     let one = Desired::new(deployment("web"), &owner, None);
     let observed = Arc::new(Observed {
         owned: one.digest,
-        ..Observed::of(&live(&one))
+        ..Observed::of(&live(&one), &KUSTOMIZATION)
     });
     let desired: Vec<Desired> = (0..OBJECTS)
         .map(|at| {

@@ -69,7 +69,10 @@ mod tests {
             "metadata": { "name": "widgets.example.org", "uid": "u" },
             "spec": { "group": "example.org", "names": { "kind": "Widget", "plural": "widgets" } },
         });
-        let widgets = Observed::of(&Object::from_value(widgets).unwrap());
+        let widgets = Observed::of(
+            &Object::from_value(widgets).unwrap(),
+            &crate::owner::tests::KUSTOMIZATION,
+        );
         let seen = Presence::Present(Arc::new(widgets));
         let check = |container: &str, presence: &Presence, object: &str, expected: Option<bool>| {
             let id = |text: &str| ObjectId::from_inventory(text).unwrap();

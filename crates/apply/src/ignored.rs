@@ -10,7 +10,12 @@ use crate::pointer::Pointer;
 use equate_manifest::object::Object;
 
 /// An object as it is sent in place of one that is there; none where that is as it is wanted.
-pub(crate) fn adjusted(desired: &Object, live: &Object, ignored: &[Pointer]) -> Option<Object> {
+pub(crate) fn adjusted(
+    desired: &Object,
+    live: &Object,
+    manager: &str,
+    ignored: &[Pointer],
+) -> Option<Object> {
     let differs = |pointer: &&Pointer| {
         pointer.get(&desired.0).is_some() && pointer.get(&desired.0) != pointer.get(&live.0)
     };
@@ -24,7 +29,7 @@ pub(crate) fn adjusted(desired: &Object, live: &Object, ignored: &[Pointer]) -> 
     differing.dedup();
     for pointer in differing {
         match pointer.get(&live.0) {
-            Some(value) if !owned::applied_by_another(live, pointer) => {
+            Some(value) if !owned::applied_by_another(live, manager, pointer) => {
                 pointer.replace(&mut object.0, value.clone());
             }
             _ => pointer.remove(&mut object.0),
@@ -61,6 +66,7 @@ mod tests {
             let sent = adjusted(
                 &object(&desired, &Value::Null),
                 &object(&live, &managers),
+                "kustomize-controller",
                 &ignored,
             );
             assert_eq!(

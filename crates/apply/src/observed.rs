@@ -2,14 +2,14 @@
 
 use crate::health::{self, Health};
 use crate::owned::{self, Digest};
-use crate::owner::{FIELD_MANAGER, Owner};
+use crate::owner::{Owner, OwnerKind};
 use crate::policy::Policy;
 use crate::rules::{Judgement, OwnerRules, Stamp};
 use crate::takeover;
 use equate_manifest::object::Object;
 use serde_json::Value;
 
-/// A live object, as far as planning and reporting need it.
+/// A live object, as far as planning and reporting need it, as owners of one kind see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// `metadata.uid`.
@@ -20,9 +20,9 @@ pub struct Observed {
     pub created: Option<jiff::Timestamp>,
     /// `metadata.generation`; 0 where the kind has none.
     pub generation: i64,
-    /// Whose its labels say it is.
+    /// Whose its labels say it is, among the owners of that kind.
     pub owner: Option<Owner>,
-    /// The digest of what we hold of it, without the fields that its owner does not mind.
+    /// The digest of what that kind's field manager holds of it, without the fields that its owner does not mind.
     pub owned: Digest,
     /// The rules of its owner when that was looked at.
     pub stamp: Stamp,
@@ -43,19 +43,19 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Observes an object that came from the cluster, with its `managedFields`.
-    pub fn of(live: &Object) -> Observed {
-        Self::under(live, &())
+    /// Observes an object that came from the cluster, with its `managedFields`, for owners of a kind.
+    pub fn of(live: &Object, kind: &'static OwnerKind) -> Observed {
+        Self::under(live, kind, &())
     }
 
     /// The same under the rules of its owner.
-    pub fn under(live: &Object, rules: &dyn OwnerRules) -> Observed {
+    pub fn under(live: &Object, kind: &'static OwnerKind, rules: &dyn OwnerRules) -> Observed {
         let text = |key: &str| {
             let value = live.metadata().and_then(|m| m.get(key));
             value.and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let metadata = |key: &str| live.metadata().and_then(|m| m.get(key));
-        let owner = Owner::of(live);
+        let owner = Owner::of(live, kind);
         let stamp = owner.as_ref().map_or(0, |owner| rules.stamp(owner));
         let ignored = match (&owner, stamp) {
             (None, _) | (_, 0) => Vec::new(),
@@ -66,14 +66,14 @@ impl Observed {
             resource_version: text("resourceVersion"),
             created: text("creationTimestamp").parse().ok(),
             generation: metadata("generation").and_then(Value::as_i64).unwrap_or_default(),
-            owned: owned::owned_but(live, &ignored),
+            owned: owned::owned_but(live, kind.field_manager, &ignored),
             stamp,
             health: health::compute(live),
             judged: Vec::new(),
             deleting: metadata("deletionTimestamp").is_some_and(|t| !t.is_null()),
             policy: Policy::of(live),
-            kubectl: takeover::needed(live),
-            other_writer: other_writer(live),
+            kubectl: takeover::needed(live, kind.field_manager),
+            other_writer: other_writer(live, kind.field_manager),
             defines: defines(live),
             owner,
         };
@@ -111,9 +111,9 @@ fn defines(live: &Object) -> Option<String> {
     definition.then(|| kind.to_owned())
 }
 
-/// The latest entry that is not ours and not about status; autoscalers write through `scale`. Times are RFC 3339 in
+/// The latest entry that is not our manager's and not about status; autoscalers write through `scale`. Times are RFC 3339 in
 /// UTC, so text order is time order.
-fn other_writer(live: &Object) -> Option<String> {
+fn other_writer(live: &Object, manager: &str) -> Option<String> {
     let entries = live.metadata()?.get("managedFields")?.as_array()?;
     let text = |entry: &Value, key: &str| {
         entry
@@ -124,7 +124,7 @@ fn other_writer(live: &Object) -> Option<String> {
     };
     entries
         .iter()
-        .filter(|entry| text(entry, "manager") != FIELD_MANAGER && text(entry, "subresource") != "status")
+        .filter(|entry| text(entry, "manager") != manager && text(entry, "subresource") != "status")
         .max_by_key(|entry| text(entry, "time"))
         .map(|entry| text(entry, "manager"))
 }
@@ -132,11 +132,12 @@ fn other_writer(live: &Object) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::owner::tests::{HELM_RELEASE, KUSTOMIZATION};
     use serde_json::json;
 
     fn observed(metadata: &Value) -> Observed {
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
-        Observed::of(&Object::from_value(object).unwrap())
+        Observed::of(&Object::from_value(object).unwrap(), &KUSTOMIZATION)
     }
 
     #[test]
@@ -155,7 +156,10 @@ mod tests {
             },
             "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" },
         }));
-        assert_eq!(full.owner, Some(Owner::new("flux-system", "apps")));
+        assert_eq!(
+            full.owner,
+            Some(Owner::new(&KUSTOMIZATION, "flux-system", "apps"))
+        );
         assert_eq!(
             (full.uid.as_str(), full.resource_version.as_str(), full.generation),
             ("u", "7", 3)
@@ -165,6 +169,36 @@ mod tests {
         // one label alone names nobody
         let half = observed(&json!({ "labels": { "kustomize.toolkit.fluxcd.io/name": "apps" } }));
         assert_eq!(half.owner, None);
+    }
+
+    #[test]
+    fn each_kind_of_owner_sees_its_own_fields_and_the_other_as_a_stranger() {
+        let entry = |manager: &str, field: &str, time: &str| {
+            json!({ "manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                    "fieldsV1": { "f:data": { field: {} } }, "time": time })
+        };
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": "1", "h": "2" },
+            "metadata": {
+                "labels": {
+                    "kustomize.toolkit.fluxcd.io/name": "b", "kustomize.toolkit.fluxcd.io/namespace": "a",
+                    "helm.toolkit.fluxcd.io/name": "b", "helm.toolkit.fluxcd.io/namespace": "a",
+                },
+                "managedFields": [
+                    entry("kustomize-controller", "f:k", "2026-01-01T00:00:00Z"),
+                    entry("helm-controller", "f:h", "2026-01-02T00:00:00Z"),
+                ],
+            },
+        });
+        let object = Object::from_value(object).unwrap();
+        let seen = [&KUSTOMIZATION, &HELM_RELEASE].map(|kind| (kind, Observed::of(&object, kind)));
+        for (kind, observed) in &seen {
+            assert_eq!(observed.owner, Some(Owner::new(kind, "a", "b")));
+        }
+        let [(_, by_kustomization), (_, by_release)] = &seen;
+        assert_ne!(by_kustomization.owned, by_release.owned);
+        let writers = [by_kustomization, by_release].map(|observed| observed.other_writer.as_deref());
+        assert_eq!(writers, [Some("helm-controller"), Some("kustomize-controller")]);
     }
 
     #[test]

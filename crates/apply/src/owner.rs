@@ -4,16 +4,26 @@ use equate_manifest::object::Object;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The field manager of all that a Kustomization applies; Flux's, so that ownership carries over.
-pub const FIELD_MANAGER: &str = "kustomize-controller";
-/// The label that holds the owning Kustomization's name.
-pub const NAME_LABEL: &str = "kustomize.toolkit.fluxcd.io/name";
-/// The label that holds the owning Kustomization's namespace.
-pub const NAMESPACE_LABEL: &str = "kustomize.toolkit.fluxcd.io/namespace";
+/// How the owners of one kind mark what they apply. A controller states it once, as a constant.
+///
+/// An object may carry the labels of several kinds at once; each kind sees only its own.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerKind {
+    /// The kind, as in the owner's manifest.
+    pub kind: &'static str,
+    /// The field manager of all that such an owner applies; goes into query strings as it is.
+    pub field_manager: &'static str,
+    /// The label that holds the owner's name.
+    pub name_label: &'static str,
+    /// The label that holds the owner's namespace.
+    pub namespace_label: &'static str,
+}
 
-/// The Kustomization an object belongs to; prints as `namespace/name`.
+/// The object that another object belongs to; prints as `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
+    /// Its kind.
+    pub kind: &'static OwnerKind,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -21,20 +31,22 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// From namespace and name.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    /// From kind, namespace and name.
+    pub fn new(kind: &'static OwnerKind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
+            kind,
             namespace: namespace.into(),
             name: name.into(),
         }
     }
 
-    /// Reads the owner labels; none unless both are there.
-    pub fn of(object: &Object) -> Option<Owner> {
+    /// Reads the owner labels of a kind; none unless both are there.
+    pub fn of(object: &Object, kind: &'static OwnerKind) -> Option<Owner> {
         let labels = object.metadata()?.get("labels")?;
         Some(Self::new(
-            labels.get(NAMESPACE_LABEL)?.as_str()?,
-            labels.get(NAME_LABEL)?.as_str()?,
+            kind,
+            labels.get(kind.namespace_label)?.as_str()?,
+            labels.get(kind.name_label)?.as_str()?,
         ))
     }
 
@@ -42,8 +54,12 @@ impl Owner {
     pub fn label(&self, object: &mut Object) {
         let mut metadata = take_map(&mut object.0, "metadata");
         let mut labels = take_map(&mut metadata, "labels");
-        labels.insert(NAME_LABEL.to_owned(), Value::String(self.name.clone()));
-        labels.insert(NAMESPACE_LABEL.to_owned(), Value::String(self.namespace.clone()));
+        for (label, value) in [
+            (self.kind.name_label, &self.name),
+            (self.kind.namespace_label, &self.namespace),
+        ] {
+            labels.insert(label.to_owned(), Value::String(value.clone()));
+        }
         metadata.insert("labels".to_owned(), Value::Object(labels));
         object.0.insert("metadata".to_owned(), Value::Object(metadata));
     }
@@ -59,5 +75,39 @@ fn take_map(map: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    pub(crate) const KUSTOMIZATION: OwnerKind = OwnerKind {
+        kind: "Kustomization",
+        field_manager: "kustomize-controller",
+        name_label: "kustomize.toolkit.fluxcd.io/name",
+        namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
+    };
+    pub(crate) const HELM_RELEASE: OwnerKind = OwnerKind {
+        kind: "HelmRelease",
+        field_manager: "helm-controller",
+        name_label: "helm.toolkit.fluxcd.io/name",
+        namespace_label: "helm.toolkit.fluxcd.io/namespace",
+    };
+
+    #[test]
+    fn each_kind_sees_its_own_labels() {
+        let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "x" } });
+        let mut object = Object::from_value(object).unwrap();
+        let kustomization = Owner::new(&KUSTOMIZATION, "a", "b");
+        kustomization.label(&mut object);
+        assert_eq!(Owner::of(&object, &KUSTOMIZATION), Some(kustomization.clone()));
+        assert_eq!(Owner::of(&object, &HELM_RELEASE), None);
+        let release = Owner::new(&HELM_RELEASE, "a", "b");
+        release.label(&mut object);
+        assert_eq!(Owner::of(&object, &KUSTOMIZATION), Some(kustomization.clone()));
+        assert_eq!(Owner::of(&object, &HELM_RELEASE), Some(release.clone()));
+        assert_ne!(kustomization, release);
     }
 }

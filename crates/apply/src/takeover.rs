@@ -5,7 +5,6 @@
 //! apply, and its annotation is dropped. The managers and keys are Flux's
 //! (`internal/controller/kustomization_controller.go`, `pkg/ssa/patch.go`).
 
-use crate::owner::FIELD_MANAGER;
 use equate_manifest::fieldpath::Set;
 use equate_manifest::object::Object;
 use serde_json::{Value, json};
@@ -20,25 +19,25 @@ const ANNOTATIONS: [&str; 3] = [
 /// Labels that go.
 const LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
 
-/// Whose fields are taken over: a prefix of the manager's name, and the operation.
-const MANAGERS: [(&str, &str); 4] = [
+/// Whose fields are taken over, besides what our own manager wrote by update: a prefix of the manager's
+/// name, and the operation.
+const MANAGERS: [(&str, &str); 3] = [
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
     ("before-first-apply", "Update"),
-    (FIELD_MANAGER, "Update"),
 ];
 
-/// Whether the object carries anything that is taken over.
-pub(crate) fn needed(live: &Object) -> bool {
+/// Whether the object carries anything that a field manager takes over.
+pub(crate) fn needed(live: &Object, manager: &str) -> bool {
     leftovers(live, "annotations", &ANNOTATIONS).next().is_some()
         || leftovers(live, "labels", &LABELS).next().is_some()
-        || bookings(live).iter().any(is_taken)
+        || bookings(live).iter().any(|entry| is_taken(entry, manager))
 }
 
 /// The JSON patch that takes over; `None` if there is nothing to take.
 ///
 /// It is conditional on the resource version: bookings that changed meanwhile must be read again.
-pub(crate) fn patch(live: &Object) -> Option<Vec<Value>> {
+pub(crate) fn patch(live: &Object, manager: &str) -> Option<Vec<Value>> {
     let mut patch = Vec::new();
     for (place, keys) in [("annotations", &ANNOTATIONS[..]), ("labels", &LABELS[..])] {
         for key in leftovers(live, place, keys) {
@@ -46,7 +45,7 @@ pub(crate) fn patch(live: &Object) -> Option<Vec<Value>> {
             patch.push(json!({ "op": "remove", "path": format!("/metadata/{place}/{key}") }));
         }
     }
-    if let Some(entries) = merged(bookings(live)) {
+    if let Some(entries) = merged(bookings(live), manager) {
         patch.push(json!({ "op": "replace", "path": "/metadata/managedFields", "value": entries }));
     }
     if patch.is_empty() {
@@ -79,25 +78,27 @@ fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
     entry.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn is_taken(entry: &Value) -> bool {
+fn is_taken(entry: &Value, manager: &str) -> bool {
+    let mut taken = MANAGERS.into_iter().chain([(manager, "Update")]);
     text(entry, "subresource").is_empty()
-        && MANAGERS.iter().any(|(manager, operation)| {
-            text(entry, "manager").starts_with(manager) && text(entry, "operation") == *operation
+        && taken.any(|(manager, operation)| {
+            text(entry, "manager").starts_with(manager) && text(entry, "operation") == operation
         })
 }
 
 /// All entries, with those that are taken added to our own, which comes last; `None` if none is taken.
-fn merged(entries: &[Value]) -> Option<Vec<Value>> {
-    let (taken, rest): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(|entry| is_taken(entry));
+fn merged(entries: &[Value], manager: &str) -> Option<Vec<Value>> {
+    let (taken, rest): (Vec<&Value>, Vec<&Value>) =
+        entries.iter().partition(|entry| is_taken(entry, manager));
     let first = *taken.first()?;
-    let is_ours = |entry: &&Value| crate::owned::is_apply_of(entry, FIELD_MANAGER);
+    let is_ours = |entry: &&Value| crate::owned::is_apply_of(entry, manager);
     let mut ours = rest.iter().copied().find(is_ours).unwrap_or(first).clone();
     let fields = taken
         .iter()
         .chain(rest.iter().filter(|entry| is_ours(entry)))
         .filter_map(|entry| Set::from_fields_v1(entry.get("fieldsV1")?).ok())
         .fold(Set::default(), |all, some| all.union(&some));
-    ours["manager"] = json!(FIELD_MANAGER);
+    ours["manager"] = json!(manager);
     ours["operation"] = json!("Apply");
     ours["fieldsV1"] = fields.to_fields_v1();
     let others = rest.into_iter().filter(|entry| !is_ours(entry)).cloned();
@@ -116,8 +117,8 @@ mod tests {
 
     fn check(metadata: Value, expected: Value) {
         let live = Object::from_value(json!({ "metadata": metadata })).unwrap();
-        let patch = patch(&live);
-        assert_eq!(needed(&live), patch.is_some());
+        let patch = patch(&live, "kustomize-controller");
+        assert_eq!(needed(&live, "kustomize-controller"), patch.is_some());
         assert_eq!(patch.map_or(Value::Null, Value::Array), expected);
     }
 

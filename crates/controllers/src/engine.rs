@@ -317,9 +317,13 @@ impl Engine {
         self.kit.mirror::<K>().all()
     }
 
-    /// What is known of an object that somebody applied.
+    /// What is known of an object that somebody applied, in the eyes of the first kind of owner that knows it.
     pub fn object(&self, id: &ObjectId) -> Presence {
-        self.kit.here.hub.get(id)
+        let owners = self.runners.iter().filter_map(|runner| runner.about().owner);
+        let mut known = owners.map(|owner| self.kit.objects.get(owner, id));
+        known
+            .find(|presence| *presence != Presence::Unknown)
+            .unwrap_or(Presence::Unknown)
     }
 
     /// The files of the root Kustomization that declare this very loop, and how many objects each
@@ -364,11 +368,11 @@ impl Engine {
             prune_checks: read(&tally.prune_checks),
             ..Stats::default()
         };
-        // sources are looked at at their intervals: that they were says nothing of what was applied
+        // that sources were looked at says nothing of what was applied
         let appliers = self
             .queues()
             .into_iter()
-            .filter(|(about, _)| about.family.is_none());
+            .filter(|(about, _)| about.owner.is_some());
         for (_, counts) in appliers {
             stats.runs += counts.runs;
             stats.queue += counts.ready + counts.running;

@@ -1,17 +1,19 @@
-//! An object of a kind that Equate reconciles, named across controllers.
-//!
-//! A HelmRelease `a/b` and a Kustomization `a/b` are two objects: wherever keys of several kinds meet (the
-//! watcher, the ownership graph, readers of artifacts, wakes), they are [`ObjectRef`]s. Within one kind, in
-//! its queue and its mirror, a [`Key`] is enough.
+//! What an object is called where objects of several kinds meet: watches, wakes, readers of
+//! artifacts, ownership. Within one kind a [`Key`] is enough.
 
 use std::fmt;
 
+use equate_apply::owner::{Owner, OwnerKind};
+
 use crate::Key;
 
-/// An object by kind, namespace and name; prints as `Kustomization/flux-system/apps`.
+/// An object that a controller reconciles; prints as `Kind/namespace/name`.
+///
+/// The API group is left out: no two kinds that controllers here know have one name. Ordered by kind,
+/// then by namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectRef {
-    /// The kind, `Kustomization`.
+    /// The kind, as in its manifest.
     pub kind: &'static str,
     /// The namespace.
     pub namespace: String,
@@ -29,19 +31,80 @@ impl ObjectRef {
         }
     }
 
-    /// The object of a kind that has this key.
+    /// An object of a kind by its key.
     pub fn of(kind: &'static str, key: &Key) -> Self {
         Self::new(kind, &*key.namespace, &*key.name)
     }
 
-    /// Its key among the objects of its kind.
+    /// What it is called within its kind.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
+    }
+
+    /// The same as an owner of objects; none where it is of another kind.
+    pub fn owner(&self, kind: &'static OwnerKind) -> Option<Owner> {
+        (self.kind == kind.kind).then(|| Owner::new(kind, &*self.namespace, &*self.name))
+    }
+}
+
+impl From<&Owner> for ObjectRef {
+    fn from(owner: &Owner) -> Self {
+        Self::new(owner.kind.kind, &*owner.namespace, &*owner.name)
     }
 }
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) static KUSTOMIZATION: OwnerKind = OwnerKind {
+        kind: "Kustomization",
+        field_manager: "kustomize-controller",
+        name_label: "kustomize.toolkit.fluxcd.io/name",
+        namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
+    };
+    pub(crate) static HELM_RELEASE: OwnerKind = OwnerKind {
+        kind: "HelmRelease",
+        field_manager: "helm-controller",
+        name_label: "helm.toolkit.fluxcd.io/name",
+        namespace_label: "helm.toolkit.fluxcd.io/namespace",
+    };
+
+    #[test]
+    fn objects_of_two_kinds_differ_though_they_have_one_name() {
+        let key = Key::new("a", "b");
+        let kustomization = ObjectRef::of("Kustomization", &key);
+        let release = ObjectRef::of("HelmRelease", &key);
+        assert_ne!(kustomization, release);
+        assert_eq!((kustomization.key(), release.key()), (key.clone(), key));
+        assert_eq!(kustomization.to_string(), "Kustomization/a/b");
+    }
+
+    #[test]
+    fn within_a_kind_the_order_is_that_of_namespace_and_name() {
+        let names = ["b/a", "a/z", "a/b", "ab/a"];
+        let key = |name: &&str| name.split_once('/').map(|(ns, name)| Key::new(ns, name));
+        let mut keys: Vec<Key> = names.iter().filter_map(key).collect();
+        let mut objects: Vec<ObjectRef> = keys
+            .iter()
+            .map(|key| ObjectRef::of("Kustomization", key))
+            .collect();
+        keys.sort();
+        objects.sort();
+        assert_eq!(objects.iter().map(ObjectRef::key).collect::<Vec<_>>(), keys);
+    }
+
+    #[test]
+    fn an_owner_has_the_kind_that_its_object_has() {
+        let release = ObjectRef::new("HelmRelease", "a", "b");
+        let owner = release.owner(&HELM_RELEASE).unwrap();
+        assert_eq!(ObjectRef::from(&owner), release);
+        assert_eq!(release.owner(&KUSTOMIZATION), None);
     }
 }

@@ -10,6 +10,7 @@ use crate::ignored;
 use crate::normal;
 use crate::observed::Observed;
 use crate::order;
+use crate::owner::OwnerKind;
 use crate::plan::{self, KeepReason, Memory, PatchReason, Presence, Remembered, Stage, Step};
 use crate::policy::Mode;
 use crate::takeover;
@@ -149,6 +150,10 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
+    fn by(&self) -> &'static OwnerKind {
+        self.execution.by()
+    }
+
     async fn ask(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
         let caller = &self.cluster.caller;
         persist(self.execution.patience, || self.endpoint.ask(caller, ask)).await
@@ -164,7 +169,7 @@ impl Writing<'_> {
         let Some(live) = self.get().await? else {
             return self.apply(None).await;
         };
-        let observed = Arc::new(Observed::under(&live, self.execution.rules));
+        let observed = Arc::new(Observed::under(&live, self.by(), self.execution.rules));
         let presence = Presence::Present(Arc::clone(&observed));
         match plan::apply_step(
             self.desired,
@@ -216,7 +221,14 @@ impl Writing<'_> {
             return Ok(None);
         }
         let live = self.get().await?;
-        Ok(live.and_then(|live| ignored::adjusted(&self.desired.object, &live, &self.desired.ignored)))
+        Ok(live.and_then(|live| {
+            ignored::adjusted(
+                &self.desired.object,
+                &live,
+                self.by().field_manager,
+                &self.desired.ignored,
+            )
+        }))
     }
 
     async fn apply_object(
@@ -225,14 +237,20 @@ impl Writing<'_> {
         from: Option<&str>,
         warnings: Vec<String>,
     ) -> Result<Done, ApplyError> {
-        let dry_run = false;
-        let mut answer = self.ask(Ask::Apply { object, dry_run }).await?;
+        let apply = Ask::Apply {
+            by: self.by(),
+            object,
+            dry_run: false,
+        };
+        let mut answer = self.ask(apply).await?;
         let created = answer.created;
-        if self.desired.policy.mode != Mode::Merge && takeover::needed(&answer.object) {
+        if self.desired.policy.mode != Mode::Merge
+            && takeover::needed(&answer.object, self.by().field_manager)
+        {
             self.take_over(answer.object).await?;
-            answer = self.ask(Ask::Apply { object, dry_run }).await?;
+            answer = self.ask(apply).await?;
         }
-        let observed = Observed::under(&answer.object, self.execution.rules);
+        let observed = Observed::under(&answer.object, self.by(), self.execution.rules);
         let action = match from {
             _ if created => Action::Created,
             Some(from) if from == observed.resource_version => Action::Unchanged,
@@ -257,10 +275,10 @@ impl Writing<'_> {
     async fn take_over(&self, mut live: Object) -> Result<(), ApplyError> {
         let caller = &self.cluster.caller;
         for _ in 0..TAKEOVER_ATTEMPTS {
-            let Some(patch) = takeover::patch(&live) else {
+            let Some(patch) = takeover::patch(&live, self.by().field_manager) else {
                 return Ok(());
             };
-            match self.endpoint.ask(caller, Ask::JsonPatch(&patch)).await {
+            match self.endpoint.ask(caller, Ask::JsonPatch(self.by(), &patch)).await {
                 Ok(_) => return Ok(()),
                 Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
                     Some(newer) => live = newer,
@@ -276,7 +294,9 @@ impl Writing<'_> {
 
     /// A dry run of a creation validates before it finds that the name is taken.
     async fn could_be_created(&self) -> bool {
-        let asked = self.ask_once(Ask::CreateDryRun(&self.desired.object)).await;
+        let asked = self
+            .ask_once(Ask::CreateDryRun(self.by(), &self.desired.object))
+            .await;
         matches!(asked, Err(ApplyError::Conflict { .. }))
     }
 
@@ -291,7 +311,7 @@ impl Writing<'_> {
             return self.apply_object(&self.desired.object, None, Vec::new()).await;
         };
         let (uid, deleting) = {
-            let observed = Observed::of(&live);
+            let observed = Observed::of(&live, self.by());
             (observed.uid, observed.deleting)
         };
         if deleting {
@@ -307,7 +327,7 @@ impl Writing<'_> {
             Err(error) => return Err(error),
         }
         let left = self.get().await?;
-        if let Some(left) = left.filter(|left| Observed::of(left).uid == uid) {
+        if let Some(left) = left.filter(|left| Observed::of(left, self.by()).uid == uid) {
             return Err(still_there(uid, &left));
         }
         let mut done = self.apply_object(&self.desired.object, None, Vec::new()).await?;

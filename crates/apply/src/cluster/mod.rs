@@ -30,6 +30,7 @@ pub use namespaces::NamespaceError;
 pub use preview::Preview;
 
 use crate::id::ObjectId;
+use crate::owner::OwnerKind;
 use crate::plan::Options;
 use crate::rules::OwnerRules;
 use caller::Caller;
@@ -75,6 +76,11 @@ pub struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
+    /// The kind of owner that acts.
+    fn by(&self) -> &'static OwnerKind {
+        self.options.owner.kind
+    }
+
     /// Eight objects at once, 30 seconds for an answer, 3 seconds of patience.
     pub fn new(options: &'a Options<'a>) -> Self {
         Self {
@@ -139,12 +145,14 @@ impl Cluster {
 
     /// Whether an object may be written, as the API server says: its authorizer has nothing against an
     /// empty patch of it as a dry run. One that is not there may; what admission says of the object is no
-    /// matter of rights. Where the version is empty, any does.
+    /// matter of rights. Where the version is empty, any does. It is asked for an owner of a kind, whose
+    /// field manager the patch names.
     ///
     /// # Errors
     /// When the API server does not say.
     pub async fn may_write(
         &self,
+        by: &OwnerKind,
         id: &ObjectId,
         version: &str,
         timeout: Duration,
@@ -156,7 +164,7 @@ impl Cluster {
             Err(error) => return Err(error.into()),
         };
         match (Endpoint { id, kind, timeout })
-            .ask(&self.caller, Ask::Touch)
+            .ask(&self.caller, Ask::Touch(by))
             .await
         {
             Err(ApplyError::Forbidden { message }) if message.contains(NO_RIGHT) => Ok(false),

@@ -105,7 +105,7 @@ impl Cluster {
         let (presence, from) = match &live {
             None => (Presence::Absent, None),
             Some(live) => {
-                let observed = Observed::under(live, execution.rules);
+                let observed = Observed::under(live, execution.by(), execution.rules);
                 let from = observed.resource_version.clone();
                 (Presence::Present(Arc::new(observed)), Some(from))
             }
@@ -119,6 +119,7 @@ impl Cluster {
                     .ask(
                         &self.caller,
                         Ask::Apply {
+                            by: execution.by(),
                             object,
                             dry_run: true,
                         },
@@ -127,14 +128,20 @@ impl Cluster {
             }
             return Ok(planned);
         };
-        let adjusted = live
-            .as_ref()
-            .and_then(|live| ignored::adjusted(&desired.object, live, &desired.ignored));
+        let adjusted = live.as_ref().and_then(|live| {
+            ignored::adjusted(
+                &desired.object,
+                live,
+                execution.by().field_manager,
+                &desired.ignored,
+            )
+        });
         let object = adjusted.as_ref().unwrap_or(&desired.object);
         let tried = endpoint
             .ask(
                 &self.caller,
                 Ask::Apply {
+                    by: execution.by(),
                     object,
                     dry_run: true,
                 },
@@ -142,7 +149,9 @@ impl Cluster {
             .await;
         let answer = match tried {
             Err(ApplyError::Invalid { message, fields }) => {
-                let creatable = endpoint.ask(&self.caller, Ask::CreateDryRun(object)).await;
+                let creatable = endpoint
+                    .ask(&self.caller, Ask::CreateDryRun(execution.by(), object))
+                    .await;
                 let creatable = matches!(creatable, Err(ApplyError::Conflict { .. }));
                 return match (creatable, execution.force || desired.policy.force) {
                     (true, true) => Ok(Step::Recreate { id, why: message }),

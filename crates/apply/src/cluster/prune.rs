@@ -136,7 +136,7 @@ impl Cluster {
         let Some(live) = live else {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };
-        let observed = Observed::under(&live, execution.rules);
+        let observed = Observed::under(&live, execution.by(), execution.rules);
         Ok(match plan::prunable(endpoint.id, &observed, execution.options) {
             Ok(()) => Ok(observed),
             Err(reason) => Err(Done::kept(reason, Some(observed))),

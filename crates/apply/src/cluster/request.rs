@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::discovery::Kind;
 use super::error::{ApplyError, FieldCause};
 use crate::id::ObjectId;
-use crate::owner::FIELD_MANAGER;
+use crate::owner::OwnerKind;
 use crate::segment::segment;
 use equate_manifest::object::{GroupVersionKind, Object};
 use http::{Method, StatusCode, header};
@@ -36,15 +36,17 @@ const WITHHELD: &str = "the values of its data must be strings in base64, of str
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask<'a> {
     Get,
+    /// The others that write say for which kind of owner: its field manager is who did it.
     Apply {
+        by: &'a OwnerKind,
         object: &'a Object,
         dry_run: bool,
     },
     /// Creates nothing: says whether the object could be created.
-    CreateDryRun(&'a Object),
-    JsonPatch(&'a [Value]),
+    CreateDryRun(&'a OwnerKind, &'a Object),
+    JsonPatch(&'a OwnerKind, &'a [Value]),
     /// Changes nothing: says whether the object could be changed.
-    Touch,
+    Touch(&'a OwnerKind),
     /// In the background, if it still has this uid, and this resource version.
     Delete {
         uid: &'a str,
@@ -113,27 +115,31 @@ impl Endpoint<'_> {
         let dry = |dry_run: bool| if dry_run { "&dryRun=All" } else { "" };
         let (method, uri, content_type, body) = match ask {
             Ask::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
-            Ask::Apply { object, dry_run } => (
+            Ask::Apply { by, object, dry_run } => (
                 Method::PATCH,
-                format!("{item}?fieldManager={FIELD_MANAGER}&force=true{}", dry(dry_run)),
+                format!(
+                    "{item}?fieldManager={}&force=true{}",
+                    by.field_manager,
+                    dry(dry_run)
+                ),
                 "application/apply-patch+yaml",
                 serde_json::to_vec(object),
             ),
-            Ask::CreateDryRun(object) => (
+            Ask::CreateDryRun(by, object) => (
                 Method::POST,
-                format!("{collection}?fieldManager={FIELD_MANAGER}&dryRun=All"),
+                format!("{collection}?fieldManager={}&dryRun=All", by.field_manager),
                 "application/json",
                 serde_json::to_vec(object),
             ),
-            Ask::JsonPatch(patch) => (
+            Ask::JsonPatch(by, patch) => (
                 Method::PATCH,
-                format!("{item}?fieldManager={FIELD_MANAGER}"),
+                format!("{item}?fieldManager={}", by.field_manager),
                 "application/json-patch+json",
                 serde_json::to_vec(patch),
             ),
-            Ask::Touch => (
+            Ask::Touch(by) => (
                 Method::PATCH,
-                format!("{item}?fieldManager={FIELD_MANAGER}&dryRun=All"),
+                format!("{item}?fieldManager={}&dryRun=All", by.field_manager),
                 "application/merge-patch+json",
                 Ok(b"{}".to_vec()),
             ),

@@ -21,7 +21,6 @@ mod tests;
 pub use canonical::Digest;
 pub(crate) use walk::is_apply_of;
 
-use crate::owner::FIELD_MANAGER;
 use crate::pointer::{self, Pointer};
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
@@ -39,28 +38,27 @@ const UNBOOKED: [&str; 9] = [
     "resourceVersion",
 ];
 
-/// The digest of the fields that [`FIELD_MANAGER`] holds by apply; that of nothing if it holds none.
-pub fn owned(live: &Object) -> Digest {
-    owned_but(live, &[])
+/// The digest of the fields that a field manager holds by apply; that of nothing if it holds none.
+pub fn owned(live: &Object, manager: &str) -> Digest {
+    owned_but(live, manager, &[])
 }
 
 /// The same without some of them.
-pub fn owned_but(live: &Object, ignored: &[Pointer]) -> Digest {
-    Digest::of(|hash| match walk::extract(&live.0, FIELD_MANAGER, ignored) {
+pub fn owned_but(live: &Object, manager: &str, ignored: &[Pointer]) -> Digest {
+    Digest::of(|hash| match walk::extract(&live.0, manager, ignored) {
         Some(tree) => tree.hash(hash),
         None => canonical::hash_empty(hash),
     })
 }
 
-/// The fields that [`FIELD_MANAGER`] holds by apply, with their live values. Lists hold only our items.
-pub fn owned_fields(live: &Object) -> Value {
-    walk::extract(&live.0, FIELD_MANAGER, &[])
-        .map_or_else(|| Value::Object(Map::new()), |tree| tree.to_value())
+/// The fields that a field manager holds by apply, with their live values. Lists hold only its items.
+pub fn owned_fields(live: &Object, manager: &str) -> Value {
+    walk::extract(&live.0, manager, &[]).map_or_else(|| Value::Object(Map::new()), |tree| tree.to_value())
 }
 
-/// Whether somebody but [`FIELD_MANAGER`] applies what stands at a place.
-pub(crate) fn applied_by_another(live: &Object, pointer: &Pointer) -> bool {
-    walk::applied_by_another(&live.0, FIELD_MANAGER, pointer.steps())
+/// Whether somebody but a field manager applies what stands at a place.
+pub(crate) fn applied_by_another(live: &Object, manager: &str, pointer: &Pointer) -> bool {
+    walk::applied_by_another(&live.0, manager, pointer.steps())
 }
 
 /// The digest of an object as it is sent, without some of its fields.

@@ -4,7 +4,9 @@
 #![allow(clippy::needless_pass_by_value, reason = "tables of values")]
 
 use super::{desired, owned, owned_fields};
-use crate::owner::FIELD_MANAGER;
+use crate::owner::tests::KUSTOMIZATION;
+
+const FIELD_MANAGER: &str = KUSTOMIZATION.field_manager;
 use equate_manifest::fieldpath::{Path, Set};
 use equate_manifest::merge::{self, Managers, Request};
 use equate_manifest::object::Object;
@@ -27,7 +29,7 @@ fn live(mut object: Value, entries: Vec<Value>) -> Object {
 fn shapes() {
     let check = |object: Value, ours: Value, expected: Value| {
         let live = live(object, vec![entry(FIELD_MANAGER, "Apply", ours)]);
-        assert_eq!(owned_fields(&live), expected);
+        assert_eq!(owned_fields(&live, FIELD_MANAGER), expected);
     };
     let empty = || json!({});
     // maps, keys with dots, a map that is owned itself
@@ -95,7 +97,7 @@ fn shapes() {
 fn only_our_applies_count() {
     let check = |entries: Vec<Value>, expected: Value| {
         let object = json!({ "data": { "a": "1", "b": "2" }, "empty": { "x": 1 } });
-        assert_eq!(owned_fields(&live(object, entries)), expected);
+        assert_eq!(owned_fields(&live(object, entries), FIELD_MANAGER), expected);
     };
     let a = || json!({ "f:data": { "f:a": {} } });
     check(vec![], json!({}));
@@ -341,10 +343,10 @@ proptest! {
         let mut stored = Stored::new();
         stored.apply("other", &before, false);
         stored.apply(FIELD_MANAGER, &wanted, true);
-        prop_assert_eq!(owned(&stored.live()), desired(&object(&wanted)), "{:#}", owned_fields(&stored.live()));
+        prop_assert_eq!(owned(&stored.live(), FIELD_MANAGER), desired(&object(&wanted)), "{:#}", owned_fields(&stored.live(), FIELD_MANAGER));
         // and what others add without touching ours is not our concern; a new order of our items is
         stored.apply("third", &after, false);
-        let known = owned(&stored.live()) == desired(&object(&wanted));
+        let known = owned(&stored.live(), FIELD_MANAGER) == desired(&object(&wanted));
         let before = stored.clone();
         prop_assert_eq!(known, !stored.apply(FIELD_MANAGER, &wanted, true), "{:#?}", before);
     }
@@ -361,7 +363,7 @@ proptest! {
             stored.update("third", updated);
         }
         let next = if same { wanted } else { again };
-        let known = owned(&stored.live()) == desired(&object(&next));
+        let known = owned(&stored.live(), FIELD_MANAGER) == desired(&object(&next));
         let before = stored.clone();
         let changed = stored.apply(FIELD_MANAGER, &next, true);
         prop_assert_eq!(known, !changed, "{:#?}\n{:#?}", before, stored);
@@ -377,7 +379,7 @@ proptest! {
             entry("other", "Update", others),
         ];
         let live = live(object, entries);
-        let _ = (owned(&live), owned_fields(&live));
+        let _ = (owned(&live, FIELD_MANAGER), owned_fields(&live, FIELD_MANAGER));
     }
 }
 

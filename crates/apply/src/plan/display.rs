@@ -50,24 +50,26 @@ impl fmt::Display for KeepReason {
             Self::Ignored => f.write_str("ignored, as its annotations say"),
             Self::Present => f.write_str("present, and to be created only"),
             Self::Deleting => f.write_str("being deleted"),
-            Self::HeldBy(owner) => write!(f, "held by Kustomization {owner}"),
+            Self::HeldBy(owner) => write!(f, "held by {} {owner}", owner.kind.kind),
             Self::OwnLoop => f.write_str("part of this very loop"),
             Self::DriftBackoff { writer: Some(writer) } => {
                 write!(f, "{writer} keeps changing it, correction waits")
             }
             Self::DriftBackoff { writer: None } => f.write_str("it keeps changing, correction waits"),
             Self::PruneDisabled => f.write_str("pruning is disabled for it"),
-            Self::PruneOff => f.write_str("its Kustomization does not prune"),
-            Self::NotOurs(Some(owner)) => write!(f, "belongs to Kustomization {owner}"),
+            Self::PruneOff => f.write_str("its owner does not prune"),
+            Self::NotOurs(Some(owner)) => write!(f, "belongs to {} {owner}", owner.kind.kind),
             Self::NotOurs(None) => f.write_str("its labels name no owner"),
-            Self::HandedOver(owner) => write!(f, "handed over to Kustomization {owner}"),
+            Self::HandedOver(owner) => write!(f, "handed over to {} {owner}", owner.kind.kind),
             Self::Awaited(owner) => write!(
                 f,
-                "not pruned before it is known what Kustomization {owner} declares"
+                "not pruned before it is known what {} {owner} declares",
+                owner.kind.kind
             ),
             Self::Needed(owner, object) => write!(
                 f,
-                "not pruned while Kustomization {owner} has {object}, which would go with it"
+                "not pruned while {} {owner} has {object}, which would go with it",
+                owner.kind.kind
             ),
             Self::OverBudget => f.write_str("not pruned, as too much would be at once"),
             Self::Gone => f.write_str("gone already"),

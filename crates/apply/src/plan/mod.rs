@@ -22,7 +22,7 @@ use crate::id::ObjectId;
 use crate::inventory::Inventory;
 use crate::observed::Observed;
 use crate::order::{self, GroupKind, StageKind};
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerKind};
 use crate::policy::Mode;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -187,7 +187,8 @@ pub struct Options<'a> {
     pub prune_check: Option<PruneBudgetCheck>,
     /// The kinds of the custom stage.
     pub custom_stage: &'a BTreeSet<GroupKind>,
-    /// Who else holds objects and does not let go of them: what their labels name them for is theirs.
+    /// Who else holds objects and does not let go of them. What their labels name them for is theirs. One of
+    /// another kind holds what it claims whatever the labels say: those of its kind are not looked at.
     pub claims: &'a BTreeSet<(ObjectId, Owner)>,
     /// Of the objects that are to be pruned, those that another owner wants.
     pub contenders: &'a BTreeMap<ObjectId, Owner>,
@@ -307,6 +308,10 @@ pub(crate) fn apply_step(
             from: None,
             changes: Vec::new(),
         },
+        // without a label of this kind; one of another kind may have it
+        Presence::Absent if let Some(holder) = holder_of_another_kind(&id, options) => {
+            Step::Keep(id, KeepReason::HeldBy(holder.clone()))
+        }
         Presence::Absent => match backing_off() {
             Some(reason) if applied => Step::Keep(id, reason),
             _ => Step::Create(id),
@@ -347,7 +352,25 @@ fn kept_when_present(desired: &Desired, observed: &Observed, options: &Options<'
     {
         return Some(KeepReason::HeldBy(holder.clone()));
     }
+    if let Some(holder) = holder_of_another_kind(&desired.id, options) {
+        return Some(KeepReason::HeldBy(holder.clone()));
+    }
     (desired.policy.mode == Mode::IfNotPresent).then_some(KeepReason::Present)
+}
+
+/// An owner of another kind than the one who plans, that claims an object.
+fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'a Owner> {
+    static LOWEST: OwnerKind = OwnerKind {
+        kind: "",
+        field_manager: "",
+        name_label: "",
+        namespace_label: "",
+    };
+    let from = (id.clone(), Owner::new(&LOWEST, "", ""));
+    let claims = options.claims.range(from..);
+    let mut claims = claims.take_while(|(claimed, _)| claimed == id);
+    let claim = claims.find(|(_, owner)| owner.kind != options.owner.kind);
+    claim.map(|(_, owner)| owner)
 }
 
 /// Why an apply would change something; `None` if it would not.

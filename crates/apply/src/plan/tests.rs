@@ -8,6 +8,7 @@ use crate::inventory::Inventory;
 use crate::observed::Observed;
 use crate::owned::Digest;
 use crate::owner::Owner;
+use crate::owner::tests::{HELM_RELEASE, KUSTOMIZATION};
 use crate::policy::{Mode, Policy};
 use equate_manifest::object::Object;
 use serde_json::json;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn me() -> Owner {
-    Owner::new("flux-system", "apps")
+    Owner::new(&KUSTOMIZATION, "flux-system", "apps")
 }
 
 fn desired(name: &str, annotation: &str) -> Desired {
@@ -61,7 +62,7 @@ fn observed(desired: &Desired, change: impl FnOnce(&mut Observed)) -> Presence {
 }
 
 fn other() -> Owner {
-    Owner::new("team", "other")
+    Owner::new(&KUSTOMIZATION, "team", "other")
 }
 
 struct Case {
@@ -95,7 +96,7 @@ fn check_apply(case: Case, expected: &str) {
     let me = me();
     let mut options = Options::new(&me, "main@sha1:1");
     // one that only holds it has no say beside the one its labels name
-    let idle = Owner::new("a", "holds-it-too");
+    let idle = Owner::new(&KUSTOMIZATION, "a", "holds-it-too");
     let claims: BTreeSet<_> = case
         .contender
         .into_iter()
@@ -218,9 +219,17 @@ fn why_an_object_is_applied_or_not() {
         "keep ConfigMap/n/a (held by Kustomization team/other)",
     );
     check(
-        &|c| (c.presence, c.contender) = (theirs(), Some(Owner::new("team", "third"))),
+        &|c| (c.presence, c.contender) = (theirs(), Some(Owner::new(&KUSTOMIZATION, "team", "third"))),
         "patch ConfigMap/n/a (changed)",
     );
+    // labels of its kind are not looked at: its claim alone says that it is another kind's
+    let release = || Owner::new(&HELM_RELEASE, "flux-system", "apps");
+    for presence in [Presence::Absent, theirs(), same()] {
+        check(
+            &|c| (c.presence, c.contender) = (presence.clone(), Some(release())),
+            "keep ConfigMap/n/a (held by HelmRelease flux-system/apps)",
+        );
+    }
     // ours, and wanted by another: it stays ours
     check(
         &|c| (c.presence, c.contender) = (same(), Some(other())),
@@ -333,7 +342,7 @@ fn why_an_object_is_pruned_or_not() {
         "keep ConfigMap/n/a (ignored, as its annotations say)",
     );
     check(live(|o| o.deleting = true), "keep ConfigMap/n/a (being deleted)");
-    let off = "keep ConfigMap/n/a (its Kustomization does not prune)";
+    let off = "keep ConfigMap/n/a (its owner does not prune)";
     check_with(live(|_| ()), false, None, off);
     check_with(Presence::Unknown, false, Some(other()), off);
     let handed_over = "keep ConfigMap/n/a (handed over to Kustomization team/other)";
@@ -690,7 +699,11 @@ fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
     let theirs = "keep ConfigMap/n/a (belongs to Kustomization team/other)";
     check(Some(other()), None, theirs);
     check(Some(other()), Some(other()), "prune ConfigMap/n/a");
-    check(Some(other()), Some(Owner::new("team", "third")), theirs);
+    check(
+        Some(other()),
+        Some(Owner::new(&KUSTOMIZATION, "team", "third")),
+        theirs,
+    );
     check(
         None,
         Some(other()),

@@ -1,6 +1,6 @@
 //! An API server that is busy, broken, or not there.
 
-use crate::world::{World, check, say};
+use crate::world::{KUSTOMIZATION, World, check, say};
 use equate_apply::cluster::{Cluster, Execution};
 use equate_apply::id::ObjectId;
 use equate_manifest::object::GroupVersionKind;
@@ -165,7 +165,9 @@ async fn a_right_is_missing_where_the_authorizer_says_so() {
     let check_one = async |message: &'static str, expected: Result<bool, &str>| {
         let fault = Fault::Status(403, "Forbidden", message);
         let (cluster, _) = faulty(&world, vec![fault], "/configmaps/");
-        let may = cluster.may_write(&id, "v1", Duration::from_secs(10)).await;
+        let may = cluster
+            .may_write(&KUSTOMIZATION, &id, "v1", Duration::from_secs(10))
+            .await;
         let may = may.map_err(|error| error.to_string());
         assert_eq!(may, expected.map_err(str::to_owned), "{message}");
     };

@@ -5,7 +5,7 @@ use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
-use equate_apply::owner::Owner;
+use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::plan::{Live, Memory, Options, Plan, Presence, plan};
 use equate_manifest::object::Object;
 use equate_manifest::yaml;
@@ -33,6 +33,13 @@ pub(crate) struct World {
     pub(crate) allow_empty: Option<String>,
 }
 
+pub(crate) static KUSTOMIZATION: OwnerKind = OwnerKind {
+    kind: "Kustomization",
+    field_manager: "kustomize-controller",
+    name_label: "kustomize.toolkit.fluxcd.io/name",
+    namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
+};
+
 impl World {
     pub(crate) async fn start() -> World {
         let name = std::env::var("EQUATE_TESTS_ON").unwrap_or_else(|_| "embedded".to_owned());
@@ -44,7 +51,7 @@ impl World {
             cluster: Cluster::new(client.clone()),
             client,
             _cluster: Arc::new(cluster),
-            owner: Owner::new("flux-system", "apps"),
+            owner: Owner::new(&KUSTOMIZATION, "flux-system", "apps"),
             inventory: Inventory::default(),
             memory: Memory::default(),
             claims: BTreeSet::new(),
@@ -61,7 +68,7 @@ impl World {
             _cluster: Arc::clone(&self._cluster),
             client: self.client.clone(),
             cluster: Cluster::new(self.client.clone()),
-            owner: Owner::new("flux-system", name),
+            owner: Owner::new(&KUSTOMIZATION, "flux-system", name),
             inventory: Inventory::default(),
             memory: Memory::default(),
             claims: BTreeSet::new(),
@@ -147,7 +154,7 @@ impl World {
         for (id, version) in wanted.chain(before) {
             let object = self.cluster.get(&id, &version, DEADLINE).await.unwrap();
             let presence = match object {
-                Some(object) => Presence::Present(Arc::new(Observed::of(&object))),
+                Some(object) => Presence::Present(Arc::new(Observed::of(&object, &KUSTOMIZATION))),
                 None => Presence::Absent,
             };
             live.insert(id, presence);
@@ -197,7 +204,7 @@ impl World {
                     .await
                     .unwrap()
                     .unwrap();
-                let observed = Observed::of(&object);
+                let observed = Observed::of(&object, &KUSTOMIZATION);
                 if observed.health.status == equate_apply::health::Status::Current {
                     break;
                 }

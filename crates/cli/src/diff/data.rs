@@ -86,6 +86,7 @@ mod tests {
     use equate_apply::cluster::Preview;
     use equate_apply::owner::Owner;
     use equate_apply::plan::{KeepReason, PatchReason, Plan};
+    use equate_controllers::kustomization::KUSTOMIZATION;
     use equate_controllers::kustomization::preview::PreviewError;
 
     fn check(outcome: Result<Vec<Step>, PreviewError>, expected: &Value) {
@@ -140,7 +141,7 @@ mod tests {
         check(
             Ok(vec![
                 Step::Keep(id(), KeepReason::Unchanged),
-                Step::Keep(id(), KeepReason::HandedOver(Owner::new("n", "b"))),
+                Step::Keep(id(), KeepReason::HandedOver(Owner::new(&KUSTOMIZATION, "n", "b"))),
             ]),
             &base(json!([
                 { "action": "keep", "object": object, "why": "handed over to Kustomization/n/b" },

@@ -3,6 +3,7 @@
 use super::Compared;
 use equate_apply::cluster::Preview;
 use equate_apply::plan::{Guard, KeepReason, Step};
+use equate_controllers::ObjectRef;
 use std::error::Error;
 use std::fmt::Write;
 
@@ -66,14 +67,16 @@ fn describe_step(text: &mut String, step: &Step) {
         Step::Prune { id, .. } => writeln!(text, "- {id}"),
         Step::Keep(id, KeepReason::HeldBy(owner)) => writeln!(
             text,
-            "! {id}  would not be taken: Kustomization/{owner} declares it as well"
+            "! {id}  would not be taken: {} declares it as well",
+            ObjectRef::from(owner)
         ),
         Step::Keep(id, KeepReason::HandedOver(owner)) => {
-            writeln!(text, "> {id}  handed over to Kustomization/{owner}")
+            writeln!(text, "> {id}  handed over to {}", ObjectRef::from(owner))
         }
         Step::Keep(id, KeepReason::Awaited(owner)) => writeln!(
             text,
-            "! {id}  would be kept: it may have moved to Kustomization/{owner}, which cannot be built"
+            "! {id}  would be kept: it may have moved to {}, which cannot be built",
+            ObjectRef::from(owner)
         ),
         Step::Keep(id, KeepReason::OverBudget) => {
             writeln!(text, "! {id}  would be deleted if that is confirmed")
@@ -167,6 +170,7 @@ mod tests {
     use equate_apply::id::ObjectId;
     use equate_apply::owner::Owner;
     use equate_apply::plan::Plan;
+    use equate_controllers::kustomization::KUSTOMIZATION;
 
     fn check(steps: Vec<Step>, expected_code: u8, expected: &str, expected_summary: &str) {
         let preview = Preview {
@@ -190,7 +194,7 @@ mod tests {
     fn what_others_want_is_said() {
         let keep = |reason: fn(Owner) -> KeepReason| {
             let id = ObjectId::new("", "ConfigMap", "n", "x");
-            vec![Step::Keep(id, reason(Owner::new("n", "b")))]
+            vec![Step::Keep(id, reason(Owner::new(&KUSTOMIZATION, "n", "b")))]
         };
         let unchanged = |_| KeepReason::Unchanged;
         check(keep(unchanged), 0, "", "1 Kustomization: nothing would change\n");

@@ -77,6 +77,7 @@ const ABOUT: About = About {
     component: SOURCE_MANAGER,
     finalizer: Some(FINALIZER),
     status_manager: SOURCE_STATUS_MANAGER,
+    owner: None,
     // with as few workers as Kustomizations have, a handful of silent hosts would hold up all other sources
     concurrency: Concurrency::Waits { at_least: 64 },
     suspends: true,

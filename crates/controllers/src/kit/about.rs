@@ -3,6 +3,8 @@
 //! The engine, the CLI, metrics, Leases and the manifests of `equate install` read this and nothing else of
 //! a controller, so a new kind needs no line of theirs.
 
+use equate_apply::owner::OwnerKind;
+
 /// A kind that Equate reconciles, and the controller that does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
@@ -25,6 +27,8 @@ pub struct About {
     pub finalizer: Option<&'static str>,
     /// The field manager of status and finalizer.
     pub status_manager: &'static str,
+    /// How its objects mark what they apply; none where they apply nothing.
+    pub owner: Option<&'static OwnerKind>,
     /// How many objects are reconciled at once.
     pub concurrency: Concurrency,
     /// Whether its objects have `spec.suspend`.

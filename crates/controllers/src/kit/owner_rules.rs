@@ -24,9 +24,9 @@ impl RulesByKind {
         all.insert(kind, rules);
     }
 
-    fn of(&self, _owner: &Owner) -> Option<Arc<dyn OwnerRules>> {
+    fn of(&self, owner: &Owner) -> Option<Arc<dyn OwnerRules>> {
         let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        all.get("Kustomization").cloned()
+        all.get(owner.kind.kind).cloned()
     }
 }
 

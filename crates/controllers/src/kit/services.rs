@@ -13,6 +13,7 @@ use std::time::Duration;
 use equate_api::kustomize::SourceKind;
 use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
+use equate_apply::owner::OwnerKind;
 use equate_git::Mirrors;
 use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -86,7 +87,9 @@ pub struct Kit {
     /// ConfigMaps and Secrets that tell of their changes.
     pub(crate) inputs: InputWatcher,
     /// This cluster, with this process's own rights.
-    pub(crate) here: Access,
+    pub(crate) cluster: Cluster,
+    /// Watches of the objects in it that somebody applied.
+    pub(crate) objects: ObjectWatcher,
     /// The other clusters that are reached.
     pub(crate) remote_clusters: RemoteClusters,
     /// How owners look at their objects.
@@ -165,10 +168,10 @@ impl Kit {
             let (waker, changes) = (waker.clone(), changes.clone());
             move |wake: Wake| {
                 changes.send_modify(|count| *count += 1);
-                waker.wake(&ObjectRef::of("Kustomization", &wake.key), Reason::Object);
+                waker.wake(&wake.object, Reason::Object);
             }
         };
-        let watcher = ObjectWatcher::new(
+        let objects = ObjectWatcher::new(
             client.clone(),
             pace.clone(),
             owner_rules.clone(),
@@ -191,7 +194,7 @@ impl Kit {
             };
             let waker = waker.clone();
             Artifacts::new(fetching, move |reader| {
-                wake_kustomizations(&waker, [reader], Reason::Source);
+                waker.wake(&reader, Reason::Source);
             })?
         };
         let repositories: Mirror<GitRepository> = Mirror::new(client.clone(), pace.clone());
@@ -204,7 +207,8 @@ impl Kit {
         };
         let sources = Sources::new(repositories.clone(), &client, pace, &on_source_change);
         let kit = Kit {
-            here: Access::full(TargetCluster::Local, Cluster::new(client.clone()), watcher),
+            cluster: Cluster::new(client.clone()),
+            objects,
             client,
             storage,
             recorder,
@@ -255,6 +259,12 @@ impl Kit {
         set.and_then(|set| set.downcast_ref::<T>())
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// This cluster for objects that owners of a kind apply.
+    pub(crate) fn here(&self, owners: &'static OwnerKind) -> Access {
+        let (cluster, objects) = (self.cluster.clone(), self.objects.clone());
+        Access::full(TargetCluster::Local, cluster, objects, owners)
     }
 
     /// Whether this process reconciles an object of a kind.

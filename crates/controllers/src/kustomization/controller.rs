@@ -8,6 +8,7 @@ use equate_api::meta::{FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::KUSTOMIZATION;
 use super::inputs::vault_transit::{TransitSettings, Transits};
 use super::rules::ObjectRules;
 use super::run::{Context, reconcile};
@@ -31,6 +32,7 @@ pub(crate) const ABOUT: About = About {
     component: KUSTOMIZE_MANAGER,
     finalizer: Some(FINALIZER),
     status_manager: KUSTOMIZE_STATUS_MANAGER,
+    owner: Some(&KUSTOMIZATION),
     concurrency: Concurrency::Computes,
     suspends: true,
     columns: &[Column {
@@ -75,7 +77,8 @@ impl KustomizationRunner {
                 kit: Arc::clone(kit),
                 kustomizations,
                 rules,
-                nowhere: Access::none(kit.settings.pace.clone()),
+                here: kit.here(&KUSTOMIZATION),
+                nowhere: Access::none(kit.settings.pace.clone(), &KUSTOMIZATION),
                 transits: Transits::new(kit.configuration::<TransitSettings>()),
                 queue,
                 memories: Mutex::default(),

@@ -46,3 +46,25 @@ pub(crate) mod rules;
 mod run;
 #[cfg(test)]
 mod tests;
+
+use equate_apply::owner::{Owner, OwnerKind};
+
+use crate::{Key, ObjectRef};
+
+/// How Kustomizations mark what they apply: as Flux does, so that ownership carries over.
+pub static KUSTOMIZATION: OwnerKind = OwnerKind {
+    kind: "Kustomization",
+    field_manager: "kustomize-controller",
+    name_label: "kustomize.toolkit.fluxcd.io/name",
+    namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
+};
+
+/// A Kustomization as the owner of objects.
+pub(crate) fn owner_of(key: &Key) -> Owner {
+    Owner::new(&KUSTOMIZATION, &*key.namespace, &*key.name)
+}
+
+/// A Kustomization among objects of other kinds.
+pub(crate) fn object_ref(key: &Key) -> ObjectRef {
+    ObjectRef::of(KUSTOMIZATION.kind, key)
+}

@@ -35,9 +35,10 @@ use crate::Key;
 use crate::OwnLoop;
 use crate::key::is_name;
 use crate::kit::mirror::{Change, What};
+use crate::kustomization::{KUSTOMIZATION, owner_of};
 use crate::ownership::claims;
 use crate::ownership::claims::{claimants, takers};
-use crate::ownership::desired::{DesiredSet, DesiredState, KUSTOMIZATIONS, undeclared};
+use crate::ownership::desired::{DesiredSet, DesiredState, KUSTOMIZATION_GROUP, undeclared};
 use crate::ownership::graph::{self, Need, OwnershipGraph, Source};
 use crate::policy::Policy;
 use crate::targets::remote;
@@ -365,7 +366,7 @@ impl Fleet {
 
     /// The Kustomization that an object is, if it is one that is known and does not go.
     fn living(&self, id: &ObjectId) -> Option<Key> {
-        if &*id.group != KUSTOMIZATIONS || &*id.kind != "Kustomization" {
+        if &*id.group != KUSTOMIZATION_GROUP || &*id.kind != "Kustomization" {
             return None;
         }
         let key = Key::new(&*id.namespace, &*id.name);
@@ -499,7 +500,7 @@ impl Fleet {
     fn awaited(&self, of: &Declared) -> Option<Owner> {
         let unknown = self.unknown.get(&(of.source_kind, of.source.clone()))?;
         let other = unknown.iter().find(|key| **key != of.key)?;
-        Some(Owner::new(&other.namespace, &other.name))
+        Some(owner_of(other))
     }
 
     /// Holds what a Kustomization would be built to against the cluster.
@@ -578,7 +579,7 @@ impl Fleet {
         let needed = claims::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
         let prospect = Prospect {
             desired,
-            owner: Owner::new(&declared.key.namespace, &declared.key.name),
+            owner: owner_of(&declared.key),
             awaited: self.awaited(&declared),
             declared,
             live,
@@ -637,7 +638,7 @@ async fn looked_at(cluster: &Cluster, inventory: &Inventory) -> Result<Live, Pre
             source,
         })?;
         let presence = found.map_or(Presence::Absent, |object| {
-            Presence::Present(Arc::new(Observed::of(&object)))
+            Presence::Present(Arc::new(Observed::of(&object, &KUSTOMIZATION)))
         });
         live.insert(id.clone(), presence);
     }
@@ -655,7 +656,7 @@ fn going(object: &Kustomization) -> Kustomization {
 
 /// Whether an object is a Kustomization that is applied.
 fn is_kustomization(desired: &Desired) -> bool {
-    &*desired.id.group == KUSTOMIZATIONS
+    &*desired.id.group == KUSTOMIZATION_GROUP
         && &*desired.id.kind == "Kustomization"
         && !desired.own_loop
         && !desired.policy.ignored()

@@ -28,6 +28,7 @@ use super::reasons::Failure;
 use super::rules::ObjectRules;
 use crate::OwnLoop;
 use crate::kit::read::chain;
+use crate::kustomization::owner_of;
 use crate::own_loop::inside;
 use crate::ownership::desired::{BuiltObjects, DesiredSet};
 
@@ -219,7 +220,7 @@ impl Rendering<'_> {
         digest: String,
     ) -> Result<Rendered, Failure> {
         self.settle(&mut objects).await?;
-        let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+        let owner = owner_of(&ks.key);
         let own = self
             .root
             .filter(|root| root.name == ks.key.name && root.namespace == ks.key.namespace)

@@ -27,6 +27,7 @@ use equate_manifest::object::Object;
 
 use crate::Key;
 use crate::cel::Expression;
+use crate::kustomization::KUSTOMIZATION;
 use crate::kustomization::declared::target;
 use crate::kustomization::reasons::Stall;
 
@@ -118,7 +119,7 @@ impl ObjectRules {
     fn of_owner(&self, owner: &Owner) -> Option<Arc<Rules>> {
         // most have none, and events are many
         let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        match all.is_empty() {
+        match all.is_empty() || owner.kind != &KUSTOMIZATION {
             true => None,
             false => all.get(&Key::new(&*owner.namespace, &*owner.name)).cloned(),
         }
@@ -295,7 +296,7 @@ mod tests {
             let registry = registry(&json!({ "healthCheckExprs": checks }));
             assert_eq!(registry.problem(&key()), None);
             let object = object(of.clone());
-            let health = registry.judge(&Owner::new("n", "apps"), &object);
+            let health = registry.judge(&Owner::new(&KUSTOMIZATION, "n", "apps"), &object);
             let shown = health.map(|health| match health.message.as_str() {
                 "" => health.status.to_string(),
                 message => format!("{}: {message}", health.status),
@@ -305,7 +306,10 @@ mod tests {
                 registry.judges(&key(), &ObjectId::of(&object)),
                 expected.is_some()
             );
-            assert_eq!(registry.judge(&Owner::new("n", "others"), &object), None);
+            assert_eq!(
+                registry.judge(&Owner::new(&KUSTOMIZATION, "n", "others"), &object),
+                None
+            );
         };
         let widget = |status: Value| {
             json!({ "apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": { "name": "a", "generation": 2 },
@@ -427,7 +431,7 @@ mod tests {
                 "apiVersion": "apps/v1", "kind": "Deployment",
                 "metadata": { "name": "web", "namespace": "shop", "labels": { "tier": "front" }, "annotations": { "a": "b" } },
             }));
-            let ignored = registry.ignored(&Owner::new("n", "apps"), &object);
+            let ignored = registry.ignored(&Owner::new(&KUSTOMIZATION, "n", "apps"), &object);
             assert_eq!(!ignored.is_empty(), expected, "{target}");
         };
         check(Value::Null, true);
@@ -450,7 +454,7 @@ mod tests {
     #[test]
     fn rules_have_a_new_stamp_when_they_are_others() {
         let registry = ObjectRules::default();
-        let owner = Owner::new("n", "apps");
+        let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
         let set = |fields: Value| {
             registry.set(&key(), &spec(&fields));
             registry.stamp(&owner)

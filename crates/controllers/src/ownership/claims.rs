@@ -10,6 +10,7 @@ use equate_apply::plan::Presence;
 
 use super::graph::{Need, OwnershipGraph};
 use crate::Key;
+use crate::kustomization::owner_of;
 
 /// Who takes which of the objects.
 pub(crate) fn takers<'a>(
@@ -26,8 +27,7 @@ pub(crate) fn claimants<'a>(
     key: &Key,
     ids: impl Iterator<Item = &'a ObjectId>,
 ) -> BTreeSet<(ObjectId, Owner)> {
-    let owner = |key: &Key| Owner::new(&key.namespace, &key.name);
-    ids.flat_map(|id| index.claimants(id, key).map(|key| (id.clone(), owner(key))))
+    ids.flat_map(|id| index.claimants(id, key).map(|key| (id.clone(), owner_of(key))))
         .collect()
 }
 
@@ -35,7 +35,7 @@ fn owners<'a, 'i>(
     ids: impl Iterator<Item = &'a ObjectId>,
     of: impl Fn(&ObjectId) -> Option<&'i Key>,
 ) -> BTreeMap<ObjectId, Owner> {
-    ids.filter_map(|id| of(id).map(|key| (id.clone(), Owner::new(&key.namespace, &key.name))))
+    ids.filter_map(|id| of(id).map(|key| (id.clone(), owner_of(key))))
         .collect()
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn needed<'a>(
         Container::of(id, &Presence::Unknown)?;
         let container = Container::of(id, &presence(id))?;
         let (by, object) = index.needs(&container, key, need).next()?;
-        Some((id.clone(), (Owner::new(&by.namespace, &by.name), object.clone())))
+        Some((id.clone(), (owner_of(by), object.clone())))
     })
     .collect()
 }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::Key;
 
 /// The API group of Kustomizations.
-pub(crate) const KUSTOMIZATIONS: &str = "kustomize.toolkit.fluxcd.io";
+pub(crate) const KUSTOMIZATION_GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
 /// What a Kustomization wants applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl BuiltObjects {
         ids.sort();
         ids.dedup();
         let applied = |desired: &&Desired| {
-            &*desired.id.group == KUSTOMIZATIONS
+            &*desired.id.group == KUSTOMIZATION_GROUP
                 && &*desired.id.kind == "Kustomization"
                 && !desired.own_loop
                 && !desired.policy.ignored()

@@ -8,6 +8,8 @@ use equate_apply::id::ObjectId;
 use equate_apply::owner::Owner;
 use equate_apply::plan::{KeepReason, Plan, Step};
 
+use crate::ObjectRef;
+
 /// More names than this do not help anybody.
 const NAMED: usize = 10;
 
@@ -17,7 +19,8 @@ pub(crate) fn said(plan: &Plan) -> Option<String> {
     for step in &plan.prune {
         if let Step::Keep(id, KeepReason::Needed(owner, object)) = step {
             kept.push(format!(
-                "{id}, with which {object} of Kustomization/{owner} would go"
+                "{id}, with which {object} of {} would go",
+                ObjectRef::from(owner)
             ));
         }
     }
@@ -37,7 +40,7 @@ pub(crate) fn untaken(
         if let Step::Keep(id, KeepReason::HandedOver(owner)) = step
             && let Some(why) = trouble(id, owner)
         {
-            kept.push(format!("{id}, for Kustomization/{owner}, which {why}"));
+            kept.push(format!("{id}, for {}, which {why}", ObjectRef::from(owner)));
         }
     }
     let kept = listed(kept)?;

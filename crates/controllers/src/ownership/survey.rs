@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::access_reviews::AccessReviews;
 use crate::Key;
+use crate::kustomization::owner_of;
 
 /// More names than this do not help anybody.
 pub(crate) const NAMED: usize = 10;
@@ -103,6 +104,6 @@ impl Survey {
     /// One of those of whom it is not known what they want.
     pub(crate) fn awaited(&self) -> Option<Owner> {
         let key = self.unknown.keys().next().or_else(|| self.unbuilt.keys().next());
-        key.map(|key| Owner::new(&key.namespace, &key.name))
+        key.map(|key| owner_of(key))
     }
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use equate_api::meta::SecretKeyReference;
 use equate_apply::cluster::Cluster;
+use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
@@ -113,13 +114,32 @@ pub(crate) type ConfigDigest = [u8; 32];
 
 /// Another cluster, for as long as somebody holds it.
 pub(crate) struct RemoteCluster {
-    pub(crate) full: Access,
+    target: TargetCluster,
+    cluster: Cluster,
+    watcher: ObjectWatcher,
+    config: ConfigDigest,
+}
+
+impl RemoteCluster {
+    /// All of it, with the rights of whoever opens it, for owners of a kind.
+    pub(crate) fn full(&self, by: &'static OwnerKind) -> Access {
+        let access = Access::full(
+            self.target.clone(),
+            self.cluster.clone(),
+            self.watcher.clone(),
+            by,
+        );
+        Access {
+            config: Some(self.config),
+            ..access
+        }
+    }
 }
 
 impl fmt::Debug for RemoteCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteCluster")
-            .field("target", &self.full.target)
+            .field("target", &self.target)
             .finish_non_exhaustive()
     }
 }
@@ -190,12 +210,11 @@ impl RemoteClusters {
             Arc::clone(&self.terms),
             move |woken| wake(woken),
         );
-        let target = TargetCluster::Remote(opened.fingerprint);
         let remote = Arc::new(RemoteCluster {
-            full: Access {
-                config: Some(config),
-                ..Access::full(target, Cluster::new(opened.client), hub)
-            },
+            target: TargetCluster::Remote(opened.fingerprint),
+            cluster: Cluster::new(opened.client),
+            watcher: hub,
+            config,
         });
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, other| other.strong_count() > 0);

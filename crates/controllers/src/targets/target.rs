@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use equate_api::kustomize::KustomizationSpec;
 use equate_apply::cluster::{Cluster, NoSuchName};
-use equate_apply::owner::Owner;
+use equate_apply::owner::{Owner, OwnerKind};
 use kube::Client;
 use kube::client::Body;
 
@@ -55,26 +55,31 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// A cluster with all the rights of who opens it.
-    pub(crate) fn full(target: TargetCluster, cluster: Cluster, hub: ObjectWatcher) -> Self {
+    /// A cluster with all the rights of who opens it, for owners of a kind.
+    pub(crate) fn full(
+        target: TargetCluster,
+        cluster: Cluster,
+        hub: ObjectWatcher,
+        by: &'static OwnerKind,
+    ) -> Self {
         Self {
             target,
             cluster,
-            hub: ScopedView::full(hub),
+            hub: ScopedView::full(hub, by),
             account: None,
             config: None,
         }
     }
 
     /// No cluster: every request fails, nothing is seen.
-    pub(crate) fn none(pace: Pace) -> Self {
+    pub(crate) fn none(pace: Pace, by: &'static OwnerKind) -> Self {
         let refuse = |_: http::Request<Body>| async {
             let refusal = std::io::Error::other("it is not known which cluster this is for");
             Err::<http::Response<Body>, _>(refusal)
         };
         let client = Client::new(tower::service_fn(refuse), "default");
         let hub = ObjectWatcher::new(client.clone(), pace, Arc::new(()), |_| {});
-        Self::full(TargetCluster::Unknown, Cluster::new(client), hub)
+        Self::full(TargetCluster::Unknown, Cluster::new(client), hub, by)
     }
 
     /// The same cluster for a Kustomization that acts as an account there.

@@ -1,13 +1,14 @@
 //! The watch hub: what is observed of managed objects, and who must look when it changes.
 //!
-//! One watch per kind that has managed objects, restricted to those with an owner's label,
-//! serves all Kustomizations. It keeps a few words per object ([`Observed`]), not the
-//! object, and wakes the owner when existence, ownership, our fields or the health of an
-//! object change; nothing is polled and nobody waits.
+//! One watch per kind of object and kind of owner, restricted to objects with that owner's label,
+//! serves all owners of the kind. It keeps a few words per object ([`Observed`]), not the
+//! object, and wakes the owner when existence, ownership, the owner's fields or the health of an
+//! object change; nothing is polled and nobody waits. An object may have owners of two kinds: each
+//! kind has its own watch, for each looks at other labels and other fields.
 //!
-//! A key says what it follows by [`ObjectWatcher::follow`], always all of it: what no key follows any
-//! more is not watched any more. Objects that are not managed but waited for (`healthChecks`)
-//! have a watch of their own each.
+//! An owner says what it follows by [`ObjectWatcher::follow`], always all of it: what no owner follows
+//! any more is not watched any more. Objects that are not managed but waited for (`healthChecks`)
+//! have a watch of their own each, shared by all owners of a kind and judged for each of them.
 //!
 //! Knowledge is never guessed. A kind that was not listed yet, or is not served, is
 //! [`Presence::Unknown`]; one that cannot be read just now stays as it was last seen, and the
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
-use equate_apply::owner::{NAME_LABEL, Owner};
+use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::plan::Presence;
 use equate_apply::rules::OwnerRules;
 use equate_apply::segment::segment;
@@ -42,7 +43,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::state::{Place, State};
 use super::feed::{self, Collection, FeedError, Item, Pace};
-use crate::Key;
+use crate::ObjectRef;
 
 /// Namespace and name: where the kind is known, nothing else is kept of an id.
 type Local = (Arc<str>, Arc<str>);
@@ -137,7 +138,7 @@ pub enum Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wake {
     /// The owner of the object, or a follower of the kind or object.
-    pub key: Key,
+    pub object: ObjectRef,
     /// Why.
     pub cause: Cause,
 }
@@ -164,7 +165,7 @@ impl WatchState {
     }
 }
 
-/// What a key follows: all of it, each time.
+/// What an owner follows: all of it, each time.
 #[derive(Debug, Clone, Default)]
 pub struct Interest {
     /// The kinds of its managed objects.
@@ -176,9 +177,9 @@ pub struct Interest {
 /// The hub's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Kinds watched for managed objects.
+    /// Kinds watched for managed objects, once for each kind of owner.
     pub kinds: usize,
-    /// Managed objects known.
+    /// Managed objects known, once for each kind of owner.
     pub objects: usize,
     /// Single objects watched.
     pub singles: usize,
@@ -245,25 +246,25 @@ impl ObjectWatcher {
         }
     }
 
-    /// Says what a key follows from now on. Returns what of it cannot be looked at yet; the
-    /// key is woken when it can.
+    /// Says what an owner follows from now on. Returns what of it cannot be looked at yet; the
+    /// owner is woken when it can.
     ///
     /// What is not served or in trouble is looked for again at once: whoever follows it has
     /// a reason to think that it is there.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn follow(&self, key: &Key, interest: &Interest) -> Vec<(Kind, WatchState)> {
+    pub fn follow(&self, follower: &Owner, interest: &Interest) -> Vec<(Kind, WatchState)> {
         let mut resources = HashMap::new();
         for resource in &interest.kinds {
-            resources.insert(Place::Managed(resource.into()), resource);
+            resources.insert(Place::Managed(resource.into(), follower.kind), resource);
         }
         for (resource, id) in &interest.objects {
-            resources.insert(Place::Single(id.clone()), resource);
+            resources.insert(Place::Single(id.clone(), follower.kind), resource);
         }
         let places: BTreeSet<Place> = resources.keys().cloned().collect();
         let mut inner = self.shared.inner();
-        let diff = inner.state.follow(key, &places);
+        let diff = inner.state.follow(follower, &places);
         for place in diff.end {
             inner.feeds.remove(&place);
         }
@@ -281,14 +282,14 @@ impl ObjectWatcher {
         waiting
     }
 
-    /// The key's object is gone: it follows nothing.
-    pub fn forget(&self, key: &Key) {
-        self.follow(key, &Interest::default());
+    /// The owner is gone: it follows nothing.
+    pub fn forget(&self, follower: &Owner) {
+        self.follow(follower, &Interest::default());
     }
 
-    /// What is known of an object.
-    pub fn get(&self, id: &ObjectId) -> Presence {
-        self.shared.inner().state.get(id)
+    /// What is known of an object, as owners of a kind see it.
+    pub fn get(&self, by: &'static OwnerKind, id: &ObjectId) -> Presence {
+        self.shared.inner().state.get(by, id)
     }
 
     /// Takes in what a write of ours was answered. Whether it was news; it is not where
@@ -300,10 +301,10 @@ impl ObjectWatcher {
         news
     }
 
-    /// What is known of an object, for somebody who may have words of its own for it: those are asked
-    /// of its owner's objects, and of what it waits for.
-    pub fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
-        self.shared.inner().state.get_for(key, id)
+    /// What is known of an object, for an owner that may have rules of its own for it: those are asked
+    /// of its own objects, and of what it waits for.
+    pub fn get_for(&self, owner: &Owner, id: &ObjectId) -> Presence {
+        self.shared.inner().state.get_for(owner, id)
     }
 
     /// The rules that objects are looked at under.
@@ -311,12 +312,13 @@ impl ObjectWatcher {
         &self.shared.rules
     }
 
-    /// Takes in an object as it was read on behalf of a key: also of the very version that is known,
+    /// Takes in an object as it was read on behalf of an owner: also of the very version that is known,
     /// for it may have been looked at under other rules.
-    pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
-        for place in [Place::Managed(Kind::of(id)), Place::Single(id.clone())] {
+    pub fn look(&self, reader: &Owner, id: &ObjectId, object: &Object) {
+        let managed = Place::Managed(Kind::of(id), reader.kind);
+        for place in [managed, Place::Single(id.clone(), reader.kind)] {
             let observed = self.shared.observe(&place, object);
-            let wakes = self.shared.inner().state.look(key, &place, id, observed);
+            let wakes = self.shared.inner().state.look(reader, &place, id, observed);
             self.shared.tell(wakes);
         }
     }
@@ -374,7 +376,7 @@ impl ObjectWatcher {
                 read(object, &api_version, &kind, |object| match reader.upgrade() {
                     Some(shared) => shared.observe(&seen, object),
                     // nobody is left who could be told
-                    None => Observed::of(object),
+                    None => Observed::of(object, seen.by()),
                 })
             },
             move |change| Shared::change(&shared, &told, epoch, change),
@@ -395,8 +397,8 @@ impl Shared {
 
     fn collection(&self, place: &Place, resource: &ApiResource) -> Collection {
         let (namespace, labels, fields) = match place {
-            Place::Managed(_) => (None, Some(NAME_LABEL.to_owned()), None),
-            Place::Single(id) => {
+            Place::Managed(_, by) => (None, Some(by.name_label.to_owned()), None),
+            Place::Single(id, _) => {
                 let namespace = Some(&*id.namespace).filter(|n| !n.is_empty());
                 (
                     namespace,
@@ -418,11 +420,11 @@ impl Shared {
 
     /// Looks at an object as those do whom it matters to there.
     fn observe(&self, place: &Place, object: &Object) -> Observed {
-        let mut observed = Observed::under(object, &*self.rules);
-        if let Place::Single(_) = place {
+        let mut observed = Observed::under(object, place.by(), &*self.rules);
+        if let Place::Single(..) = place {
             let followers = self.inner().state.followers(place);
-            for key in followers {
-                observed.judge(object, &Owner::new(&key.namespace, &key.name), &*self.rules);
+            for follower in followers {
+                observed.judge(object, &follower, &*self.rules);
             }
         }
         observed

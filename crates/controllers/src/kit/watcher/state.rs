@@ -6,21 +6,22 @@ use std::sync::Arc;
 use equate_apply::health::Status;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
-use equate_apply::owner::Owner;
+use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::plan::Presence;
 
 use super::{Cause, Counts, Kind, KindChange, Local, Seen, Wake, WatchState, What};
-use crate::Key;
+use crate::ObjectRef;
 use crate::kit::feed::{self, FeedError, Item};
 use crate::kit::versioned_store::{Difference, VersionedStore};
 
-/// One collection that is followed.
+/// One collection that is followed, and the kind of owner it is followed for: whose labels select the
+/// objects, and whose fields are looked at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Place {
-    /// The managed objects of a kind.
-    Managed(Kind),
+    /// The objects of a kind that such owners manage.
+    Managed(Kind, &'static OwnerKind),
     /// A single object, whoever's it is.
-    Single(ObjectId),
+    Single(ObjectId, &'static OwnerKind),
 }
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ struct Followed {
     /// Changes of an older feed of this place are not for this one.
     epoch: u64,
     versioned_store: VersionedStore<Local, Observed>,
-    followers: BTreeSet<Key>,
+    followers: BTreeSet<Owner>,
     standing: WatchState,
     /// What the followers were last told of the kind.
     announced: Option<KindChange>,
@@ -38,7 +39,7 @@ struct Followed {
 pub(super) struct State {
     // ordered, so that what is reported and started is in the same order each time
     places: BTreeMap<Place, Followed>,
-    interests: HashMap<Key, BTreeSet<Place>>,
+    interests: HashMap<Owner, BTreeSet<Place>>,
     epochs: u64,
     counts: Counts,
 }
@@ -51,19 +52,19 @@ pub(super) struct WatchDiff {
 }
 
 impl State {
-    /// From now on the key follows these places and no others.
-    pub(super) fn follow(&mut self, key: &Key, wanted: &BTreeSet<Place>) -> WatchDiff {
+    /// From now on the follower follows these places and no others.
+    pub(super) fn follow(&mut self, follower: &Owner, wanted: &BTreeSet<Place>) -> WatchDiff {
         let mut diff = WatchDiff::default();
         for place in wanted {
             if let Some(followed) = self.places.get_mut(place) {
-                followed.followers.insert(key.clone());
+                followed.followers.insert(follower.clone());
                 continue;
             }
             self.epochs += 1;
             let followed = Followed {
                 epoch: self.epochs,
                 versioned_store: VersionedStore::new(),
-                followers: BTreeSet::from([key.clone()]),
+                followers: BTreeSet::from([follower.clone()]),
                 standing: WatchState::Starting(None),
                 announced: None,
             };
@@ -71,15 +72,15 @@ impl State {
             diff.begin.push((place.clone(), self.epochs));
         }
         let before = if wanted.is_empty() {
-            self.interests.remove(key)
+            self.interests.remove(follower)
         } else {
-            self.interests.insert(key.clone(), wanted.clone())
+            self.interests.insert(follower.clone(), wanted.clone())
         };
         for place in before.unwrap_or_default().difference(wanted) {
             let Some(followed) = self.places.get_mut(place) else {
                 continue;
             };
-            followed.followers.remove(key);
+            followed.followers.remove(follower);
             if followed.followers.is_empty() {
                 self.places.remove(place);
                 diff.end.push(place.clone());
@@ -100,26 +101,25 @@ impl State {
         self.places.get(place).map(|followed| &followed.standing)
     }
 
-    /// What is known of an object. The single watch of it counts where it is not managed.
-    pub(super) fn get(&self, id: &ObjectId) -> Presence {
-        let managed = self.known(&Place::Managed(Kind::of(id)), id);
+    /// What is known of an object for owners of a kind. The single watch of it counts where they do not
+    /// manage it.
+    pub(super) fn get(&self, by: &'static OwnerKind, id: &ObjectId) -> Presence {
+        let managed = self.known(&Place::Managed(Kind::of(id), by), id);
         match managed {
             Presence::Present(_) => managed,
-            Presence::Absent | Presence::Unknown => match self.known(&Place::Single(id.clone()), id) {
+            Presence::Absent | Presence::Unknown => match self.known(&Place::Single(id.clone(), by), id) {
                 Presence::Unknown => managed,
                 single => single,
             },
         }
     }
 
-    /// The same for somebody: of an object that is another's its own watch of it counts.
-    pub(super) fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
-        let managed = self.known(&Place::Managed(Kind::of(id)), id);
+    /// The same for one owner: of an object that is another's its own watch of it counts.
+    pub(super) fn get_for(&self, owner: &Owner, id: &ObjectId) -> Presence {
+        let managed = self.known(&Place::Managed(Kind::of(id), owner.kind), id);
         match &managed {
-            Presence::Present(observed) if observed.owner.as_ref().map(key_of).as_ref() == Some(key) => {
-                managed
-            }
-            _ => match self.known(&Place::Single(id.clone()), id) {
+            Presence::Present(observed) if observed.owner.as_ref() == Some(owner) => managed,
+            _ => match self.known(&Place::Single(id.clone(), owner.kind), id) {
                 Presence::Unknown => managed,
                 single => single,
             },
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Who follows a place.
-    pub(super) fn followers(&self, place: &Place) -> Vec<Key> {
+    pub(super) fn followers(&self, place: &Place) -> Vec<Owner> {
         let followed = self.places.get(place);
         followed.map_or_else(Vec::new, |followed| followed.followers.iter().cloned().collect())
     }
@@ -156,7 +156,7 @@ impl State {
         let Ok(version) = observed.resource_version.parse() else {
             return (false, Vec::new());
         };
-        let place = Place::Managed(Kind::of(id));
+        let place = Place::Managed(Kind::of(id), author.kind);
         let Some(followed) = self.places.get_mut(&place) else {
             return (false, Vec::new());
         };
@@ -169,18 +169,24 @@ impl State {
         };
         let mut wakes = Vec::new();
         wake_owners(id, &difference, &mut wakes);
-        wakes.retain(|wake| wake.key != key_of(&author));
+        wakes.retain(|wake| wake.object != ObjectRef::from(&author));
         self.counts.wakes += wakes.len() as u64;
         (true, wakes)
     }
 
     /// An object as it was read just now, also of the version that is known. Who had it read knows.
-    pub(super) fn look(&mut self, key: &Key, place: &Place, id: &ObjectId, observed: Observed) -> Vec<Wake> {
+    pub(super) fn look(
+        &mut self,
+        reader: &Owner,
+        place: &Place,
+        id: &ObjectId,
+        observed: Observed,
+    ) -> Vec<Wake> {
         let Some(followed) = self.places.get_mut(place) else {
             return Vec::new();
         };
         // the watch of managed objects would not see it
-        let unseen = matches!(place, Place::Managed(_)) && observed.owner.is_none();
+        let unseen = matches!(place, Place::Managed(..)) && observed.owner.is_none();
         let Some(version) = observed.resource_version.parse().ok().filter(|_| !unseen) else {
             return Vec::new();
         };
@@ -193,7 +199,7 @@ impl State {
         };
         let mut wakes = Vec::new();
         followed.wake(place, &local(id), &difference, &mut wakes);
-        wakes.retain(|wake| wake.key != *key);
+        wakes.retain(|wake| wake.object != ObjectRef::from(reader));
         self.counts.wakes += wakes.len() as u64;
         wakes
     }
@@ -252,11 +258,11 @@ impl State {
         let mut counts = self.counts;
         for (place, followed) in &self.places {
             match place {
-                Place::Managed(_) => {
+                Place::Managed(..) => {
                     counts.kinds += 1;
                     counts.objects += followed.versioned_store.len();
                 }
-                Place::Single(_) => counts.singles += 1,
+                Place::Single(..) => counts.singles += 1,
             }
         }
         counts
@@ -297,19 +303,19 @@ impl Followed {
         };
         self.announced = Some(news);
         let kind = place.kind();
-        wakes.extend(self.followers.iter().map(|key| Wake {
-            key: key.clone(),
+        wakes.extend(self.followers.iter().map(|follower| Wake {
+            object: follower.into(),
             cause: Cause::Kind(kind.clone(), news),
         }));
     }
 
     fn wake(&self, place: &Place, local: &Local, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
         match place {
-            Place::Managed(kind) => wake_owners(&kind.object(local), difference, wakes),
-            Place::Single(id) => wakes.extend(self.followers.iter().filter_map(|key| {
+            Place::Managed(kind, _) => wake_owners(&kind.object(local), difference, wakes),
+            Place::Single(id, _) => wakes.extend(self.followers.iter().filter_map(|follower| {
                 Some(Wake {
-                    key: key.clone(),
-                    cause: Cause::Object(id.clone(), compare(difference, key)?),
+                    object: follower.into(),
+                    cause: Cause::Object(id.clone(), compare(difference, follower)?),
                 })
             })),
         }
@@ -317,10 +323,17 @@ impl Followed {
 }
 
 impl Place {
+    /// The kind of owner it is followed for.
+    pub(super) fn by(&self) -> &'static OwnerKind {
+        match self {
+            Place::Managed(_, by) | Place::Single(_, by) => by,
+        }
+    }
+
     pub(super) fn kind(&self) -> Kind {
         match self {
-            Place::Managed(kind) => kind.clone(),
-            Place::Single(id) => Kind::of(id),
+            Place::Managed(kind, _) => kind.clone(),
+            Place::Single(id, _) => Kind::of(id),
         }
     }
 }
@@ -329,17 +342,18 @@ impl Place {
 fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
     let sides = [&difference.before, &difference.after];
     let owners = sides.into_iter().flatten().filter_map(|side| side.owner.as_ref());
-    let keys: BTreeSet<Key> = owners.map(key_of).collect();
-    wakes.extend(keys.into_iter().filter_map(|key| {
-        let what = compare(difference, &key)?;
+    let owners: BTreeSet<&Owner> = owners.collect();
+    wakes.extend(owners.into_iter().filter_map(|owner| {
+        let what = compare(difference, owner)?;
         let cause = Cause::Object(id.clone(), what);
-        Some(Wake { key, cause })
+        let object = owner.into();
+        Some(Wake { object, cause })
     }));
 }
 
 /// What is different for somebody; nothing where only the version is, or fields of others,
 /// or the words about a health that is the same.
-fn compare(difference: &Difference<Observed>, key: &Key) -> Option<What> {
+fn compare(difference: &Difference<Observed>, by: &Owner) -> Option<What> {
     let (before, after) = match (&difference.before, &difference.after) {
         (_, None) => return Some(What::Gone),
         (None, Some(_)) => return Some(What::Appeared),
@@ -353,7 +367,7 @@ fn compare(difference: &Difference<Observed>, key: &Key) -> Option<What> {
         Some(What::Deleting)
     } else if before.owned != after.owned || before.policy != after.policy {
         Some(What::Changed)
-    } else if health(before, key) != health(after, key) {
+    } else if health(before, by) != health(after, by) {
         Some(What::Health)
     } else {
         None
@@ -361,19 +375,14 @@ fn compare(difference: &Difference<Observed>, key: &Key) -> Option<What> {
 }
 
 /// How healthy an object is for somebody, and by which rules.
-fn health(observed: &Observed, key: &Key) -> (u64, Status) {
-    let by = Owner::new(&key.namespace, &key.name);
+fn health(observed: &Observed, by: &Owner) -> (u64, Status) {
     match observed.judged.is_empty() {
         true => None,
-        false => observed.judged_by(&by),
+        false => observed.judged_by(by),
     }
     .map_or((0, observed.health.status), |judged| {
         (judged.stamp, judged.health.status)
     })
-}
-
-fn key_of(owner: &Owner) -> Key {
-    Key::new(&*owner.namespace, &*owner.name)
 }
 
 fn local(id: &ObjectId) -> Local {

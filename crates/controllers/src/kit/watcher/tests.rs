@@ -1,3 +1,5 @@
+mod owner_kinds;
+
 use super::*;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::kit::backoff::Jitter;
+use crate::object_ref::tests::KUSTOMIZATION;
 
 /// Everything in these tests ends within this time of the paused clock.
 const SOON: Duration = Duration::from_secs(900);
@@ -55,17 +58,18 @@ impl World {
         Api::namespaced(self.cluster.client(), "default")
     }
 
-    /// As the controller of `owner` applies it.
+    /// As the controller of the Kustomization `owner` applies it.
     async fn apply(&self, name: &str, owner: &str, value: &str) -> Observed {
+        self.apply_as(&KUSTOMIZATION, name, owner, value).await
+    }
+
+    async fn apply_as(&self, by: &'static OwnerKind, name: &str, owner: &str, value: &str) -> Observed {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": name, "labels": {
-                "kustomize.toolkit.fluxcd.io/name": owner,
-                "kustomize.toolkit.fluxcd.io/namespace": "default",
-            } },
+            "metadata": { "name": name, "labels": { by.name_label: owner, by.namespace_label: "default" } },
             "data": { "key": value },
         });
-        let params = PatchParams::apply("kustomize-controller").force();
+        let params = PatchParams::apply(by.field_manager).force();
         let answer = self
             .config_maps()
             .patch(name, &params, &Patch::Apply(&object))
@@ -74,7 +78,7 @@ impl World {
         let mut answer = serde_json::to_value(answer).unwrap();
         answer["apiVersion"] = "v1".into();
         answer["kind"] = "ConfigMap".into();
-        Observed::of(&Object::from_value(answer).unwrap())
+        Observed::of(&Object::from_value(answer).unwrap(), by)
     }
 
     /// As somebody else changes it.
@@ -93,12 +97,16 @@ impl World {
             .unwrap();
     }
 
-    fn follow(&self, owner: &str) -> Vec<String> {
+    fn follow(&self, name: &str) -> Vec<String> {
+        self.follow_as(&owner(name))
+    }
+
+    fn follow_as(&self, follower: &Owner) -> Vec<String> {
         let interest = Interest {
             kinds: vec![ApiResource::erase::<ConfigMap>(&())],
             objects: Vec::new(),
         };
-        let waiting = self.hub.follow(&Key::new("default", owner), &interest);
+        let waiting = self.hub.follow(follower, &interest);
         waiting
             .iter()
             .map(|(kind, standing)| format!("{kind} {standing:?}"))
@@ -108,10 +116,15 @@ impl World {
     /// What the hub told since the last call, in order, each thing once.
     fn told(&self) -> Vec<String> {
         let mut told = Vec::new();
-        for Wake { key, cause } in std::mem::take(&mut *self.wakes.lock().unwrap()) {
+        for Wake { object, cause } in std::mem::take(&mut *self.wakes.lock().unwrap()) {
+            // most tests know Kustomizations only
+            let woken = match object.kind {
+                "Kustomization" => object.name.clone(),
+                kind => format!("{kind}/{}", object.name),
+            };
             let line = match cause {
-                Cause::Object(id, what) => format!("{} {} {what:?}", key.name, id.name),
-                Cause::Kind(kind, change) => format!("{} {kind} {change:?}", key.name),
+                Cause::Object(id, what) => format!("{woken} {} {what:?}", id.name),
+                Cause::Kind(kind, change) => format!("{woken} {kind} {change:?}"),
             };
             if !told.contains(&line) {
                 told.push(line);
@@ -140,7 +153,7 @@ impl World {
     }
 
     fn sight(&self, name: &str) -> String {
-        match self.hub.get(&id(name)) {
+        match self.hub.get(&KUSTOMIZATION, &id(name)) {
             Presence::Unknown => "unknown".to_owned(),
             Presence::Absent => "absent".to_owned(),
             Presence::Present(observed) => observed
@@ -151,11 +164,15 @@ impl World {
     }
 
     fn seen(&self, name: &str) -> Arc<Observed> {
-        match self.hub.get(&id(name)) {
+        match self.hub.get(&KUSTOMIZATION, &id(name)) {
             Presence::Present(observed) => observed,
             other => panic!("{name} is {other:?}"),
         }
     }
+}
+
+fn owner(name: &str) -> Owner {
+    Owner::new(&KUSTOMIZATION, "default", name)
 }
 
 fn id(name: &str) -> ObjectId {
@@ -264,9 +281,9 @@ async fn what_nobody_follows_is_not_watched() {
     world.listed("app").await;
     world.follow("other");
     assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (1, 1));
-    world.hub.forget(&Key::new("default", "app"));
+    world.hub.forget(&owner("app"));
     assert_eq!(world.sight("a"), "app's");
-    world.hub.forget(&Key::new("default", "other"));
+    world.hub.forget(&owner("other"));
     assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (0, 0));
     assert_eq!(world.sight("a"), "unknown");
     // and again, from the start
@@ -309,16 +326,16 @@ async fn an_object_of_nobody_can_be_waited_for() {
         "spec": { "containers": [{ "name": "c", "image": "i" }] },
     }))
     .unwrap();
-    let key = Key::new("default", "app");
+    let key = owner("app");
     let pod_id = ObjectId::new("", "Pod", "default", "db");
     let interest = Interest {
         kinds: Vec::new(),
         objects: vec![(ApiResource::erase::<Pod>(&()), pod_id.clone())],
     };
-    assert_eq!(world.hub.get(&pod_id), Presence::Unknown);
+    assert_eq!(world.hub.get(&KUSTOMIZATION, &pod_id), Presence::Unknown);
     world.hub.follow(&key, &interest);
     world.tells("the list", &["app Pod Listed"]).await;
-    assert_eq!(world.hub.get(&pod_id), Presence::Absent);
+    assert_eq!(world.hub.get(&KUSTOMIZATION, &pod_id), Presence::Absent);
     // another one of the kind is none of our business
     let mut stranger: Pod = pod;
     pods.create(&PostParams::default(), &stranger).await.unwrap();
@@ -332,12 +349,14 @@ async fn an_object_of_nobody_can_be_waited_for() {
         .await
         .unwrap();
     world.tells("its health", &["app db Health"]).await;
-    let Presence::Present(observed) = world.hub.get(&pod_id) else {
+    let Presence::Present(observed) = world.hub.get(&KUSTOMIZATION, &pod_id) else {
         panic!()
     };
     assert_eq!(observed.health.status, Status::Current);
     assert_eq!(
-        world.hub.get(&ObjectId::new("", "Pod", "default", "other")),
+        world
+            .hub
+            .get(&KUSTOMIZATION, &ObjectId::new("", "Pod", "default", "other")),
         Presence::Unknown
     );
     pods.delete("db", &DeleteParams::default()).await.unwrap();
@@ -572,7 +591,7 @@ async fn a_kind_goes_and_comes_back() {
         kind: "Gear".into(),
         plural: "gears".into(),
     };
-    let key = Key::new("default", "app");
+    let key = owner("app");
     let interest = Interest {
         kinds: vec![gears.clone()],
         objects: Vec::new(),
@@ -590,7 +609,7 @@ async fn a_kind_goes_and_comes_back() {
     world
         .tells("the kind is not there", &["app Gear.example.org Unserved"])
         .await;
-    assert_eq!(world.hub.get(&gear_id), Presence::Unknown);
+    assert_eq!(world.hub.get(&KUSTOMIZATION, &gear_id), Presence::Unknown);
 
     for round in 0..2 {
         crds.create(&PostParams::default(), &definition).await.unwrap();
@@ -617,7 +636,7 @@ async fn a_kind_goes_and_comes_back() {
             start.elapsed()
         );
         assert!(
-            matches!(world.hub.get(&gear_id), Presence::Present(_)),
+            matches!(world.hub.get(&KUSTOMIZATION, &gear_id), Presence::Present(_)),
             "round {round}"
         );
         crds.delete("gears.example.org", &DeleteParams::default())
@@ -629,7 +648,7 @@ async fn a_kind_goes_and_comes_back() {
                 &["app g Gone", "app Gear.example.org Unserved"],
             )
             .await;
-        assert_eq!(world.hub.get(&gear_id), Presence::Unknown);
+        assert_eq!(world.hub.get(&KUSTOMIZATION, &gear_id), Presence::Unknown);
     }
 }
 
@@ -659,8 +678,8 @@ fn an_object_costs_little() {
         group: "apps".into(),
         kind: "Deployment".into(),
     };
-    let place = Place::Managed(kind);
-    let turnover = state.follow(&Key::new("default", "app"), &BTreeSet::from([place.clone()]));
+    let place = Place::Managed(kind, &KUSTOMIZATION);
+    let turnover = state.follow(&owner("app"), &BTreeSet::from([place.clone()]));
     let (_, epoch) = turnover.begin[0];
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -680,12 +699,15 @@ fn an_object_costs_little() {
         object["metadata"]["name"] = format!("web-{number}").into();
         object["metadata"]["resourceVersion"] = (number + 1).to_string().into();
         let object = Object::from_value(object).unwrap();
-        let item = read(object, "apps/v1", "Deployment", Observed::of).unwrap();
+        let item = read(object, "apps/v1", "Deployment", |object| {
+            Observed::of(object, &KUSTOMIZATION)
+        })
+        .unwrap();
         state.change(&place, epoch, feed::Change::Applied(item));
     }
     assert_eq!(state.counts().objects, 1000);
     let id = ObjectId::new("apps", "Deployment", "default", "web-7");
-    assert!(matches!(state.get(&id), Presence::Present(_)));
+    assert!(matches!(state.get(&KUSTOMIZATION, &id), Presence::Present(_)));
     let fixed = size_of::<Observed>() + 2 * size_of::<Arc<str>>() + size_of::<u64>() + size_of::<usize>();
     println!("an object in the hub: {fixed} bytes, and its texts");
     assert!(fixed < 512, "{fixed}");

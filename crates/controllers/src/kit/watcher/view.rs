@@ -1,4 +1,4 @@
-//! What one Kustomization may be told of what the hub sees.
+//! What owners of a kind see of what is watched, and what one of them may be told of it.
 //!
 //! The hub watches with the rights of whoever opens the place, all kinds in all namespaces, once for
 //! everybody: a tenant's ServiceAccount may list none of that, and a thousand tenants must not be a
@@ -14,17 +14,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
-use equate_apply::owner::Owner;
+use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::plan::Presence;
 use equate_manifest::object::Object;
 
 use super::{Interest, Kind, ObjectWatcher, WatchState};
 use crate::Key;
 
-/// A hub as one Kustomization sees it; clones are the same sight.
+/// What is watched, as the owners of one kind see it, or one of them; clones are the same view. Its keys
+/// are those of that kind.
 #[derive(Debug, Clone)]
 pub struct ScopedView {
     hub: ObjectWatcher,
+    by: &'static OwnerKind,
     own: Option<Arc<Own>>,
 }
 
@@ -67,9 +69,18 @@ impl Own {
 }
 
 impl ScopedView {
-    /// All that the hub sees: for one that acts with the same rights.
-    pub fn full(hub: ObjectWatcher) -> Self {
-        Self { hub, own: None }
+    /// All that is watched for owners of a kind: for one that acts with the same rights.
+    pub fn full(hub: ObjectWatcher, by: &'static OwnerKind) -> Self {
+        Self { hub, by, own: None }
+    }
+
+    /// The kind of owner whose view it is.
+    pub fn owner_kind(&self) -> &'static OwnerKind {
+        self.by
+    }
+
+    fn owner(&self, key: &Key) -> Owner {
+        Owner::new(self.by, &*key.namespace, &*key.name)
     }
 
     /// What of it is for one that acts as another.
@@ -78,6 +89,7 @@ impl ScopedView {
         let known = Mutex::default();
         Self {
             hub: self.hub.clone(),
+            by: owner.kind,
             own: Some(Arc::new(Own { owner, known })),
         }
     }
@@ -89,7 +101,7 @@ impl ScopedView {
 
     /// What may be told of an object.
     pub fn get(&self, id: &ObjectId) -> Presence {
-        let presence = self.hub.get(id);
+        let presence = self.hub.get(self.by, id);
         let Some(own) = &self.own else {
             return presence;
         };
@@ -112,7 +124,7 @@ impl ScopedView {
     /// The same, for one that may have words of its own for it.
     pub fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
         match &self.own {
-            None => self.hub.get_for(key, id),
+            None => self.hub.get_for(&self.owner(key), id),
             // what is another's was asked for on its behalf
             Some(_) => self.get(id),
         }
@@ -120,7 +132,7 @@ impl ScopedView {
 
     /// Takes in an object as it was read with its own rights: see [`ObjectWatcher::look`].
     pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
-        self.hub.look(key, id, object);
+        self.hub.look(&self.owner(key), id, object);
     }
 
     /// Whether an object was seen with the owner's labels and has another's by now: who that is, it
@@ -128,7 +140,7 @@ impl ScopedView {
     pub fn lost(&self, id: &ObjectId) -> bool {
         let Some(own) = &self.own else { return false };
         own.known().seen.contains(id)
-            && matches!(self.hub.get(id), Presence::Present(observed)
+            && matches!(self.hub.get(self.by, id), Presence::Present(observed)
                 if observed.owner.as_ref() != Some(&own.owner))
     }
 
@@ -170,15 +182,15 @@ impl ScopedView {
     /// one that may not be told of them.
     pub fn follow(&self, key: &Key, interest: &Interest) -> Vec<(Kind, WatchState)> {
         if self.own.is_none() || interest.objects.is_empty() {
-            return self.hub.follow(key, interest);
+            return self.hub.follow(&self.owner(key), interest);
         }
         let kinds = interest.kinds.clone();
         let objects = Vec::new();
-        self.hub.follow(key, &Interest { kinds, objects })
+        self.hub.follow(&self.owner(key), &Interest { kinds, objects })
     }
 
     /// The key follows nothing.
     pub fn forget(&self, key: &Key) {
-        self.hub.forget(key);
+        self.hub.forget(&self.owner(key));
     }
 }

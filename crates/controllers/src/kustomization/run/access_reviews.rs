@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Context, Run};
 use crate::Key;
+use crate::kustomization::KUSTOMIZATION;
 use crate::kustomization::declared::Declared;
 use crate::ownership::access_reviews::{Review, within};
 use crate::ownership::graph::{Need, OwnershipGraph};
@@ -67,8 +68,8 @@ impl Context {
         let Question {
             user, id, version, ..
         } = question;
-        match self.kit.here.cluster.acting_as(user) {
-            Ok(cluster) => cluster.may_write(id, version, ANSWER).await.ok(),
+        match self.here.cluster.acting_as(user) {
+            Ok(cluster) => cluster.may_write(&KUSTOMIZATION, id, version, ANSWER).await.ok(),
             // what is no name may nothing
             Err(_) => Some(false),
         }
@@ -237,7 +238,7 @@ impl Run<'_> {
             if !seen.insert((key, within(id))) {
                 continue;
             }
-            let theirs = matches!(self.cx.kit.here.hub.get(id), Presence::Present(observed)
+            let theirs = matches!(self.cx.here.hub.get(id), Presence::Present(observed)
             if observed.owner.as_ref().is_some_and(|owner| {
                 *owner.namespace == *key.namespace && *owner.name == *key.name
             }));

@@ -29,6 +29,7 @@ use crate::kustomization::decide::{Phase, Verdict, deadline, verdict};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Revision;
 use crate::kustomization::memory::{Expects, Held};
+use crate::kustomization::owner_of;
 use crate::kustomization::reasons::{Contest, Failure, refusal};
 use crate::ownership::claims::{claimants, takers};
 use crate::ownership::desired::undeclared;
@@ -146,7 +147,7 @@ impl Run<'_> {
 
     /// How labels name it.
     pub(super) fn owner(&self) -> Owner {
-        Owner::new(&self.key.namespace, &self.key.name)
+        owner_of(&self.key)
     }
 
     /// Until when the stages may take.

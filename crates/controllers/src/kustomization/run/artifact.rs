@@ -13,6 +13,7 @@ use equate_source::Tree;
 use super::{Context, ORIGIN_REVISION};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
+use crate::kustomization::object_ref;
 use crate::ownership::graph::{self, Source};
 use crate::sources::Named;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
@@ -73,7 +74,7 @@ pub(super) async fn source(
         Named::Artifact(artifact) => artifact,
     };
     if cx.serves(&source) {
-        cx.kit.artifacts.release(&ks.key);
+        cx.kit.artifacts.release(&object_ref(&ks.key));
         return match cx.stored(&published.digest).await {
             None => (SourceSeen::NotStored, None),
             Some(tree) => here(published, tree),
@@ -81,7 +82,7 @@ pub(super) async fn source(
     }
     if ks.deleting {
         // nothing is built of it any more
-        cx.kit.artifacts.release(&ks.key);
+        cx.kit.artifacts.release(&object_ref(&ks.key));
         return (SourceSeen::NotStored, None);
     }
     fetched(cx, ks, object, published).await
@@ -97,7 +98,7 @@ async fn fetched(
     if ks.source_kind == SourceKind::GitRepository
         && let Some(tree) = cx.stored(&published.digest).await
     {
-        cx.kit.artifacts.release(&ks.key);
+        cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
     }
     let handled = object
@@ -113,7 +114,7 @@ async fn fetched(
         token: asked.filter(|asked| Some(*asked) != handled).map(String::as_str),
     };
     let revision = published.revision.clone();
-    match cx.kit.artifacts.look(&ks.key, ask) {
+    match cx.kit.artifacts.look(&object_ref(&ks.key), ask) {
         ArtifactState::Here(tree) => here(published, tree),
         ArtifactState::Coming(trouble) => {
             let trouble = trouble.as_deref().map(str::to_owned);

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_apply::observed::Observed;
-use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
 use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -23,6 +22,7 @@ use crate::kustomization::decide::Phase;
 use crate::kustomization::declared::{Declared, KubeConfigSource};
 use crate::kustomization::memory::{Memory, Record};
 use crate::kustomization::reasons::Failure;
+use crate::kustomization::{KUSTOMIZATION, owner_of};
 use crate::targets::remote::{RemoteClusterError, RemoteHandle};
 use crate::targets::target::Access;
 
@@ -40,11 +40,11 @@ impl Run<'_> {
         let full = match &ks.kube_config {
             None => {
                 self.memory.remote = None;
-                self.cx.kit.here.clone()
+                self.cx.here.clone()
             }
             Some(opener) => match self.remote(&ks, opener, reasons).await {
                 Ok(held) => {
-                    let full = held.remote.full.clone();
+                    let full = held.remote.full(&KUSTOMIZATION);
                     self.memory.remote = Some(held);
                     full
                 }
@@ -58,7 +58,7 @@ impl Run<'_> {
             return;
         }
         let acting = account.map(|account| {
-            let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+            let owner = owner_of(&ks.key);
             full.acting_as(account, owner).ok().filter(|_| is_name(account))
         });
         let access = match acting {
@@ -148,13 +148,13 @@ impl Run<'_> {
         if !self.access.hub.is_narrow() {
             return;
         }
-        let owner = &Owner::new(&self.key.namespace, &self.key.name);
+        let owner = &owner_of(&self.key);
         let record = self.memory.record.as_ref();
         let asked = record.map_or(&[][..], |record| &record.asked);
         let asking = asked.iter().map(|(id, version)| async move {
             let told = match self.access.cluster.get(id, version, ANSWER).await {
                 Ok(Some(object)) => {
-                    let mut observed = Observed::under(&object, &*self.cx.rules);
+                    let mut observed = Observed::under(&object, &KUSTOMIZATION, &*self.cx.rules);
                     observed.judge(&object, owner, &*self.cx.rules);
                     ScopedAnswer::Is(Presence::Present(Arc::new(observed)))
                 }

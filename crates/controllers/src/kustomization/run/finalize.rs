@@ -18,6 +18,7 @@ use crate::kit::queue::Outcome;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, deadline};
 use crate::kustomization::declared::Declared;
+use crate::kustomization::{KUSTOMIZATION, owner_of};
 use crate::ownership::claims;
 use crate::ownership::graph::Need;
 use crate::ownership::retained;
@@ -70,7 +71,7 @@ impl Run<'_> {
 
     /// Deletes what the inventory holds, in the reverse order of applying; an outcome if it is not over.
     async fn delete(&mut self, ks: &Declared, waits: bool) -> Result<Option<Outcome>, Stop> {
-        let owner = Owner::new(&self.key.namespace, &self.key.name);
+        let owner = owner_of(&self.key);
         if waits
             && self
                 .follow(ks, &[], &ks.inventory)
@@ -164,7 +165,7 @@ impl Run<'_> {
                 Presence::Present(_) | Presence::Absent => {}
                 Presence::Unknown => match self.access.cluster.get(id, version, ANSWER).await {
                     Ok(None) => {}
-                    Ok(Some(object)) if !remains(&Observed::of(&object)) => {}
+                    Ok(Some(object)) if !remains(&Observed::of(&object, &KUSTOMIZATION)) => {}
                     Ok(Some(_)) | Err(_) => remaining.push((id, DeletionState::Asked)),
                 },
             }

@@ -29,6 +29,7 @@ use super::status::Stop;
 use super::{Context, Run};
 use crate::Key;
 use crate::kustomization::declared::Declared;
+use crate::kustomization::owner_of;
 use crate::ownership::desired::DesiredSet;
 use crate::ownership::graph::OwnershipGraph;
 use crate::targets::target::{Access, TargetCluster, account_of};
@@ -127,8 +128,8 @@ impl Context {
         if account_of(&object.spec, &self.kit.settings.policy).is_none() {
             return true;
         }
-        match self.kit.here.hub.get(id) {
-            Presence::Present(observed) => observed.owner == Some(Owner::new(&key.namespace, &key.name)),
+        match self.here.hub.get(id) {
+            Presence::Present(observed) => observed.owner == Some(owner_of(key)),
             Presence::Absent => false,
             Presence::Unknown => true,
         }
@@ -142,7 +143,7 @@ impl Context {
         }
         // one that impersonates may not see itself what names another
         let seen = |id: &ObjectId| match access.target {
-            TargetCluster::Local => self.kit.here.hub.get(id),
+            TargetCluster::Local => self.here.hub.get(id),
             TargetCluster::Remote(_) | TargetCluster::Unknown => access.hub.get(id),
         };
         let named = gone.ids().filter_map(|id| match seen(id) {

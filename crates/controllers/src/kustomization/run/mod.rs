@@ -62,6 +62,7 @@ use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::vault_transit::Transits;
 use crate::kustomization::memory::Memory;
+use crate::kustomization::object_ref;
 use crate::kustomization::reasons::{self, Failure, Stall, Wait, go};
 use crate::kustomization::report::Report;
 use crate::kustomization::rules::ObjectRules;
@@ -80,6 +81,8 @@ pub(crate) struct Context {
     pub(crate) kustomizations: Mirror<Kustomization>,
     /// How each Kustomization looks at its objects.
     pub(crate) rules: Arc<ObjectRules>,
+    /// This cluster, with this process's own rights.
+    pub(crate) here: Access,
     /// No cluster: for one whose way is not known.
     pub(crate) nowhere: Access,
     /// Opens data keys that somebody else keeps.
@@ -123,8 +126,8 @@ impl Context {
     }
 
     fn forget(&self, key: &Key) {
-        self.kit.here.hub.forget(key);
-        self.kit.artifacts.release(key);
+        self.here.hub.forget(key);
+        self.kit.artifacts.release(&object_ref(key));
         let memory = self.memories().remove(key);
         if let Some(access) = memory.and_then(|memory| memory.access) {
             access.hub.forget(key);

@@ -7,7 +7,6 @@ use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, condition, is_true};
 use equate_apply::health::Health;
 use equate_apply::id::ObjectId;
-use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
 use equate_apply::rules::OwnerRules as _;
 use equate_kustomize::Inputs;
@@ -26,6 +25,7 @@ use crate::kustomization::inputs::artifact::{Artifact, SourceSeen};
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::tree::Content;
 use crate::kustomization::memory::{DependencyState, Expects, Held, Memory, Record};
+use crate::kustomization::owner_of;
 use crate::kustomization::reasons::Stall;
 use crate::kustomization::rules::ObjectRules;
 use crate::ownership::desired::DesiredSet;
@@ -268,7 +268,7 @@ pub(super) fn healthy(
     };
     let health = match &presence {
         Presence::Present(observed) if judges => {
-            let owner = Owner::new(&key.namespace, &key.name);
+            let owner = owner_of(key);
             let stamp = rules.stamp(&owner);
             let judged = observed.judged_by(&owner).filter(|judged| judged.stamp == stamp);
             judged.map(|judged| judged.health.clone())

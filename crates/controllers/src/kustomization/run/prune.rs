@@ -25,6 +25,7 @@ use crate::kit::queue::Outcome;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, Phase};
 use crate::kustomization::declared::Declared;
+use crate::kustomization::owner_of;
 use crate::kustomization::reasons;
 use crate::ownership::claims;
 use crate::ownership::claims::takers;
@@ -148,7 +149,7 @@ impl Context {
         confirmed: bool,
         watches: bool,
     ) -> PrunePlan {
-        let owner = Owner::new(&ks.key.namespace, &ks.key.name);
+        let owner = owner_of(&ks.key);
         let mut rest = PrunePlan::default();
         let mut needed = BTreeMap::new();
         let released = self.released(access, &ks.key, gone);

@@ -17,6 +17,7 @@ use futures::StreamExt as _;
 use super::Run;
 use crate::kit::read::chain;
 use crate::kit::watcher::Kind;
+use crate::kustomization::owner_of;
 use crate::kustomization::reasons::Failure;
 
 /// So many are read at once.
@@ -31,7 +32,7 @@ impl Run<'_> {
         ids: impl Iterator<Item = &'i ObjectId>,
         versions: &HashMap<Kind, &str>,
     ) -> Result<(), Failure> {
-        let owner = Owner::new(&self.key.namespace, &self.key.name);
+        let owner = owner_of(&self.key);
         let stamp = self.cx.rules.stamp(&owner);
         let mut stale = Vec::new();
         if self.memory.inspected_under != stamp {

@@ -281,7 +281,7 @@ impl<'a> Surveyor<'a> {
     fn ask_declared(&mut self, by: &Key, state: &DesiredState, id: &ObjectId, digest: Digest) {
         let key = Key::new(&*id.namespace, &*id.name);
         let known = self.cx.kustomizations.get(&key);
-        match self.cx.kit.here.hub.get(id) {
+        match self.cx.here.hub.get(id) {
             Presence::Present(observed)
                 if state.applied || observed.owned == digest || state.formed(id, observed.owned) =>
             {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kit::mirror::What;
+use crate::kustomization::KUSTOMIZATION;
 use crate::ownership::desired::BuiltObjects;
 
 fn object(name: &str, spec: &Value, status: &Value) -> Arc<Kustomization> {
@@ -160,7 +161,7 @@ fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
                 "apiVersion": "v1", "kind": &*id.kind,
                 "metadata": { "name": &*id.name, "namespace": &*id.namespace },
             });
-            let owner = Owner::new("n", "one");
+            let owner = Owner::new(&KUSTOMIZATION, "n", "one");
             Desired::new(Object::from_value(object).unwrap(), &owner, None)
         })
         .collect();

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::download::{DownloadError, Http, finished};
-use crate::Key;
+use crate::ObjectRef;
 use crate::kit::backoff::{Backoff, Jitter};
 
 /// Flux's `--http-retry`.
@@ -82,12 +82,12 @@ struct Shared {
     /// Bounds work that holds a processor, of all that this process does.
     processors: Arc<Semaphore>,
     state: Mutex<State>,
-    arrived: Box<dyn Fn(Key) + Send + Sync>,
+    arrived: Box<dyn Fn(ObjectRef) + Send + Sync>,
 }
 
 #[derive(Default)]
 struct State {
-    readers: HashMap<Key, Reader>,
+    readers: HashMap<ObjectRef, Reader>,
     entries: HashMap<Digest, Entry>,
 }
 
@@ -99,7 +99,7 @@ struct Reader {
 }
 
 struct Entry {
-    readers: BTreeSet<Key>,
+    readers: BTreeSet<ObjectRef>,
     url: String,
     /// Where else it was looked for in vain, and until when: one digest may be published at many places.
     tried: HashMap<String, Instant>,
@@ -147,7 +147,7 @@ impl Artifacts {
     /// Nothing is asked yet. `arrived` is told of every reader that has an answer; it must not block.
     pub(crate) fn new(
         settings: Settings,
-        arrived: impl Fn(Key) + Send + Sync + 'static,
+        arrived: impl Fn(ObjectRef) + Send + Sync + 'static,
     ) -> Result<Artifacts, reqwest::Error> {
         let Settings {
             cache,
@@ -181,7 +181,7 @@ impl Artifacts {
     }
 
     /// What there is of an artifact. From now on it is what this reader reads, and no other.
-    pub(crate) fn look(&self, reader: &Key, ask: ArtifactRequest<'_>) -> ArtifactState {
+    pub(crate) fn look(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
         let digest = match Digest::parse(ask.digest) {
             Ok(digest) => digest,
             Err(error) => {
@@ -234,7 +234,7 @@ impl Artifacts {
     }
 
     /// A reader reads no artifact of others any more.
-    pub(crate) fn release(&self, reader: &Key) {
+    pub(crate) fn release(&self, reader: &ObjectRef) {
         let let_go = self.state().release(reader);
         self.forget(let_go);
     }
@@ -278,7 +278,7 @@ struct Asked {
 }
 
 impl State {
-    fn reads(&mut self, reader: &Key, digest: &Digest, ask: ArtifactRequest<'_>) -> Asked {
+    fn reads(&mut self, reader: &ObjectRef, digest: &Digest, ask: ArtifactRequest<'_>) -> Asked {
         let before = self.readers.get(reader);
         let again = before.is_some_and(|before| {
             let asked = ask.token.is_some() && before.token.as_deref() != ask.token;
@@ -297,7 +297,7 @@ impl State {
         Asked { again, let_go }
     }
 
-    fn release(&mut self, reader: &Key) -> Option<Digest> {
+    fn release(&mut self, reader: &ObjectRef) -> Option<Digest> {
         let digest = self.readers.remove(reader)?.digest;
         let entry = self.entries.get_mut(&digest)?;
         entry.readers.remove(reader);

@@ -106,7 +106,7 @@ fn digest(bytes: &[u8]) -> String {
 
 struct Fetching {
     artifacts: Artifacts,
-    arrived: mpsc::UnboundedReceiver<Key>,
+    arrived: mpsc::UnboundedReceiver<ObjectRef>,
     folder: tempfile::TempDir,
 }
 
@@ -140,7 +140,8 @@ impl Fetching {
             retry: Duration::from_secs(3600),
             token: None,
         };
-        self.artifacts.look(&Key::new("ns", reader), ask)
+        self.artifacts
+            .look(&ObjectRef::new("Kustomization", "ns", reader), ask)
     }
 
     /// Asks until there is an answer: each waking is worth another look.
@@ -186,7 +187,9 @@ async fn an_archive_is_fetched_once_whoever_reads_it() {
     assert_eq!(site.asked(), 1);
 
     // what nobody reads any more goes
-    again.artifacts.release(&Key::new("ns", "r"));
+    again
+        .artifacts
+        .release(&ObjectRef::new("Kustomization", "ns", "r"));
     let kept = || std::fs::read_dir(again.folder.path()).unwrap().count();
     let gone = async || if kept() == 0 { Ok(()) } else { Err(kept()) };
     equate_testkit::eventually::eventually("the archive goes", DEADLINE, gone).await;
@@ -340,7 +343,7 @@ async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
         retry: Duration::from_secs(3600),
         token,
     };
-    let key = Key::new("ns", "r");
+    let key = ObjectRef::new("Kustomization", "ns", "r");
     fetching.settled("r", &digest, &a).await;
     // looking is not asking
     assert!(matches!(
@@ -382,4 +385,27 @@ async fn those_who_look_in_different_places_do_not_chase_each_other() {
         }
     }
     assert_eq!(site.asked(), 2);
+}
+
+#[tokio::test]
+async fn readers_of_two_kinds_with_one_name_are_two() {
+    let archive = archive("a: 1");
+    let digest = digest(&archive);
+    let (_site, base) = Site::serve(vec![("a", vec![Answer::Archive(archive)])]).await;
+    let url = format!("{base}/a");
+    let mut fetching = Fetching::new(0);
+    let ask = || ArtifactRequest {
+        digest: &digest,
+        url: &url,
+        retry: Duration::from_secs(3600),
+        token: None,
+    };
+    let release = ObjectRef::new("HelmRelease", "ns", "r");
+    fetching.artifacts.look(&release, ask());
+    fetching.settled("r", &digest, &url).await;
+    fetching
+        .artifacts
+        .release(&ObjectRef::new("Kustomization", "ns", "r"));
+    let look = fetching.artifacts.look(&release, ask());
+    assert!(matches!(look, ArtifactState::Here(_)), "the other still reads it");
 }
