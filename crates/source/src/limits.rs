@@ -50,7 +50,7 @@ pub enum LimitExceeded {
     Depth(usize),
     /// [`Limits::path_bytes_max`].
     PathBytes(usize),
-    /// [`Limits::file_bytes_max`].
+    /// [`Limits::file_bytes_max`], or what a blob's publisher allows.
     FileBytes(u64),
     /// [`Limits::tree_bytes_max`].
     TreeBytes(u64),

@@ -1,11 +1,15 @@
 //! Artifacts on disk: where Flux keeps its own, found by digest, served only when whole.
 //!
-//! Each source has a directory `<kind>/<namespace>/<name>` with an archive for each revision it published
-//! lately. A file is written beside its place and renamed into it, so that no reader ever sees half of one.
+//! Each source has a directory `<kind>/<namespace>/<name>` with a file for each revision it published lately:
+//! the archive of a tree, or a blob, which is kept byte for byte. A file is written beside its place and renamed into it, so that no reader ever sees half of one.
 //! What this process wrote it trusts as long as the file's size and time stay; what it finds after a
 //! restart, or finds changed, it hashes before anyone may read it, and only a digest that someone asks for
 //! makes it an artifact again. A damaged file is never served: its source publishes again.
 
+mod blob;
+#[cfg(test)]
+mod blob_tests;
+mod file_name;
 mod place;
 mod record;
 mod retention;
@@ -24,11 +28,13 @@ use thiserror::Error;
 
 use crate::archive::ArchiveError;
 use crate::cache::{Cache, CacheError};
-use crate::limits::Limits;
+use crate::limits::{LimitExceeded, Limits};
 use crate::tree::{ContentId, Tree};
 
+pub use blob::{Blob, StoredFile};
+pub use file_name::{FileNameError, MediaType};
 pub use place::{Place, PlaceError};
-use record::{Fingerprint, Record, file_digest};
+use record::{Content, Fingerprint, Record, file_digest};
 pub use retention::Retention;
 
 /// The store of artifacts. Cheap to clone; all clones are one store.
@@ -53,16 +59,18 @@ pub struct Stored {
     pub path: String,
     /// Where it is served.
     pub url: String,
-    /// `sha256:` and hex digits over the archive.
+    /// `sha256:` and hex digits over the file.
     pub digest: String,
-    /// Bytes of the archive.
+    /// Bytes of the file.
     pub size: u64,
+    /// As what it is served.
+    pub media_type: MediaType,
     /// The revision it was published for.
     pub revision: String,
-    /// When its archive was written.
+    /// When its file was written.
     pub updated: Timestamp,
-    /// What it holds.
-    pub tree: Tree,
+    /// The tree that it is the archive of; none of a blob.
+    pub tree: Option<Tree>,
 }
 
 /// Why the store could not do what was asked.
@@ -74,6 +82,30 @@ pub enum StorageError {
     Revision {
         /// The revision.
         revision: String,
+    },
+    /// A file cannot have this name.
+    #[error(transparent)]
+    FileName(#[from] FileNameError),
+    /// A blob has more bytes than it may have.
+    #[error("cannot store {place}/{file}: {limit}")]
+    TooLarge {
+        /// Whose artifact.
+        place: Place,
+        /// Its file.
+        file: String,
+        /// The limit that its publisher gave.
+        limit: LimitExceeded,
+    },
+    /// A blob could not be read to its end.
+    #[error("cannot read the content of {place}/{file}")]
+    Content {
+        /// Whose artifact.
+        place: Place,
+        /// Its file.
+        file: String,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// The disk is full, or the quota used up.
     #[error("no space left to {what} {}: free some, or place the store elsewhere", path.display())]
@@ -173,20 +205,15 @@ impl Storage {
             Some(record) => record::again(&directory, record, &file, revision)?,
             None => record::write(&directory, place, &file, revision, tree, &self.shared.limits)?,
         };
-        let stored = self.stored(place, &record, revision, tree);
+        let stored = self.stored(place, &record, revision, Some(tree));
         self.keep(tree, directory.join(&file), stored.digest.clone());
-        {
-            let mut places = self.places();
-            let records = places.entry(place.clone()).or_default();
-            records.retain(|old| old.file != record.file);
-            records.push(record);
-        }
+        self.add(place, record);
         self.collect(place)?;
         Ok(stored)
     }
 
-    /// The artifact of `place` with this path and digest, as a status remembers it, if it is still here and
-    /// whole. It becomes the place's newest.
+    /// The tree that `place` published, with this path and digest, as a status remembers it, if it is still
+    /// here and whole. It becomes the place's newest.
     ///
     /// # Errors
     /// The file is there but cannot be read; one that is damaged is removed and none.
@@ -196,6 +223,36 @@ impl Storage {
         path: &str,
         digest: &str,
         revision: &str,
+    ) -> Result<Option<Stored>, StorageError> {
+        self.adopt_as(place, path, digest, revision, |record, full| {
+            let known = record.content.tree().cloned();
+            known.or_else(|| self.read(full)).map(Content::Tree)
+        })
+    }
+
+    /// The same for a blob, of which only the digest has to match.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn adopt_blob(
+        &self,
+        place: &Place,
+        path: &str,
+        digest: &str,
+        revision: &str,
+    ) -> Result<Option<Stored>, StorageError> {
+        self.adopt_as(place, path, digest, revision, |record, _| {
+            Some(Content::Blob(record.content.tree().cloned()))
+        })
+    }
+
+    fn adopt_as(
+        &self,
+        place: &Place,
+        path: &str,
+        digest: &str,
+        revision: &str,
+        content: impl FnOnce(&Record, &Path) -> Option<Content>,
     ) -> Result<Option<Stored>, StorageError> {
         let Some(file) = path
             .strip_prefix(&place.path())
@@ -211,48 +268,44 @@ impl Storage {
             true => record.digest.clone(),
             false => file_digest(&full).map_err(|source| StorageError::of("read", &full, source))?,
         };
-        let tree = match verified.as_deref() == Some(digest) {
-            true => record.tree.clone().map_or_else(|| self.read(&full), Some),
+        let content = match verified.as_deref() == Some(digest) {
+            true => content(&record, &full),
             false => None,
         };
-        let Some(tree) = tree else {
+        let Some(content) = content else {
             self.forget(place, file)?;
             return Ok(None);
         };
         record.digest = verified;
         record.fingerprint = Fingerprint::of(&full).ok();
         record.revision = Some(revision.to_owned());
-        record.tree = Some(tree.clone());
-        let stored = self.stored(place, &record, revision, &tree);
-        let mut places = self.places();
-        let records = places.entry(place.clone()).or_default();
-        records.retain(|old| old.file != record.file);
-        records.push(record);
+        let tree = match &content {
+            Content::Tree(tree) => Some(tree),
+            Content::Blob(_) => None,
+        };
+        let stored = self.stored(place, &record, revision, tree);
+        record.content = content;
+        self.add(place, record);
         Ok(Some(stored))
     }
 
     /// The tree of the artifact with this digest. One that was stored before a restart is read from its
-    /// archive, once.
+    /// archive, once. So is a blob that is one: readers of artifacts unpack a chart or a layer as they unpack
+    /// an archive. An index has no tree, nor has a blob that is no `tar.gz`.
     pub fn tree(&self, digest: &str) -> Option<Tree> {
-        let known = self.places().iter().find_map(|(place, records)| {
-            let record = records
-                .iter()
-                .find(|record| record.digest.as_deref() == Some(digest))?;
-            Some((place.clone(), record.clone()))
-        });
-        let (place, mut record) = match known {
-            Some(known) => known,
-            None => self.unhashed(digest)?,
-        };
-        if let Some(tree) = record.tree {
-            return Some(tree);
+        let (place, mut record) = self.find(digest)?;
+        if let Some(tree) = record.content.tree() {
+            return Some(tree.clone());
+        }
+        if record.media_type != MediaType::Gzip {
+            return None;
         }
         let full = self.shared.root.join(place.path()).join(&record.file);
         if !record.verified(&full) && file_digest(&full).ok()?.as_deref() != Some(digest) {
             return None;
         }
         let tree = self.read(&full)?;
-        record.tree = Some(tree.clone());
+        record.content = Content::Blob(Some(tree.clone()));
         self.replace(&place, record);
         Some(tree)
     }
@@ -303,19 +356,20 @@ impl Storage {
 
     /// The tree of the place's newest artifact, if this process knows it: what a newer one can share with.
     pub fn newest(&self, place: &Place) -> Option<Tree> {
-        self.places().get(place)?.last()?.tree.clone()
+        self.places().get(place)?.last()?.content.tree().cloned()
     }
 
-    fn stored(&self, place: &Place, record: &Record, revision: &str, tree: &Tree) -> Stored {
+    fn stored(&self, place: &Place, record: &Record, revision: &str, tree: Option<&Tree>) -> Stored {
         let path = format!("{}/{}", place.path(), record.file);
         Stored {
             url: self.url(&path),
             path,
             digest: record.digest.clone().unwrap_or_default(),
             size: record.size,
+            media_type: record.media_type,
             revision: revision.to_owned(),
             updated: record.updated,
-            tree: tree.clone(),
+            tree: tree.cloned(),
         }
     }
 
@@ -326,9 +380,20 @@ impl Storage {
             .places()
             .get(place)?
             .iter()
-            .rfind(|record| record.tree.as_ref().is_some_and(|own| own.id() == tree))?
+            .rfind(|record| matches!(&record.content, Content::Tree(own) if own.id() == tree))?
             .clone();
         record.verified(&directory.join(&record.file)).then_some(record)
+    }
+
+    /// The artifact with this digest.
+    fn find(&self, digest: &str) -> Option<(Place, Record)> {
+        let known = self.places().iter().find_map(|(place, records)| {
+            let record = records
+                .iter()
+                .find(|record| record.digest.as_deref() == Some(digest))?;
+            Some((place.clone(), record.clone()))
+        });
+        known.or_else(|| self.unhashed(digest))
     }
 
     /// Hashes what was found at the start and never asked for, until one has this digest.
@@ -381,6 +446,14 @@ impl Storage {
             .iter()
             .find(|record| record.file == file)
             .cloned()
+    }
+
+    /// Makes it the place's newest, instead of an older one with the same file.
+    fn add(&self, place: &Place, record: Record) {
+        let mut places = self.places();
+        let records = places.entry(place.clone()).or_default();
+        records.retain(|old| old.file != record.file);
+        records.push(record);
     }
 
     /// Writes back what was learnt about a record, unless it went meanwhile.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::file_name::MediaType;
+
 /// Whose artifacts: a source's kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -55,7 +57,8 @@ pub(super) fn file_name(revision: &str) -> Option<String> {
     let whole = !checksum.is_empty()
         && checksum.len() <= 128
         && checksum.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    whole.then(|| format!("{checksum}.tar.gz"))
+    let file = whole.then(|| format!("{checksum}.tar.gz"))?;
+    MediaType::of_file(&file).is_ok().then_some(file)
 }
 
 /// Kubernetes' names for objects: they are names for directories as well, and never `.` or `..`.

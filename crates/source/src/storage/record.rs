@@ -1,4 +1,4 @@
-//! One archive on disk, and what is known about it.
+//! One file on disk, and what is known about it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,15 +8,21 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
+use super::file_name::MediaType;
 use super::{Place, StorageError};
 use crate::limits::Limits;
 use crate::tree::Tree;
+
+/// How the name of a half-written file begins.
+const WRITING: &str = ".writing-";
 
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     /// Its name in the place's directory.
     pub(super) file: String,
+    pub(super) media_type: MediaType,
     /// None until it was hashed by this process.
     pub(super) digest: Option<String>,
     pub(super) fingerprint: Option<Fingerprint>,
@@ -24,7 +30,27 @@ pub(super) struct Record {
     /// None for what was found at the start.
     pub(super) revision: Option<String>,
     pub(super) updated: Timestamp,
-    pub(super) tree: Option<Tree>,
+    pub(super) content: Content,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// The archive of this tree, written here: an equal tree has the same bytes.
+    Tree(Tree),
+    /// Bytes that are not known to be written here, so an equal tree may have others. The tree is in them
+    /// where somebody asked for it.
+    Blob(Option<Tree>),
+}
+
+impl Content {
+    /// The tree, as far as it is known.
+    pub(super) fn tree(&self) -> Option<&Tree> {
+        match self {
+            Content::Tree(tree) => Some(tree),
+            Content::Blob(tree) => tree.as_ref(),
+        }
+    }
 }
 
 /// What of a file changes when someone writes to it: enough to notice, not to prove.
@@ -65,11 +91,7 @@ pub(super) fn write(
 ) -> Result<Record, StorageError> {
     let path = directory.join(file);
     let failed = |source| StorageError::of("write", &path, source);
-    // made with mode 0600, and removed when anything below fails
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".writing-")
-        .tempfile_in(directory)
-        .map_err(failed)?;
+    let mut temporary = temporary(directory).map_err(failed)?;
     let archived = tree
         .write_archive(io::BufWriter::new(temporary.as_file_mut()), limits)
         .map_err(|error| match error {
@@ -83,13 +105,19 @@ pub(super) fn write(
     temporary.persist(&path).map_err(|error| failed(error.error))?;
     Ok(Record {
         file: file.to_owned(),
+        media_type: MediaType::Gzip,
         digest: Some(archived.digest),
         fingerprint: Some(Fingerprint::of(&path).map_err(failed)?),
         size: archived.size,
         revision: Some(revision.to_owned()),
         updated: Timestamp::now(),
-        tree: Some(tree.clone()),
+        content: Content::Tree(tree.clone()),
     })
+}
+
+/// A file that becomes an artifact's when it is renamed: made with mode 0600, and removed when it is dropped.
+pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(WRITING).tempfile_in(directory)
 }
 
 /// The same archive under the name of another revision.
@@ -102,10 +130,7 @@ pub(super) fn again(
     let path = directory.join(file);
     let failed = |source| StorageError::of("write", &path, source);
     if record.file != file {
-        let mut temporary = tempfile::Builder::new()
-            .prefix(".writing-")
-            .tempfile_in(directory)
-            .map_err(failed)?;
+        let mut temporary = temporary(directory).map_err(failed)?;
         let mut from = fs::File::open(directory.join(&record.file)).map_err(failed)?;
         io::copy(&mut from, temporary.as_file_mut()).map_err(failed)?;
         temporary.persist(&path).map_err(|error| failed(error.error))?;
@@ -119,15 +144,15 @@ pub(super) fn again(
     })
 }
 
-/// The archives below `root`, oldest first, nothing known about them yet. What a killed process left half
-/// written is removed.
+/// The files below `root`, oldest first, nothing known about them yet but their names. What a killed process
+/// left half written is removed; a file whose name the store would not give (Flux's `.lock`) stays out.
 pub(super) fn found(root: &Path) -> Result<BTreeMap<Place, Vec<Record>>, StorageError> {
     let mut places = BTreeMap::new();
     for kind in directories(root)? {
         for namespace in directories(&root.join(&kind))? {
             for name in directories(&root.join(&kind).join(&namespace))? {
                 if let Ok(place) = Place::new(&kind, &namespace, &name) {
-                    let records = archives(&root.join(place.path()))?;
+                    let records = files(&root.join(place.path()))?;
                     places.insert(place, records);
                 }
             }
@@ -136,23 +161,24 @@ pub(super) fn found(root: &Path) -> Result<BTreeMap<Place, Vec<Record>>, Storage
     Ok(places)
 }
 
-fn archives(directory: &Path) -> Result<Vec<Record>, StorageError> {
+fn files(directory: &Path) -> Result<Vec<Record>, StorageError> {
     let mut records = Vec::new();
     for file in names(directory, fs::FileType::is_file)? {
         let path = directory.join(&file);
         let failed = |source| StorageError::of("read", &path, source);
-        if file.starts_with(".writing-") {
+        if file.starts_with(WRITING) {
             fs::remove_file(&path).map_err(|source| StorageError::of("remove", &path, source))?;
-        } else if file.ends_with(".tar.gz") {
+        } else if let Ok(media_type) = MediaType::of_file(&file) {
             let found = Fingerprint::of(&path).map_err(failed)?;
             records.push(Record {
                 file,
+                media_type,
                 digest: None,
                 fingerprint: None,
                 size: found.size,
                 revision: None,
                 updated: Timestamp::try_from(found.modified).unwrap_or(Timestamp::UNIX_EPOCH),
-                tree: None,
+                content: Content::Blob(None),
             });
         }
     }
@@ -194,8 +220,13 @@ pub(super) fn file_digest(path: &Path) -> io::Result<Option<String>> {
         }
         hash.update(&buffer[..read]);
     }
+    Ok(Some(digest_text(hash)))
+}
+
+/// A digest as statuses have it.
+pub(super) fn digest_text(hash: Sha256) -> String {
     let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Some(format!("sha256:{hex}")))
+    format!("sha256:{hex}")
 }
 
 /// Made for this user alone: artifacts may hold what a cluster should not show to every process.

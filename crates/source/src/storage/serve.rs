@@ -3,7 +3,6 @@
 //! Only what the store knows to be whole is served: a request names a place and a file, both are looked up
 //! in the index, and no path is ever made from what was asked. There are no listings.
 
-use std::fs::File;
 use std::io::Read;
 
 use axum::Router;
@@ -14,14 +13,16 @@ use bytes::Bytes;
 use futures::stream;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
-use super::record::{Fingerprint, file_digest};
-use super::{Place, Storage};
+use super::file_name::MediaType;
+use super::record::Record;
+use super::{Place, Storage, StoredFile};
 
 /// How much of a file is read at a time, by a thread that may block.
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Storage {
-    /// Serves `GET` and `HEAD` of `/<kind>/<namespace>/<name>/<file>.tar.gz`, and of `latest.tar.gz` there.
+    /// Serves `GET` and `HEAD` of `/<kind>/<namespace>/<name>/<file>`, and there of the newest archive or
+    /// chart as `latest.tar.gz`, of the newest index as `index.yaml`.
     pub fn router(&self) -> Router {
         Router::new()
             .route("/{kind}/{namespace}/{name}/{file}", get(serve))
@@ -38,72 +39,48 @@ async fn serve(
         let place = Place::new(&kind, &namespace, &name)
             .ok()
             .filter(|place| place.path().starts_with(&kind))?;
-        storage.open_whole(&place, &file)
+        storage.open_named(&place, &file)
     });
     match opened.await {
-        Ok(Some(whole)) => whole.answer(&method),
+        Ok(Some(file)) => answer(file, &method),
         _ => plain(StatusCode::NOT_FOUND, "no such artifact\n"),
     }
 }
 
-/// An archive that was verified and is open: it is served whole even if it is removed meanwhile.
-struct Whole {
-    file: File,
-    size: u64,
-    digest: String,
-}
-
 impl Storage {
-    fn open_whole(&self, place: &Place, file: &str) -> Option<Whole> {
-        let record = match file {
-            "latest.tar.gz" => self.places().get(place)?.last()?.clone(),
-            file => self.record(place, file)?,
+    fn open_named(&self, place: &Place, file: &str) -> Option<StoredFile> {
+        let record = match MediaType::of_newest(file) {
+            Some(media_type) => self.newest_record(place, media_type)?,
+            None => self.record(place, file)?,
         };
-        let path = self.shared.root.join(place.path()).join(&record.file);
-        let digest = record.digest.clone()?;
-        let file = File::open(&path).ok()?;
-        if !record.verified(&path) {
-            let fingerprint = Fingerprint::of(&path).ok();
-            if file_digest(&path).ok().flatten().as_ref() != Some(&digest) {
-                tracing::warn!(path = %path.display(), "artifact is damaged and not served");
-                return None;
-            }
-            self.replace(
-                place,
-                super::Record {
-                    fingerprint,
-                    ..record.clone()
-                },
-            );
-        }
-        Some(Whole {
-            file,
-            size: record.size,
-            digest,
-        })
+        self.open_whole(place, &record)
+    }
+
+    fn newest_record(&self, place: &Place, media_type: MediaType) -> Option<Record> {
+        let of_type = |record: &&Record| record.media_type == media_type;
+        self.places().get(place)?.iter().rfind(of_type).cloned()
     }
 }
 
-impl Whole {
-    fn answer(self, method: &Method) -> Response<Body> {
-        let Whole { file, size, digest } = self;
-        let body = if *method == Method::HEAD {
-            Body::empty()
-        } else {
-            Body::from_stream(stream::try_unfold(file, chunk))
-        };
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/gzip"));
-        headers.insert(header::CONTENT_LENGTH, size.into());
-        if let Ok(tag) = HeaderValue::try_from(format!("\"{digest}\"")) {
-            headers.insert(header::ETAG, tag);
-        }
-        response
+fn answer(file: StoredFile, method: &Method) -> Response<Body> {
+    let (size, media_type) = (file.size(), file.media_type().as_str());
+    let tag = HeaderValue::try_from(format!("\"{}\"", file.digest()));
+    let body = if *method == Method::HEAD {
+        Body::empty()
+    } else {
+        Body::from_stream(stream::try_unfold(file, chunk))
+    };
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CONTENT_LENGTH, size.into());
+    if let Ok(tag) = tag {
+        headers.insert(header::ETAG, tag);
     }
+    response
 }
 
-async fn chunk(mut file: File) -> std::io::Result<Option<(Bytes, File)>> {
+async fn chunk(mut file: StoredFile) -> std::io::Result<Option<(Bytes, StoredFile)>> {
     let read = tokio::task::spawn_blocking(move || {
         let mut buffer = vec![0; CHUNK_BYTES];
         let read = file.read(&mut buffer)?;

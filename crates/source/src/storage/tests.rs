@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use tower::ServiceExt;
 
-use super::record::Record;
-use super::{Place, Retention, Storage, StorageError, place};
+use super::record::{Content, Record};
+use super::{MediaType, Place, Retention, Storage, StorageError, place};
 use crate::limits::Limits;
 use crate::tree::{Building, Tree};
 
@@ -21,7 +21,7 @@ const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
 const THIRD: &str = "main@sha1:3333333333333333333333333333333333333333";
 const FIRST_PATH: &str = "gitrepository/flux-system/fleet/1111111111111111111111111111111111111111.tar.gz";
 
-fn tree(content: &str) -> Tree {
+pub(super) fn tree(content: &str) -> Tree {
     let limits = Limits::default();
     let mut building = Building::new(&limits);
     building
@@ -34,7 +34,7 @@ fn fleet() -> Place {
     Place::new("GitRepository", "flux-system", "fleet").unwrap()
 }
 
-fn open(root: &Path) -> Storage {
+pub(super) fn open(root: &Path) -> Storage {
     Storage::open(
         root.to_owned(),
         "http://source.example:9090/",
@@ -116,12 +116,13 @@ fn older_artifacts_go_as_the_retention_says() {
             .iter()
             .map(|age| Record {
                 file: format!("{age}"),
+                media_type: MediaType::Gzip,
                 digest: None,
                 fingerprint: None,
                 size: 1,
                 revision: None,
                 updated: now - SignedDuration::from_secs(*age),
-                tree: None,
+                content: Content::Blob(None),
             })
             .collect();
         let retention = Retention {
@@ -162,7 +163,7 @@ fn what_was_stored_survives_a_restart() {
     assert_eq!(adopted.url, format!("http://other/{FIRST_PATH}"));
     assert_eq!(
         (adopted.digest, adopted.size, adopted.tree),
-        (first.digest.clone(), first.size, tree("1"))
+        (first.digest.clone(), first.size, Some(tree("1")))
     );
     // sharing with what is adopted: nothing is written
     storage.publish(&fleet(), SECOND, &tree("1")).unwrap();
@@ -248,6 +249,7 @@ fn only_names_become_directories() {
         ("sha1:../abc", None),
         ("sha1:", None),
         ("main", None),
+        ("sha256:latest", None),
     ] {
         assert_eq!(place::file_name(revision).as_deref(), file, "{revision}");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use equate_api::meta::{Condition, ConditionType, Reason};
 use equate_api::source::{Artifact as StatusArtifact, GitRepository, GitRepositoryStatus};
 use equate_git::{Credentials, Mirrors, Reference, Remote, Revision, Secret};
-use equate_source::{Stored, Tree};
+use equate_source::{MediaType, Stored, Tree};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -429,9 +429,10 @@ fn stored(revision: &str) -> Stored {
         url: "http://new/gitrepository/flux-system/fleet/2.tar.gz".to_owned(),
         digest: "sha256:def".to_owned(),
         size: 9,
+        media_type: MediaType::Gzip,
         revision: revision.to_owned(),
         updated: "2026-01-02T00:00:00.75Z".parse().unwrap(),
-        tree: Tree::empty(),
+        tree: Some(Tree::empty()),
     }
 }
 
