@@ -3,8 +3,9 @@
 //! Its `--kubeconfig` is a file that it writes. Elsewhere the same option names one to read, so a
 //! file that something else wrote is never overwritten.
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use equate_apiserver::EmbeddedCluster;
+use equate_apiserver::cluster::{BuildError, ServeError};
 use kube::config::Kubeconfig;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -26,23 +27,70 @@ pub(crate) struct Args {
     persist: Option<PathBuf>,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+/// Why no API was served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    /// The cluster could not be built.
+    #[error("could not start the embedded API")]
+    Build(#[source] Box<BuildError>),
+    /// The address could not be served.
+    #[error("could not serve the embedded API")]
+    Serve(#[source] ServeError),
+    /// The kubeconfig could not be written.
+    #[error("could not write the kubeconfig {path}")]
+    Kubeconfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something else wrote the file that a kubeconfig was to be written to.
+    #[error("the kubeconfig {path} is there and was not written by `equate api`: it is not overwritten")]
+    KubeconfigTaken {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Waiting for the interrupt failed.
+    #[error("could not listen for signals")]
+    Signal(#[source] std::io::Error),
+}
+
+impl Failure for ApiError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Serve(ServeError::Listen { .. }) => {
+                Some("choose another port with --port, or 0 for any free one")
+            }
+            Self::Kubeconfig { .. } => Some("choose another place with --kubeconfig"),
+            Self::KubeconfigTaken { .. } => Some(
+                "`equate api` runs a cluster of its own and writes the way to it there: choose another file, or none",
+            ),
+            Self::Build(error) if matches!(**error, BuildError::Store(_)) => {
+                Some("name another file with --persist, or leave it out to keep everything in memory")
+            }
+            Self::Build(_) | Self::Serve(_) | Self::Signal(_) => None,
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), ApiError> {
     if let Some(path) = args.kubeconfig.as_ref().filter(|path| !is_free(path)) {
-        return Err(Failure::KubeconfigTaken { path: path.clone() });
+        return Err(ApiError::KubeconfigTaken { path: path.clone() });
     }
     let mut builder = EmbeddedCluster::builder();
     if let Some(path) = &args.persist {
         builder = builder.journal(path);
     }
-    let cluster = builder.build().await.map_err(|e| Failure::Build(Box::new(e)))?;
+    let cluster = builder.build().await.map_err(|e| ApiError::Build(Box::new(e)))?;
     let serving = cluster
         .serve(SocketAddr::new(args.bind, args.port))
         .await
-        .map_err(Failure::Serve)?;
+        .map_err(ApiError::Serve)?;
     let (path, temporary) = match args.kubeconfig {
         Some(path) => (path, None),
         None => {
-            let directory = own_directory().map_err(|source| Failure::Kubeconfig {
+            let directory = own_directory().map_err(|source| ApiError::Kubeconfig {
                 path: std::env::temp_dir(),
                 source,
             })?;
@@ -51,12 +99,12 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     };
     cluster
         .write_kubeconfig(&serving, &path)
-        .map_err(|source| Failure::Kubeconfig {
+        .map_err(|source| ApiError::Kubeconfig {
             path: path.clone(),
             source,
         })?;
     say(&path, &serving.url());
-    crate::interrupt::interrupted().await.map_err(Failure::Signal)?;
+    crate::interrupt::interrupted().await.map_err(ApiError::Signal)?;
     serving.stop().await;
     cluster.stop().await;
     drop(temporary);
@@ -131,7 +179,7 @@ mod tests {
             persist: None,
         };
         let refused = run(args(path.clone())).await.unwrap_err();
-        assert!(matches!(refused, Failure::KubeconfigTaken { .. }), "{refused}");
+        assert!(matches!(refused, ApiError::KubeconfigTaken { .. }), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{");
         assert!(!is_free(place.path()), "a directory");
     }

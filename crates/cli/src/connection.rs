@@ -5,6 +5,7 @@
 //! one of these the command ends with an error that says what to do, and the cluster
 //! that was chosen is named on standard error.
 
+use crate::failure::Failure;
 use crate::workspace;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -80,6 +81,24 @@ pub(crate) enum ConnectError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl Failure for ConnectError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unchosen { .. } => {
+                Some("run `equate up` here, set KUBECONFIG, or name a cluster with --kubeconfig or --context")
+            }
+            Self::Read { .. } | Self::Context { .. } => Some("name another with --kubeconfig or --context"),
+            Self::Directory(_) | Self::Use { .. } => None,
+        }
+    }
+}
+
+/// Installs the one implementation of cryptography of the whole process; clients need it.
+pub(crate) fn install_tls() {
+    // Refused only when one is there already, as in tests.
+    drop(rustls::crypto::ring::default_provider().install_default());
 }
 
 /// A cluster to talk to.
@@ -363,7 +382,7 @@ users: [{name: u, user: {token: secret}}]
 
     #[tokio::test]
     async fn the_cluster_is_named_and_its_token_is_not() {
-        crate::install_tls();
+        install_tls();
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("kubeconfig");
         std::fs::write(&file, KUBECONFIG).unwrap();

@@ -1,8 +1,8 @@
 //! `equate events`: what controllers said, oldest first.
 
-use crate::connection;
+use crate::connection::{self, ConnectError};
 use crate::document::{Form, document};
-use crate::exit::Failure;
+use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::interrupt::interrupted;
 use crate::kinds::{self, KINDS, KindError};
@@ -47,6 +47,9 @@ pub(crate) struct Args {
 /// Why no events were listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EventsError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
@@ -67,6 +70,21 @@ pub(crate) enum EventsError {
     Output(#[source] std::io::Error),
 }
 
+impl Failure for EventsError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::For(_) | Self::Everywhere | Self::Json(_) | Self::Output(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
+}
+
 /// An object whose events count: kind, namespace, name.
 type Subject = (&'static str, String, String);
 
@@ -76,7 +94,7 @@ struct Filter<'a> {
     types: &'a [String],
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(args: Args) -> Result<(), EventsError> {
     let connection = args.cluster.connect_aloud().await?;
     let mut out = std::io::stdout();
     let end = async {
@@ -84,7 +102,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             tracing::warn!(%error, "cannot hear an interrupt");
         }
     };
-    Ok(events(&connection.client, &args, &mut out, table::colour(), end).await?)
+    events(&connection.client, &args, &mut out, table::colour(), end).await
 }
 
 async fn events(

@@ -11,10 +11,10 @@ mod text;
 
 use self::chain::{Known, Seen, Source};
 use self::text::Room;
-use crate::connection;
+use crate::connection::{self, ConnectError};
 use crate::document::{Form, document};
 use crate::events;
-use crate::exit::Failure;
+use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{self, Kind, KindError};
 use crate::objects::{self, Namespaces, RequestError};
@@ -67,6 +67,9 @@ pub(crate) struct Args {
 /// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExplainError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
@@ -100,7 +103,30 @@ pub(crate) enum ExplainError {
     Output(#[source] std::io::Error),
 }
 
-pub(crate) async fn run(args: Args) -> Result<ExitCode, Failure> {
+impl Failure for ExplainError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::Elsewhere { .. } => Some("-n names the namespace"),
+            Self::NoChain(_) | Self::Unnamed | Self::Everywhere | Self::Unreadable(..) | Self::Output(_) => {
+                None
+            }
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
+
+    /// 1 says that it is not ready.
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::from(2)
+    }
+}
+
+pub(crate) async fn run(args: Args) -> Result<ExitCode, ExplainError> {
     let connection = args.cluster.connect_aloud().await?;
     let room = Room {
         width: console::Term::stdout()

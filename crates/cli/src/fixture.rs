@@ -1,6 +1,6 @@
 //! A cluster to run commands against: the embedded API, over TLS, with our kinds and a few objects.
 
-use crate::connection::{Connection, Options};
+use crate::connection::{self, Connection, Options};
 use equate_apiserver::EmbeddedCluster;
 use equate_apiserver::cluster::Serving;
 use equate_manifest::yaml;
@@ -31,7 +31,7 @@ impl Fixture {
 
     /// Serves a cluster that knows no kinds but Kubernetes' own, and reaches it by its kubeconfig.
     pub(crate) async fn bare() -> Self {
-        crate::install_tls();
+        connection::install_tls();
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let serving = cluster
             .serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))

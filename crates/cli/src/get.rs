@@ -1,7 +1,7 @@
 //! `equate get`: what is declared, and how it stands.
 
-use crate::connection;
-use crate::exit::Failure;
+use crate::connection::{self, ConnectError};
+use crate::failure::{Failure, is_broken_pipe};
 use crate::interrupt::interrupted;
 use crate::kinds::{self, Kind, KindError};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
@@ -77,6 +77,9 @@ enum Output {
 /// Why nothing was listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GetError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// What was asked for is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
@@ -97,6 +100,22 @@ pub(crate) enum GetError {
     Json(#[source] serde_json::Error),
 }
 
+impl Failure for GetError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::NothingServed => Some(objects::NOT_SERVED),
+            Self::NameEverywhere(_) | Self::Output(_) | Self::Json(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
+}
+
 /// What is asked.
 struct Query<'a> {
     client: &'a Client,
@@ -106,7 +125,7 @@ struct Query<'a> {
     args: &'a Args,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(args: Args) -> Result<(), GetError> {
     let connection = args.cluster.connect_aloud().await?;
     let mut out = std::io::stdout();
     let end = async {
@@ -114,7 +133,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             tracing::warn!(%error, "cannot hear an interrupt");
         }
     };
-    Ok(get(&connection.client, &args, &mut out, table::colour(), end).await?)
+    get(&connection.client, &args, &mut out, table::colour(), end).await
 }
 
 impl Scope {

@@ -3,6 +3,7 @@
 //! Flux's own command line says `sources git`, kubectl `gitrepositories` or
 //! `gitrepo`, a manifest `GitRepository`: all are understood, in any case.
 
+use crate::failure::Failure;
 use kube::core::ApiResource;
 use kube::core::gvk::GroupVersionKind;
 
@@ -200,6 +201,12 @@ pub(crate) enum KindError {
     /// More words than a kind and a name.
     #[error("{0:?} is one word too many")]
     TooMany(String),
+}
+
+impl Failure for KindError {
+    fn hint(&self) -> Option<&'static str> {
+        Some("kinds are called as in Flux and kubectl: kustomizations or ks, sources git or gitrepo, hr, ...")
+    }
 }
 
 impl Kind {

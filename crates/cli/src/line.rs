@@ -7,10 +7,76 @@
 //! option that is given twice the last counts, as with kubectl, Helm and Flux: who adds to the arguments
 //! of a Deployment overrides what stands there.
 
-use crate::Cli;
+use crate::connection::Anywhere;
+use crate::{
+    api, build, controllers, diff, events, explain, get, install, reconcile, suspend, template, tree, up,
+    version,
+};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+/// Keeps a Kubernetes cluster equal to its declarations, and those equal to git.
+#[derive(Debug, Parser)]
+#[command(
+    name = "equate",
+    version,
+    propagate_version = true,
+    args_override_self = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    /// Say more on standard error (-v: info, -vv: debug); `RUST_LOG` overrides it.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+    #[command(flatten)]
+    place: Anywhere,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep an embedded cluster equal to a git repository.
+    Up(up::Args),
+    /// Reconcile the sources and Kustomizations of a cluster.
+    Controllers(Box<controllers::Args>),
+    /// Put Equate into a cluster, where Flux's controllers would be.
+    Install(install::Args),
+    /// Print the objects that a directory builds, as `kustomize build` does.
+    Build(build::Args),
+    /// Print the objects that a Helm chart renders to, as `helm template` does.
+    Template(Box<template::Args>),
+    /// Show what a commit of the worktree as it is would change in the cluster.
+    Diff(Box<diff::Args>),
+    /// List sources, Kustomizations and the other kinds, and how they stand.
+    Get(get::Args),
+    /// Show what a Kustomization applied, as a tree, and how each object is doing.
+    Tree(tree::Args),
+    /// Show why a Kustomization is ready or is not: each step that leads there, and what it waits for.
+    #[command(
+        after_help = "The exit code is 0 when it is ready, 1 when it is not, 2 when that cannot be told."
+    )]
+    Explain(explain::Args),
+    /// List the events of sources, Kustomizations and the other kinds.
+    Events(events::Args),
+    /// Run an object now, and wait for what comes of it.
+    Reconcile(reconcile::Args),
+    /// Let an object rest: it is left as it is until it is resumed.
+    Suspend(suspend::Suspend),
+    /// Let an object work again, and wait until it is ready.
+    Resume(suspend::Resume),
+    /// Serve the embedded Kubernetes API until interrupted.
+    Api(api::Args),
+    /// Print the version.
+    Version(version::Args),
+    /// Print a completion script for a shell.
+    #[command(visible_alias = "completions")]
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
 
 /// Where to look.
 const PLACE: [&str; 3] = ["kubeconfig", "context", "namespace"];
@@ -23,7 +89,7 @@ const OWN_CLUSTER: [&str; 2] = ["up", "api"];
 const OF_A_PATH: [&str; 3] = ["no_remote_bases", "instead_of", "cache_dir"];
 
 /// The command line that is understood.
-pub(crate) fn command() -> Command {
+pub(crate) fn command() -> clap::Command {
     let command = PLACELESS.iter().fold(Cli::command(), |command, name| {
         command.mut_subcommand(name, without_place)
     });
@@ -38,10 +104,11 @@ pub(crate) fn command() -> Command {
 }
 
 /// Hides what a command has no use for. `api` has a `--kubeconfig` of another meaning.
-fn without_place(command: Command) -> Command {
+fn without_place(command: clap::Command) -> clap::Command {
     let everywhere = Cli::command();
     PLACE.iter().fold(command, |command, id| {
-        let known = |command: &Command| command.get_arguments().find(|arg| arg.get_id() == *id).cloned();
+        let known =
+            |command: &clap::Command| command.get_arguments().find(|arg| arg.get_id() == *id).cloned();
         match (known(&command), known(&everywhere)) {
             (None, Some(arg)) => command.arg(arg.hide(true)),
             _ => command,
@@ -63,7 +130,7 @@ pub(crate) fn parse(
 }
 
 /// A place is named, and the command looks nowhere.
-fn placed_for_nothing(command: &Command, matches: &ArgMatches) -> Option<String> {
+fn placed_for_nothing(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
     let (name, inner) = matches.subcommand()?;
     // `equate build kustomization` asks a cluster
     if !PLACELESS.contains(&name) || inner.subcommand_name().is_some() {
@@ -82,7 +149,7 @@ fn placed_for_nothing(command: &Command, matches: &ArgMatches) -> Option<String>
 }
 
 /// What belongs to a command stands before the name of one of its own: it would be passed over.
-fn not_of_the_inner(command: &Command, matches: &ArgMatches) -> Option<String> {
+fn not_of_the_inner(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
     let (name, outer) = matches.subcommand()?;
     let inner = outer.subcommand_name()?;
     let arguments = command.find_subcommand(name)?.get_arguments();

@@ -1,5 +1,6 @@
 //! Reading and changing objects of the kinds we know: one place that says what could not be done.
 
+use crate::failure::Failure;
 use crate::kinds::Kind;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
@@ -10,6 +11,10 @@ const FIELD_MANAGER: &str = "equate";
 
 /// By the code: what answers for a group that is not served is a text, without a reason.
 const NOT_FOUND: u16 = 404;
+
+/// The hint where a kind is not served.
+pub(crate) const NOT_SERVED: &str =
+    "the definitions of Flux's kinds are not installed there: is it the cluster you mean?";
 
 /// Why the cluster did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +43,21 @@ pub(crate) enum RequestError {
         #[source]
         source: Box<kube::Error>,
     },
+}
+
+impl Failure for RequestError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotFound { .. } => {
+                Some("`equate get all -A` lists what there is; -n names another namespace")
+            }
+            Self::NotServed(_) => Some(NOT_SERVED),
+            Self::Failed { source, .. } if !matches!(**source, kube::Error::Api(_)) => {
+                Some("does the cluster run? --kubeconfig and --context choose another")
+            }
+            Self::Failed { .. } => None,
+        }
+    }
 }
 
 /// Where to look.

@@ -1,7 +1,7 @@
 //! `equate reconcile`: a run now, and what came of it.
 
-use crate::connection;
-use crate::exit::Failure;
+use crate::connection::{self, ConnectError};
+use crate::failure::{Failure, is_broken_pipe};
 use crate::get::{Scope, revision};
 use crate::kinds::{self, Kind, KindError};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
@@ -38,6 +38,9 @@ pub(crate) struct Args {
 /// Why an object is not as it should be after its run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
@@ -96,6 +99,29 @@ pub(crate) enum ReconcileError {
     Output(#[source] std::io::Error),
 }
 
+impl Failure for ReconcileError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::Suspended { .. } => Some("`equate resume` lets it work again"),
+            Self::NotReady { .. } => Some("`equate events --for KIND/NAME` says more"),
+            Self::Timeout { .. } => Some("--timeout waits longer; `equate get` shows how it stands"),
+            Self::Unnamed(_)
+            | Self::Everywhere
+            | Self::Mute(_)
+            | Self::NoSource { .. }
+            | Self::Deleted { .. }
+            | Self::Output(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
+}
+
 /// What tells that a run is the one that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goal {
@@ -105,9 +131,9 @@ pub(crate) enum Goal {
     Generation(i64),
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(args: Args) -> Result<(), ReconcileError> {
     let connection = args.cluster.connect_aloud().await?;
-    Ok(reconcile(&connection.client, &args, &mut std::io::stdout()).await?)
+    reconcile(&connection.client, &args, &mut std::io::stdout()).await
 }
 
 async fn reconcile(client: &Client, args: &Args, out: &mut impl Write) -> Result<(), ReconcileError> {

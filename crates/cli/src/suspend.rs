@@ -1,7 +1,7 @@
 //! `equate suspend` and `equate resume`: an object rests, and works again.
 
-use crate::connection;
-use crate::exit::Failure;
+use crate::connection::{self, ConnectError};
+use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{self, Kind, KindError};
 use crate::objects::{self, RequestError, names};
@@ -50,6 +50,9 @@ pub(crate) struct Resume {
 /// Why an object does not rest, or does not work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SuspendError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
@@ -76,14 +79,34 @@ pub(crate) enum SuspendError {
     Output(#[source] std::io::Error),
 }
 
-pub(crate) async fn run_suspend(args: Suspend) -> Result<(), Failure> {
-    let connection = args.objects.cluster.connect_aloud().await?;
-    Ok(suspend(&connection.client, &args, &mut std::io::stdout()).await?)
+impl Failure for SuspendError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::Reconcile(error) => error.hint(),
+            Self::Never(_)
+            | Self::Unnamed(_)
+            | Self::NameAndAll(_)
+            | Self::NameEverywhere(_)
+            | Self::Output(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
 }
 
-pub(crate) async fn run_resume(args: Resume) -> Result<(), Failure> {
+pub(crate) async fn run_suspend(args: Suspend) -> Result<(), SuspendError> {
     let connection = args.objects.cluster.connect_aloud().await?;
-    Ok(resume(&connection.client, &args, &mut std::io::stdout()).await?)
+    suspend(&connection.client, &args, &mut std::io::stdout()).await
+}
+
+pub(crate) async fn run_resume(args: Resume) -> Result<(), SuspendError> {
+    let connection = args.objects.cluster.connect_aloud().await?;
+    resume(&connection.client, &args, &mut std::io::stdout()).await
 }
 
 async fn suspend(client: &Client, args: &Suspend, out: &mut impl Write) -> Result<(), SuspendError> {

@@ -1,7 +1,7 @@
 //! `equate tree`: what a Kustomization applied, and how each object is doing.
 
-use crate::connection;
-use crate::exit::Failure;
+use crate::connection::{self, ConnectError};
+use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{self, KINDS, Kind, KindError};
 use crate::objects::{self, Namespaces, RequestError};
@@ -51,6 +51,9 @@ enum Output {
 /// Why there is no tree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TreeError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
@@ -94,6 +97,27 @@ pub(crate) enum TreeError {
     Output(#[source] std::io::Error),
 }
 
+impl Failure for TreeError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::NoInventory(_)
+            | Self::Unnamed
+            | Self::Everywhere
+            | Self::Read { .. }
+            | Self::Inventory { .. }
+            | Self::Json(_)
+            | Self::Output(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
+}
+
 /// An object and what it brought.
 #[derive(Debug)]
 struct Node {
@@ -109,9 +133,9 @@ struct Reader {
     compact: bool,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(args: Args) -> Result<(), TreeError> {
     let connection = args.cluster.connect_aloud().await?;
-    Ok(tree(&connection.client, &args, &mut std::io::stdout(), table::colour()).await?)
+    tree(&connection.client, &args, &mut std::io::stdout(), table::colour()).await
 }
 
 async fn tree(client: &Client, args: &Args, out: &mut impl Write, colour: bool) -> Result<(), TreeError> {

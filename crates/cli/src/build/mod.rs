@@ -12,6 +12,7 @@ pub(crate) mod output;
 mod target;
 
 use crate::charts::Renderer;
+use crate::failure::{Failure, is_broken_pipe};
 use crate::template;
 use commit::Commit;
 use disk::{Disk, tree_path};
@@ -20,6 +21,7 @@ use equate_git::{LocalRepository, TreeishError};
 use equate_kustomize::{
     BuildError, Built, Charts, LoadRestriction, Loaders, Options, Order, Remotes, kustomize_with,
 };
+use kustomization::KustomizationError;
 use output::OutputError;
 use std::path::{Path, PathBuf};
 use target::{Target, TargetError};
@@ -151,7 +153,28 @@ pub(crate) enum RenderError {
     Output(#[from] OutputError),
     /// There is no Kustomization to build.
     #[error(transparent)]
-    Kustomization(#[from] kustomization::KustomizationError),
+    Kustomization(#[from] KustomizationError),
+}
+
+impl Failure for RenderError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Target(_) => Some(
+                "DIR is a directory, REPO@REV:PATH where REPO is a directory, or a URL; see `equate build --help`",
+            ),
+            Self::Kustomization(KustomizationError::Connect(error)) => error.hint(),
+            Self::Kustomization(_)
+            | Self::Treeish(_)
+            | Self::Fetch(_)
+            | Self::Build(_)
+            | Self::Here(_)
+            | Self::Output(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(OutputError::Standard(error)) if is_broken_pipe(error))
+    }
 }
 
 /// Builds and prints.

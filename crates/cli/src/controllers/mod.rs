@@ -26,5 +26,5 @@ mod run;
 mod value;
 
 pub(crate) use flags::{Args, Controller};
-pub(crate) use run::{ControllersError, run};
+pub(crate) use run::run;
 pub(crate) use value::boolean;

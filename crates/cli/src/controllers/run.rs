@@ -31,6 +31,7 @@ use super::probe::Probe;
 use super::value::Listen;
 use crate::connection::ConnectError;
 use crate::counts::Requests;
+use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::transit::CertificatesError;
 
@@ -99,6 +100,31 @@ pub(crate) enum ControllersError {
     /// Waiting for the signal failed.
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
+}
+
+impl Failure for ControllersError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::InCluster(_) => {
+                Some("name a cluster with --kubeconfig; in a pod, mount the token of its ServiceAccount")
+            }
+            Self::Connect(error) => error.hint(),
+            Self::Refused(_)
+            | Self::Gate(_)
+            | Self::Selector(_)
+            | Self::Ssh(_)
+            | Self::Client(_)
+            | Self::Directory { .. }
+            | Self::Storage(_)
+            | Self::Listen(..)
+            | Self::Transit(_)
+            | Self::Engine(_)
+            | Self::LeaseConfig(_)
+            | Self::Lost(_)
+            | Self::Events(_)
+            | Self::Signal(_) => None,
+        }
+    }
 }
 
 /// Runs until a signal, or until a Lease is lost.

@@ -12,6 +12,7 @@ use crate::build::RenderError;
 use crate::connection::{self, ConnectError, Connection};
 use crate::controllers::flags::Identity;
 use crate::document::{Form, document};
+use crate::failure::Failure;
 use crate::transit::CertificatesError;
 use crate::up::{Repository, RepositoryError};
 use equate_api::kustomize::{Kustomization, SourceKind};
@@ -119,6 +120,29 @@ pub(crate) enum DiffError {
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
+}
+
+impl Failure for DiffError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::None { .. } => Some(
+                "a GitRepository's spec.url must be this repository's origin; `equate get sources git -A` lists them",
+            ),
+            Self::Connect(error) => error.hint(),
+            Self::Render(_)
+            | Self::Repository(_)
+            | Self::Files(_)
+            | Self::Read(_)
+            | Self::List { .. }
+            | Self::Certificates(_)
+            | Self::Output(_) => None,
+        }
+    }
+
+    /// 1 says that there are differences.
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::from(2)
+    }
 }
 
 fn among(names: &[String]) -> String {

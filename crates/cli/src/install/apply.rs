@@ -20,6 +20,8 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::manifests::{DefinitionError, NAME, Settings};
+use crate::connection::ConnectError;
+use crate::failure::{Failure, is_broken_pipe};
 
 /// The field manager of what this command writes.
 const MANAGER: &str = "equate";
@@ -33,6 +35,9 @@ const ESTABLISHED: Duration = Duration::from_secs(60);
 /// Why Equate is not installed, or does not run yet.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
+    /// There is no cluster to talk to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The cluster is that of `equate up`.
     #[error("`equate up` reconciles the cluster that it runs: nothing is installed in it")]
     OwnCluster,
@@ -138,6 +143,36 @@ pub(crate) enum InstallError {
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
+}
+
+impl Failure for InstallError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            Self::OwnCluster => Some("name another cluster with --kubeconfig or --context"),
+            Self::Held { .. } => Some(
+                "--beside-flux leaves Flux's objects as they are; or put there what --export prints, see docs/install.md; --force writes them all the same",
+            ),
+            Self::Elsewhere { .. } => Some("name that namespace with -n, or scale it to 0 and say --force"),
+            Self::NoFlux { .. } => Some("install without --beside-flux, or name its namespace with -n"),
+            Self::Late { .. } => Some(
+                "while Flux's controllers run they hold the Leases; --timeout waits longer, --no-wait not at all",
+            ),
+            Self::Unestablished { .. }
+            | Self::Definition(_)
+            | Self::Unread { .. }
+            | Self::Unserved { .. }
+            | Self::Unknown { .. }
+            | Self::Refused { .. }
+            | Self::Answer { .. }
+            | Self::Watch { .. }
+            | Self::Output(_) => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
 }
 
 /// What applying an object came to.

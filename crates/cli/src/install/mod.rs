@@ -33,7 +33,6 @@ pub(crate) use self::apply::InstallError;
 use self::manifests::{DefinitionError, Settings};
 use crate::connection;
 use crate::controllers::{Controller, boolean};
-use crate::exit::Failure;
 
 /// Put Equate into a cluster, where Flux's controllers would be.
 #[derive(Debug, clap::Args)]
@@ -158,16 +157,16 @@ impl Args {
     }
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(args: Args) -> Result<(), InstallError> {
     let settings = args.settings();
     let mut out = std::io::stdout();
     if args.export {
-        let text = export(&settings).map_err(InstallError::from)?;
-        return out.write_all(text.as_bytes()).map_err(Failure::Output);
+        let text = export(&settings)?;
+        return out.write_all(text.as_bytes()).map_err(InstallError::Output);
     }
     let connection = args.cluster.connect_aloud().await?;
     if connection.is_up() {
-        return Err(InstallError::OwnCluster.into());
+        return Err(InstallError::OwnCluster);
     }
     let found = found::look(&connection.client, &settings).await?;
     found.allow(&settings, args.force)?;

@@ -124,7 +124,7 @@ fn difference(a: &Settings, b: &Settings) -> (Vec<String>, Vec<String>) {
 fn a_flag_changes_what_it_says_and_nothing_else() {
     let check = |flags: &str, gone: &[&str], new: &[&str]| {
         let line = format!("equate install {flags}");
-        let crate::Command::Install(args) = line::parse(line.split_whitespace()).unwrap().command else {
+        let line::Command::Install(args) = line::parse(line.split_whitespace()).unwrap().command else {
             panic!("{flags}")
         };
         let usual = Settings {
@@ -173,7 +173,7 @@ fn a_flag_changes_what_it_says_and_nothing_else() {
 fn the_image_is_this_version_s() {
     let check = |flags: &str, expected: &str| {
         let line = format!("equate install {flags}");
-        let crate::Command::Install(args) = line::parse(line.split_whitespace()).unwrap().command else {
+        let line::Command::Install(args) = line::parse(line.split_whitespace()).unwrap().command else {
             panic!("{flags}")
         };
         assert_eq!(args.settings().image, expected);

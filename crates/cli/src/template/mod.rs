@@ -10,6 +10,7 @@ mod verify;
 pub(crate) mod world;
 
 use crate::connection::{ConnectError, Options};
+use crate::failure::{Failure, is_broken_pipe};
 use cluster::Cluster;
 use equate_api::meta::Duration;
 use equate_helm::cache::Cache;
@@ -264,6 +265,20 @@ pub(crate) enum TemplateError {
     /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
+}
+
+impl Failure for TemplateError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(error) => error.hint(),
+            // the texts are Helm's, which adds no hint
+            _ => None,
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
 }
 
 impl Args {

@@ -13,7 +13,7 @@ mod screen;
 mod view;
 
 pub(crate) use repository::{Repository, RepositoryError, remote_url};
-pub(crate) use run::{UpError, run};
+pub(crate) use run::run;
 
 use std::path::PathBuf;
 

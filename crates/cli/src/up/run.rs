@@ -9,6 +9,7 @@ use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
 use super::view::Picture;
 use crate::counts::{self, Requests};
+use crate::failure::Failure;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
@@ -111,6 +112,40 @@ pub(crate) enum UpError {
         /// What was waited for, and why.
         reasons: Vec<String>,
     },
+}
+
+impl Failure for UpError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Claim(ClaimError::Taken { .. }) => {
+                Some("end that one first, or run this in another directory")
+            }
+            Self::Repository(_) => Some(
+                "name a directory in a git repository that has a commit, or a URL; see `equate up --help`",
+            ),
+            Self::Serve(ServeError::Listen { .. }) => {
+                Some("choose another port with --port, or 0 for any free one")
+            }
+            // To wait longer for what has failed mends nothing.
+            Self::NotReady { early: true, .. } => Some("run it without --once to watch it"),
+            Self::NotReady { early: false, .. } => {
+                Some("run it without --once to watch it; --timeout waits longer")
+            }
+            Self::Here(_)
+            | Self::Claim(_)
+            | Self::Transit(_)
+            | Self::Build(_)
+            | Self::Serve(_)
+            | Self::Write { .. }
+            | Self::Storage(_)
+            | Self::Bootstrap(_)
+            | Self::Engine(_)
+            | Self::Endpoints(_)
+            | Self::Output(_)
+            | Self::Signal(_)
+            | Self::Interrupted { .. } => None,
+        }
+    }
 }
 
 /// Runs until interrupted, or until the wait of `--once` is over.

@@ -1,0 +1,116 @@
+//! The `equate` binary as a library, so that a program of its own can be built of it.
+//!
+//! Parses the command line, runs one command and ends with its exit code. One file per command; what
+//! commands share stands below them and knows none of them.
+
+mod api;
+mod build;
+mod charts;
+mod connection;
+mod controllers;
+mod counts;
+mod diff;
+mod document;
+mod events;
+mod exit;
+mod explain;
+mod failure;
+#[cfg(test)]
+mod fixture;
+mod get;
+mod install;
+mod interrupt;
+mod kinds;
+mod line;
+mod objects;
+mod reconcile;
+mod suspend;
+mod table;
+mod template;
+mod transit;
+mod tree;
+mod up;
+mod version;
+mod workspace;
+
+use failure::{Failure, StdoutError};
+use line::Command;
+use std::io::Write;
+use std::process::ExitCode;
+use tokio::runtime::Runtime;
+
+/// The async runtime could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("could not start the runtime")]
+struct RuntimeError(#[from] std::io::Error);
+
+impl Failure for RuntimeError {}
+
+/// Runs the command that the arguments of the process name; the exit code says what came of it.
+pub fn main() -> ExitCode {
+    connection::install_tls();
+    let cli = line::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match &cli.command {
+        Command::Controllers(args) => controllers::log::start(&args.log),
+        _ => start_logging(cli.verbose),
+    }
+    exit::finish(run(cli.command))
+}
+
+fn run(command: Command) -> Result<ExitCode, Box<dyn Failure>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(RuntimeError)?;
+    execute(command, &runtime)
+}
+
+fn execute(command: Command, runtime: &Runtime) -> Result<ExitCode, Box<dyn Failure>> {
+    match command {
+        Command::Up(args) => runtime.block_on(up::run(args))?,
+        Command::Controllers(args) => runtime.block_on(controllers::run(*args))?,
+        Command::Install(args) => runtime.block_on(install::run(args))?,
+        Command::Diff(args) => return Ok(diff::run(&args, runtime)?),
+        Command::Explain(args) => return Ok(runtime.block_on(explain::run(args))?),
+        Command::Build(args) => build::run(args, runtime)?,
+        Command::Template(args) => template::run(&args, runtime)?,
+        Command::Get(args) => runtime.block_on(get::run(args))?,
+        Command::Tree(args) => runtime.block_on(tree::run(args))?,
+        Command::Events(args) => runtime.block_on(events::run(args))?,
+        Command::Reconcile(args) => runtime.block_on(reconcile::run(args))?,
+        Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args))?,
+        Command::Resume(args) => runtime.block_on(suspend::run_resume(args))?,
+        Command::Api(args) => runtime.block_on(api::run(args))?,
+        Command::Version(args) => version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?,
+        Command::Completion { shell } => complete(shell)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn complete(shell: clap_complete::Shell) -> Result<(), StdoutError> {
+    // By way of memory: writing to it cannot fail, and to a reader that left may.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut line::command(), "equate", &mut script);
+    Ok(std::io::stdout().write_all(&script)?)
+}
+
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
+        // events are shown by the commands themselves
+        tracing_subscriber::EnvFilter::new(format!(
+            "warn,equate={level},equate::told=off,equate_apiserver={level}"
+        ))
+    });
+    let colour =
+        std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .init();
+}
