@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::kustomize::SourceKind;
-use equate_api::meta::{Condition, FINALIZER, SOURCE_MANAGER, SOURCE_STATUS_MANAGER};
+use equate_api::meta::{FINALIZER, SOURCE_MANAGER, SOURCE_STATUS_MANAGER};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
 use equate_git::Mirrors;
 use equate_source::{Place, Storage};
@@ -54,7 +54,7 @@ use self::includes::Includers;
 use self::report::StatusDraft;
 use self::watches::Watches;
 use crate::kit::about::{About, Column, Concurrency};
-use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, Status, own_reason};
+use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, own_reason};
 use crate::kit::mirror::{Change, Mirror};
 use crate::kit::read::chain;
 use crate::kit::reconciliation::{Reconciliation, Stop};
@@ -337,16 +337,4 @@ impl Reconcilable for GitRepository {
     }
 }
 
-impl Status for GitRepositoryStatus {
-    fn conditions(&mut self) -> &mut Vec<Condition> {
-        &mut self.conditions
-    }
-
-    fn observed_generation(&mut self) -> &mut Option<i64> {
-        &mut self.observed_generation
-    }
-
-    fn last_handled_reconcile_at(&mut self) -> &mut Option<String> {
-        &mut self.last_handled_reconcile_at
-    }
-}
+crate::standard_status!(GitRepositoryStatus);

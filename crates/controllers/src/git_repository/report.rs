@@ -54,11 +54,17 @@ pub(super) fn report(
             let draft = if lost { draft.lost() } else { draft };
             failed(declared, before, draft, &failure, revision.as_deref())
         }
-        Done::Unopened => ended(before.clone(), None, Next::BackoffWithin(declared.interval)),
+        Done::Unopened => Report {
+            ended: false,
+            ..ended(before.clone(), None, Next::BackoffWithin(declared.interval))
+        },
         Done::NotRemoved(error) => {
             let message = format!("garbage collection for deleted resource failed: {error}");
             let notice = Notice::new(Severity::Warning, "GarbageCollectionFailed", message);
-            ended(before.clone(), Some(notice), Next::Backoff)
+            Report {
+                ended: false,
+                ..ended(before.clone(), Some(notice), Next::Backoff)
+            }
         }
     }
 }
@@ -108,6 +114,7 @@ fn ended(status: GitRepositoryStatus, notice: Option<Notice>, next: Next) -> Rep
         status,
         notices: notice.into_iter().collect(),
         next,
+        ended: true,
     }
 }
 

@@ -37,6 +37,25 @@ pub struct About {
     pub columns: &'static [Column],
 }
 
+impl About {
+    /// What most kinds have, to be written after `..`; each names itself.
+    pub const DEFAULT: About = About {
+        kind: "",
+        plural: "",
+        group: "",
+        version: "v1",
+        aliases: &[],
+        family: None,
+        component: "",
+        finalizer: None,
+        status_manager: "",
+        owner: None,
+        concurrency: Concurrency::Computes,
+        suspends: true,
+        columns: &[],
+    };
+}
+
 /// How many objects of a kind are reconciled at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concurrency {

@@ -201,6 +201,26 @@ pub trait Status: Clone + Default + PartialEq + fmt::Debug + Serialize + Send + 
     fn last_handled_reconcile_at(&mut self) -> &mut Option<String>;
 }
 
+/// Implements [`Status`] for types that have its three fields under these names.
+#[macro_export]
+macro_rules! standard_status {
+    ($($status:ty),+ $(,)?) => {$(
+        impl $crate::kit::Status for $status {
+            fn conditions(&mut self) -> &mut Vec<::equate_api::meta::Condition> {
+                &mut self.conditions
+            }
+
+            fn observed_generation(&mut self) -> &mut Option<i64> {
+                &mut self.observed_generation
+            }
+
+            fn last_handled_reconcile_at(&mut self) -> &mut Option<String> {
+                &mut self.last_handled_reconcile_at
+            }
+        }
+    )+};
+}
+
 /// How far a plan was carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acted<D> {
@@ -221,6 +241,8 @@ pub struct Report<S> {
     pub notices: Vec<Notice>,
     /// When the object runs next if nothing wakes it.
     pub next: Next,
+    /// Whether what was asked for has ended, well or badly: then the status answers an open request.
+    pub ended: bool,
 }
 
 /// When an object runs next if nothing wakes it before.

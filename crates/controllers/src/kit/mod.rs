@@ -1,21 +1,24 @@
-//! What every controller needs and none should write again: a queue of keys, stores that
-//! follow the API server, the watch hub over managed objects, events, Leases.
+//! All that controllers have in common, so that a new kind is four verbs and nothing else.
 //!
-//! The rule of this module: no worker waits. A controller that has to wait for something
-//! says so in its [`Outcome`](queue::Outcome) and ends; whatever it waits for wakes its key
-//! again. All waiting goes through tokio's clock and all jitter through [`backoff::Jitter`],
-//! so that a test with a paused clock and a seed repeats itself.
+//! No worker waits: a controller that needs something which another object does says so in its
+//! [`Report`] and ends; the change wakes its object again. All waiting goes through tokio's clock and all
+//! jitter through [`backoff::Jitter`], so that a test with a paused clock and a seed repeats itself.
 //!
 //! | module | gives | refuses |
 //! |---|---|---|
-//! | [`wake`] | the reasons to run a key | free text |
-//! | [`queue`] | one run per key at a time, backoff, requeues | to hold a worker while waiting |
+//! | [`controller`] | the trait: observe, decide, act, report | verbs that wait |
+//! | [`about`] | a controller as data, for CLI, metrics, Leases | code of other crates that knows a kind |
+//! | [`services`] | what the controllers of a process share | to know a controller |
+//! | [`runner`] | what every kind has: finalizer, suspend, interval, requests, retries | two runs of one object at once |
+//! | [`reconciliation`] | one object in a run; the only writer of its status and events | a status that says nothing new |
+//! | [`queue`], [`waker`], [`wake`] | one queue for each kind, fair among namespaces; wakes by object; the reasons | to hold a worker while waiting |
 //! | [`feed`] | list and watch of one collection, whatever happens to it | to interpret objects |
 //! | [`mirror`] | our own resources, typed, with what changed in them | kinds that are not ours |
-//! | [`hub`] | what is observed of managed objects, and who must look | to keep objects |
-//! | [`events`] | Kubernetes Events, aggregated and bounded | to block or fail a run |
-//! | [`notify`] | events posted to a receiver, in Flux's form | to wait for who does not answer |
-//! | `read` | one object by its name | to say what is wrong with an answer |
+//! | [`watcher`] | what is observed of managed objects, per kind of owner | to keep objects |
+//! | [`inputs`] | which ConfigMaps and Secrets changed, of those that ask to be watched | their content |
+//! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver | to block or fail a run |
+//! | `owner_rules` | health and drift in the words of each kind of owner | rules of its own |
+//! | `read` | one object by its name | the text of an answer that may quote a Secret |
 //! | [`lease`] | one of several processes that works | to let two work at once |
 
 pub mod about;
@@ -37,3 +40,12 @@ mod versioned_store;
 pub mod wake;
 pub mod waker;
 pub mod watcher;
+
+pub use about::{About, Column, Concurrency};
+pub use controller::{
+    Absence, Acted, Controller, Failure, Next, Notice, Reconcilable, Report, Retry, StandardConditions,
+    Status, StatusOf,
+};
+pub use events::Severity;
+pub use reconciliation::{Reconciliation, Stop};
+pub use services::Kit;

@@ -215,7 +215,9 @@ impl<C: Controller> Runner<C> {
             status,
             notices,
             next,
+            ended,
         } = report;
+        let status = if ended { self.answered(run, status) } else { status };
         run.write_status(status).await?;
         notices.into_iter().for_each(|notice| run.emit(notice));
         Ok(next)
