@@ -147,7 +147,9 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         let before = self.status();
         let patch = merge_patch(&before, &after).map_err(WriteError::from)?;
         let Some(patch) = patch else { return Ok(()) };
-        self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
+        if C::ABOUT.owner.is_some() {
+            self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
+        }
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
         let params = patch_params::<C>();
         let written = self.api().patch_status(&self.key.name, &params, &patch).await;

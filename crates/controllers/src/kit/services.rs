@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) shards: Shards,
 }
 
-/// The counters of a process. Nobody orders anything by these numbers.
+/// The counters of a process, of kinds that apply objects. Nobody orders anything by these numbers.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(crate) builds: AtomicU64,
