@@ -314,7 +314,8 @@ impl Engine {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
     {
-        self.kit.mirror::<K>().all()
+        let mirror = self.kit.known_mirror::<K>();
+        mirror.map(|mirror| mirror.all()).unwrap_or_default()
     }
 
     /// What is known of an object that somebody applied, in the eyes of the first kind of owner that knows it.

@@ -44,6 +44,12 @@ pub struct ReconcileEvent<'a> {
 /// Told of each run.
 pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
 
+/// Ends when the controller has stopped.
+type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// All that is remembered of the objects of a controller.
+type Memories<C> = HashMap<Key, Remembered<<C as Controller>::Memory, StatusOf<C>>>;
+
 /// How the objects of all kinds are run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
@@ -65,11 +71,7 @@ pub(crate) trait Run: Send + Sync {
     fn wake_all(&self, reason: Reason);
 
     /// Runs objects until the token is cancelled.
-    fn run(
-        self: Arc<Self>,
-        stop: CancellationToken,
-        observer: Option<Observer>,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    fn run(self: Arc<Self>, stop: CancellationToken, observer: Option<Observer>) -> Ended;
 }
 
 /// One controller, its queue and its mirror.
@@ -79,7 +81,7 @@ pub(crate) struct Runner<C: Controller> {
     mirror: Mirror<C::Object>,
     queue: Queue<Key>,
     // held for a map operation
-    remembered: Mutex<HashMap<Key, Remembered<C::Memory, StatusOf<C>>>>,
+    remembered: Mutex<Memories<C>>,
 }
 
 impl<C: Controller> fmt::Debug for Runner<C> {
@@ -272,7 +274,7 @@ impl<C: Controller> Runner<C> {
         object.is_none_or(|object| !self.kit.settings.shards.own(object.meta()))
     }
 
-    fn remembered(&self) -> MutexGuard<'_, HashMap<Key, Remembered<C::Memory, StatusOf<C>>>> {
+    fn remembered(&self) -> MutexGuard<'_, Memories<C>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -292,11 +294,7 @@ impl<C: Controller> Run for Runner<C> {
         }
     }
 
-    fn run(
-        self: Arc<Self>,
-        stop: CancellationToken,
-        observer: Option<Observer>,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn run(self: Arc<Self>, stop: CancellationToken, observer: Option<Observer>) -> Ended {
         Box::pin(async move {
             let listed = async {
                 self.mirror.ready().await;

@@ -14,6 +14,7 @@ use equate_api::kustomize::SourceKind;
 use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
 use equate_apply::owner::OwnerKind;
+use equate_apply::rules::OwnerRules;
 use equate_git::Mirrors;
 use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -107,11 +108,13 @@ pub struct Kit {
     changes: watch::Sender<u64>,
 }
 
-/// The mirrors of a process by type, and how each begins.
+/// The mirrors of a process by type.
 #[derive(Default)]
 struct Registry {
     mirrors: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// How each begins that has not.
     begin: Vec<Box<dyn Fn() + Send + Sync>>,
+    begun: bool,
 }
 
 impl fmt::Debug for Kit {
@@ -164,6 +167,7 @@ impl Kit {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let processors = Arc::new(Semaphore::new(processors));
         let owner_rules = Arc::new(RulesByKind::default());
+        let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {
             let (waker, changes) = (waker.clone(), changes.clone());
             move |wake: Wake| {
@@ -171,13 +175,8 @@ impl Kit {
                 waker.wake(&wake.object, Reason::Object);
             }
         };
-        let objects = ObjectWatcher::new(
-            client.clone(),
-            pace.clone(),
-            owner_rules.clone(),
-            object_changed.clone(),
-        );
-        let remote_clusters = RemoteClusters::new(pace.clone(), owner_rules.clone(), object_changed);
+        let objects = ObjectWatcher::new(client.clone(), pace.clone(), rules(), object_changed.clone());
+        let remote_clusters = RemoteClusters::new(pace.clone(), rules(), object_changed);
         let inputs = {
             let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
             InputWatcher::new(client.clone(), pace.clone(), move |holder| {
@@ -239,18 +238,18 @@ impl Kit {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
     {
-        let known = {
-            let registry = self.registry();
-            let mirror = registry.mirrors.get(&TypeId::of::<K>());
-            mirror
-                .and_then(|mirror| mirror.downcast_ref::<Mirror<K>>())
-                .cloned()
-        };
-        known.unwrap_or_else(|| {
+        self.known_mirror().unwrap_or_else(|| {
             let mirror = Mirror::new(self.client.clone(), self.settings.pace.clone());
             self.register(mirror.clone());
             mirror
         })
+    }
+
+    /// The same, where somebody has asked before.
+    pub(crate) fn known_mirror<K: 'static>(&self) -> Option<Mirror<K>> {
+        let registry = self.registry();
+        let mirror = registry.mirrors.get(&TypeId::of::<K>())?;
+        mirror.downcast_ref::<Mirror<K>>().cloned()
     }
 
     /// The settings of one controller, by their type; the default where nobody set them.
@@ -305,9 +304,11 @@ impl Kit {
         &self.changes
     }
 
-    /// Every mirror begins to follow.
+    /// Every mirror begins to follow, also those that are asked for later.
     pub(crate) fn begin(&self) {
-        self.registry().begin.iter().for_each(|begin| begin());
+        let mut registry = self.registry();
+        registry.begun = true;
+        registry.begin.drain(..).for_each(|begin| begin());
     }
 
     fn register<K>(&self, mirror: Mirror<K>)
@@ -317,8 +318,13 @@ impl Kit {
         let changes = self.changes.clone();
         mirror.subscribe(move |_| changes.send_modify(|count| *count += 1));
         let mut registry = self.registry();
-        let begun = mirror.clone();
-        registry.begin.push(Box::new(move || begun.begin()));
+        match registry.begun {
+            true => mirror.begin(),
+            false => {
+                let mirror = mirror.clone();
+                registry.begin.push(Box::new(move || mirror.begin()));
+            }
+        }
         registry.mirrors.insert(TypeId::of::<K>(), Box::new(mirror));
     }
 

@@ -56,7 +56,8 @@ impl KustomizationRunner {
         });
         kit.waker.register(ABOUT.kind, queue.clone());
         let rules = Arc::new(ObjectRules::default());
-        kit.owner_rules.register(ABOUT.kind, rules.clone());
+        let registered = Arc::clone(&rules);
+        kit.owner_rules.register(ABOUT.kind, registered);
         let kustomizations: Mirror<Kustomization> = kit.mirror();
         {
             // the mirror lives in the kit: a strong reference would keep both for ever

@@ -104,6 +104,6 @@ impl Survey {
     /// One of those of whom it is not known what they want.
     pub(crate) fn awaited(&self) -> Option<Owner> {
         let key = self.unknown.keys().next().or_else(|| self.unbuilt.keys().next());
-        key.map(|key| owner_of(key))
+        key.map(owner_of)
     }
 }

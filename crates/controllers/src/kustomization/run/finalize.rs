@@ -160,7 +160,7 @@ impl Run<'_> {
         for (id, version) in ks.inventory.iter() {
             match self.access.hub.get(id) {
                 Presence::Present(observed) if remains(&observed) => {
-                    remaining.push((id, DeletionState::Watched))
+                    remaining.push((id, DeletionState::Watched));
                 }
                 Presence::Present(_) | Presence::Absent => {}
                 Presence::Unknown => match self.access.cluster.get(id, version, ANSWER).await {
