@@ -1,5 +1,8 @@
 //! Runs the objects of one kind: from the queue, through the four verbs, to the next wake-up.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;

@@ -1,0 +1,370 @@
+//! What the runner does for every kind, with a controller that only writes down which verbs were called.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use equate_api::meta::{ConditionType, Reason as Why, condition};
+use equate_api::source::{GitRepository, GitRepositoryStatus};
+use equate_git::{Limits, Mirrors};
+use equate_source::{Retention, Storage};
+use equate_testkit::cluster::EmbeddedCluster;
+use equate_testkit::eventually::eventually;
+use equate_testkit::faults::{Fault, Faults, Rule, Verb};
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::kit::backoff::{Backoff, Jitter};
+use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, StandardConditions};
+use crate::kit::reconciliation::{Reconciliation, Stop};
+use crate::kit::services::Kit;
+use crate::kit::{About, Severity, controller::Notice};
+use crate::{ControllerSet, Engine, Key, Shards};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The verbs that were called, in order; the test's side of the controller.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<Vec<String>>>);
+
+impl Calls {
+    fn add(&self, call: impl Into<String>) {
+        self.0.lock().unwrap().push(call.into());
+    }
+
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    fn has(&self, call: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|own| own == call)
+    }
+}
+
+/// Reconciles GitRepositories by their `spec.url`: the last part of it says what happens.
+struct Probe {
+    calls: Calls,
+}
+
+#[derive(Debug, PartialEq)]
+enum Plan {
+    Again,
+    Say(String),
+    Release,
+}
+
+impl Controller for Probe {
+    type Object = GitRepository;
+    type Declared = (String, bool, i64);
+    type Memory = usize;
+    type Seen = usize;
+    type Plan = Plan;
+    type Done = String;
+
+    const ABOUT: &'static About = &About {
+        kind: "GitRepository",
+        plural: "gitrepositories",
+        group: "source.toolkit.fluxcd.io",
+        component: "probe",
+        finalizer: Some("example.org/probe"),
+        status_manager: "probe",
+        ..About::DEFAULT
+    };
+
+    fn new(kit: &Arc<Kit>) -> Self {
+        Self {
+            calls: kit.configuration(),
+        }
+    }
+
+    fn declare(object: &GitRepository) -> Result<Self::Declared, Failure> {
+        let word = object.spec.url.rsplit('/').next().unwrap_or_default().to_owned();
+        if word == "senseless" {
+            return Err(Failure::stalled(Why::Failed, "spec.url makes no sense"));
+        }
+        let meta = &object.metadata;
+        Ok((
+            word,
+            meta.deletion_timestamp.is_some(),
+            meta.generation.unwrap_or_default(),
+        ))
+    }
+
+    async fn observe(
+        &self,
+        run: &mut Reconciliation<'_, Self>,
+        declared: &Self::Declared,
+    ) -> Result<usize, Stop> {
+        self.calls.add(format!("observe {}", declared.0));
+        run.memory += 1;
+        Ok(run.memory)
+    }
+
+    fn decide((word, deleting, _): &Self::Declared, rounds: &usize, _: Instant) -> Plan {
+        match &**word {
+            _ if *deleting => Plan::Release,
+            "fetches" if *rounds < 3 => Plan::Again,
+            "asks-for-ever" if *rounds < 7 => Plan::Again,
+            word => Plan::Say(word.to_owned()),
+        }
+    }
+
+    async fn act(
+        &self,
+        _: &mut Reconciliation<'_, Self>,
+        _: &Self::Declared,
+        _: usize,
+        plan: Plan,
+    ) -> Result<Acted<String>, Stop> {
+        Ok(match plan {
+            Plan::Again => Acted::Again,
+            Plan::Say(word) => Acted::Done(word),
+            Plan::Release => Acted::Released,
+        })
+    }
+
+    fn report(
+        (_, _, generation): &Self::Declared,
+        before: &GitRepositoryStatus,
+        word: String,
+        now: Timestamp,
+    ) -> Report<GitRepositoryStatus> {
+        let mut status = before.clone();
+        StandardConditions::new(&mut status, *generation, now).ready(Why::Succeeded, &word);
+        Report {
+            status,
+            notices: vec![Notice::new(Severity::Normal, "Said", word)],
+            next: Next::Await,
+            ended: true,
+        }
+    }
+
+    fn suspend(&self, key: &Key, memory: usize) {
+        self.calls.add(format!("suspend {} {memory}", key.name));
+    }
+
+    async fn forget(&self, key: &Key, _: usize, why: Absence) {
+        self.calls.add(format!("forget {} {why:?}", key.name));
+    }
+}
+
+struct Session {
+    cluster: EmbeddedCluster,
+    faults: Faults,
+    calls: Calls,
+    engine: Option<Engine>,
+    _folder: tempfile::TempDir,
+}
+
+impl Session {
+    async fn start() -> Session {
+        let cluster = EmbeddedCluster::builder().build().await.unwrap();
+        let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+        definitions
+            .create(&PostParams::default(), &GitRepository::crd())
+            .await
+            .unwrap();
+        let (faults, calls) = (Faults::seeded(1), Calls::default());
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Storage::open(
+            folder.path().join("a"),
+            "http://127.0.0.1:9",
+            Retention::default(),
+        );
+        let engine = Engine::builder(faults.wrap(&cluster.client()))
+            .controllers(ControllerSet::new().with::<Probe>())
+            .configure(calls.clone())
+            .mirrors(Mirrors::new(folder.path().join("git"), Limits::default()))
+            .storage(storage.unwrap())
+            .shards(Shards::default().labels("!elsewhere").unwrap())
+            .jitter(Jitter::none())
+            .backoff(Backoff {
+                first: Duration::from_millis(10),
+                max: Duration::from_millis(10),
+            })
+            .start()
+            .await
+            .unwrap();
+        Session {
+            cluster,
+            faults,
+            calls,
+            engine: Some(engine),
+            _folder: folder,
+        }
+    }
+
+    fn api(&self) -> Api<GitRepository> {
+        Api::namespaced(self.cluster.client(), "default")
+    }
+
+    async fn create(&self, word: &str, merge: Value) {
+        let mut object = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+            "metadata": { "name": word, "namespace": "default" },
+            "spec": { "url": format!("https://example.org/{word}"), "interval": "10h" },
+        });
+        json_patch(&mut object, merge);
+        let object = serde_json::from_value(object).unwrap();
+        self.api().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    async fn patch(&self, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.api()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// The object, as soon as the condition says this.
+    async fn says(&self, name: &str, of: ConditionType, message: &str) -> GitRepository {
+        eventually(&format!("{name} says {message}"), DEADLINE, async || {
+            let object = self.api().get(name).await.unwrap();
+            let status = object.status.clone().unwrap_or_default();
+            match condition(&status.conditions, of) {
+                Some(own) if own.message == message => Ok(object),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await
+    }
+
+    async fn called(&self, call: &str) {
+        eventually(call, DEADLINE, async || match self.calls.has(call) {
+            true => Ok(()),
+            false => Err(format!("{:?}", self.calls.0.lock().unwrap())),
+        })
+        .await;
+    }
+
+    fn status_patches(&self) -> usize {
+        let log = self.faults.log();
+        log.iter().filter(|call| call.path.ends_with("/status")).count()
+    }
+
+    async fn end(mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.stop().await;
+        }
+        self.cluster.stop().await;
+    }
+}
+
+fn json_patch(into: &mut Value, merge: Value) {
+    match (into, merge) {
+        (Value::Object(into), Value::Object(merge)) => {
+            for (key, value) in merge {
+                json_patch(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, merge) => *into = merge,
+    }
+}
+
+#[tokio::test]
+async fn the_finalizer_comes_first_and_goes_last() {
+    let session = Session::start().await;
+    session.create("a", json!({})).await;
+    let object = session.says("a", ConditionType::Ready, "a").await;
+    assert_eq!(object.metadata.finalizers.unwrap(), ["example.org/probe"]);
+    assert_eq!(session.calls.taken(), ["observe a"]);
+    session.api().delete("a", &DeleteParams::default()).await.unwrap();
+    session.called("forget a Deleted").await;
+    assert!(session.api().get_opt("a").await.unwrap().is_none());
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_suspended_object_answers_requests_and_is_not_looked_at() {
+    let session = Session::start().await;
+    let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "1" } },
+                        "spec": { "suspend": true } });
+    session.create("a", asked).await;
+    session.called("suspend a 0").await;
+    eventually("the answer", DEADLINE, async || {
+        let status = session.api().get("a").await.unwrap().status.unwrap_or_default();
+        match status.last_handled_reconcile_at.as_deref() {
+            Some("1") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert!(!session.calls.has("observe a"));
+    session.patch("a", json!({ "spec": { "suspend": false } })).await;
+    session.says("a", ConditionType::Ready, "a").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_spec_without_meaning_stalls_and_is_said_once() {
+    let session = Session::start().await;
+    session.create("senseless", json!({})).await;
+    session
+        .says("senseless", ConditionType::Stalled, "spec.url makes no sense")
+        .await;
+    let written = session.status_patches();
+    let label = json!({ "metadata": { "labels": { "a": "b" } } });
+    session.patch("senseless", label).await;
+    session
+        .patch("senseless", json!({ "spec": { "url": "https://example.org/b" } }))
+        .await;
+    let object = session.says("senseless", ConditionType::Ready, "b").await;
+    let conditions = object.status.unwrap().conditions;
+    assert!(
+        condition(&conditions, ConditionType::Stalled).is_none(),
+        "{conditions:?}"
+    );
+    assert_eq!(session.status_patches(), written + 1);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_plan_that_asks_is_decided_again_and_others_go_first_after_four_rounds() {
+    let session = Session::start().await;
+    session.create("fetches", json!({})).await;
+    session.says("fetches", ConditionType::Ready, "fetches").await;
+    assert_eq!(session.calls.taken(), ["observe fetches"; 3]);
+    let runs = session.engine.as_ref().unwrap().queues()[0].1.runs;
+    session.create("asks-for-ever", json!({})).await;
+    session
+        .says("asks-for-ever", ConditionType::Ready, "asks-for-ever")
+        .await;
+    assert_eq!(session.calls.taken(), ["observe asks-for-ever"; 7]);
+    let counts = session.engine.as_ref().unwrap().queues()[0].1;
+    assert_eq!(counts.runs - runs, 2, "{counts:?}");
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_status_that_could_not_be_written_is_written_by_the_next_run() {
+    let session = Session::start().await;
+    let refused = Rule::new(
+        Verb::Patch,
+        "/apis/source.toolkit.fluxcd.io/v1/namespaces/default/gitrepositories/a/status",
+        Fault::status(503),
+    );
+    session.faults.add(refused.times(2));
+    session.create("a", json!({})).await;
+    session.says("a", ConditionType::Ready, "a").await;
+    assert_eq!(session.status_patches(), 3);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn an_object_of_another_shard_is_forgotten_and_not_written() {
+    let session = Session::start().await;
+    session.create("a", json!({})).await;
+    session.says("a", ConditionType::Ready, "a").await;
+    let labels = json!({ "metadata": { "labels": { "elsewhere": "" } },
+                         "spec": { "url": "https://example.org/b" } });
+    session.patch("a", labels).await;
+    session.called("forget a OtherShard").await;
+    let object = session.api().get("a").await.unwrap();
+    let ready = condition(&object.status.unwrap().conditions, ConditionType::Ready).cloned();
+    assert_eq!(ready.unwrap().message, "a");
+    session.end().await;
+}
