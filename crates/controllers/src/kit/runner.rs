@@ -22,7 +22,7 @@ use super::controller::{
 };
 use super::events::Severity;
 use super::mirror::{Change, Mirror};
-use super::queue::{Counts, Outcome, Queue, Settings};
+use super::queue::{Counts, Queue, Requeue, Settings};
 use super::read::chain;
 use super::reconciliation::{Reconciliation, Remembered, Stop};
 use super::services::Kit;
@@ -136,7 +136,7 @@ impl<C: Controller> Runner<C> {
     }
 
     /// Runs one object.
-    async fn reconcile(&self, key: Key, reasons: Reasons) -> Outcome {
+    async fn reconcile(&self, key: Key, reasons: Reasons) -> Requeue {
         let Some(object) = self.mirror.get(&key) else {
             return self.forget(&key, Absence::Deleted).await;
         };
@@ -153,13 +153,13 @@ impl<C: Controller> Runner<C> {
         match ended {
             Ok(next) => {
                 self.controller.finished(&key);
-                self.outcome(next, interval)
+                self.requeue(next, interval)
             }
             Err(Stop::Gone) => self.forget(&key, Absence::Deleted).await,
             Err(Stop::Failed(error)) => {
                 let kind = C::ABOUT.kind;
                 tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
-                Outcome::failed_within(retry_interval)
+                Requeue::BackoffWithin(retry_interval)
             }
         }
     }
@@ -254,20 +254,20 @@ impl<C: Controller> Runner<C> {
     }
 
     /// Nothing of an object that is not reconciled here stays in this process.
-    async fn forget(&self, key: &Key, why: Absence) -> Outcome {
+    async fn forget(&self, key: &Key, why: Absence) -> Requeue {
         let memory = self.remembered().remove(key).unwrap_or_default().memory;
         self.controller.forget(key, memory, why).await;
         self.queue.forget(key);
-        Outcome::done()
+        Requeue::Wait
     }
 
-    fn outcome(&self, next: Next, interval: Duration) -> Outcome {
+    fn requeue(&self, next: Next, interval: Duration) -> Requeue {
         match next {
-            Next::Await => Outcome::done(),
-            Next::Interval => Outcome::after(self.kit.spread(interval), Reason::Interval),
-            Next::After(delay, reason) => Outcome::after(delay, reason),
-            Next::Backoff => Outcome::failed(),
-            Next::BackoffWithin(delay) => Outcome::failed_within(delay),
+            Next::Await => Requeue::Wait,
+            Next::Interval => Requeue::After(self.kit.spread(interval), Reason::Interval),
+            Next::After(delay, reason) => Requeue::After(delay, reason),
+            Next::Backoff => Requeue::Backoff,
+            Next::BackoffWithin(delay) => Requeue::BackoffWithin(delay),
         }
     }
 
@@ -312,17 +312,17 @@ impl<C: Controller> Run for Runner<C> {
                 let (runner, observer) = (Arc::clone(&self), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let outcome = runner.reconcile(key.clone(), reasons).await;
+                    let requeue = runner.reconcile(key.clone(), reasons).await;
                     if let Some(observer) = observer {
                         observer(&ReconcileEvent {
                             about: C::ABOUT,
                             key: &key,
                             took: began.elapsed(),
-                            failed: outcome.failed,
+                            failed: requeue.is_failure(),
                             gone: runner.is_gone(&key),
                         });
                     }
-                    outcome
+                    requeue
                 }
             };
             queue.run(stop, handler).await;

@@ -122,7 +122,7 @@ impl Run for KustomizationRunner {
                 let (context, observer) = (Arc::clone(&self.cx), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let outcome = reconcile(Arc::clone(&context), key.clone(), reasons).await;
+                    let requeue = reconcile(Arc::clone(&context), key.clone(), reasons).await;
                     if let Some(observer) = observer {
                         // as good as gone where another shard has it
                         let gone =
@@ -131,11 +131,11 @@ impl Run for KustomizationRunner {
                             about: &ABOUT,
                             key: &key,
                             took: began.elapsed(),
-                            failed: outcome.failed,
+                            failed: requeue.is_failure(),
                             gone,
                         });
                     }
-                    outcome
+                    requeue
                 }
             };
             queue.run(stop, handler).await;

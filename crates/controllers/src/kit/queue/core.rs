@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::wake::{Reason, Reasons};
 
-use super::{Counts, Outcome};
+use super::{Counts, Requeue};
 
 /// Where a key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl<K: Clone + Eq + Hash> Core<K> {
     }
 
     /// The run of a key ended.
-    pub(super) fn finish(&mut self, key: &K, outcome: Outcome, now: Instant) {
+    pub(super) fn finish(&mut self, key: &K, requeue: Requeue, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
@@ -157,13 +157,13 @@ impl<K: Clone + Eq + Hash> Core<K> {
         };
         self.running -= 1;
         entry.stage = Stage::Idle;
-        if outcome.failed {
+        if requeue.is_failure() {
             self.counts.failed += 1;
             entry.failures = entry.failures.saturating_add(1);
         } else {
             entry.failures = 0;
         }
-        let next = next_run(outcome, entry.failures, self.backoff, &self.jitter);
+        let next = next_run(requeue, entry.failures, self.backoff, &self.jitter);
         // a wake_at during the run stays; the run's own wish may only be earlier
         let wanted_later = entry.due.is_some() || !again.is_empty();
         if forget && !wanted_later {
@@ -227,17 +227,15 @@ impl<K: Clone + Eq + Hash> Core<K> {
 /// When the key runs next. After a failure that is the backoff, or what the run asked for
 /// where that is earlier (Flux's `retryInterval`).
 fn next_run(
-    outcome: Outcome,
+    requeue: Requeue,
     failures: u32,
     backoff: Backoff,
     jitter: &Jitter,
 ) -> Option<(Duration, Reason)> {
-    if !outcome.failed {
-        return outcome.requeue;
-    }
-    let delay = backoff.delay(failures, jitter);
-    match outcome.requeue {
-        Some((after, reason)) if after < delay => Some((after, reason)),
-        Some(_) | None => Some((delay, Reason::Retry)),
+    match requeue {
+        Requeue::Wait => None,
+        Requeue::After(delay, reason) => Some((delay, reason)),
+        Requeue::Backoff => Some((backoff.delay(failures, jitter), Reason::Retry)),
+        Requeue::BackoffWithin(most) => Some((backoff.delay(failures, jitter).min(most), Reason::Retry)),
     }
 }

@@ -27,45 +27,25 @@ use self::core::Core;
 use super::backoff::{Backoff, Jitter};
 use super::wake::{Reason, Reasons};
 
-/// What a run says about the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Outcome {
-    /// Run again after this time, for this reason, if nothing wakes the key before.
-    pub requeue: Option<(Duration, Reason)>,
-    /// The run failed: it is repeated with backoff, or after `requeue` where that is earlier.
-    pub failed: bool,
+/// When a key runs next, as its run says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requeue {
+    /// Not before it is woken.
+    Wait,
+    /// After this time, for this reason, unless it is woken before.
+    After(Duration, Reason),
+    /// The run failed: after the backoff.
+    Backoff,
+    /// The run failed: after the backoff, but no later than this.
+    BackoffWithin(Duration),
 }
 
-impl Outcome {
-    /// Nothing to do until the key is woken.
-    pub const fn done() -> Self {
-        Self {
-            requeue: None,
-            failed: false,
-        }
-    }
-
-    /// Well, and again after this time.
-    pub const fn after(delay: Duration, reason: Reason) -> Self {
-        Self {
-            requeue: Some((delay, reason)),
-            failed: false,
-        }
-    }
-
-    /// Failed; again after the backoff.
-    pub const fn failed() -> Self {
-        Self {
-            requeue: None,
-            failed: true,
-        }
-    }
-
-    /// Failed; again after the backoff, but no later than this.
-    pub const fn failed_within(delay: Duration) -> Self {
-        Self {
-            requeue: Some((delay, Reason::Retry)),
-            failed: true,
+impl Requeue {
+    /// Whether the run failed.
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::Wait | Self::After(..) => false,
+            Self::Backoff | Self::BackoffWithin(_) => true,
         }
     }
 }
@@ -210,7 +190,7 @@ where
     pub async fn run<F, R>(&self, stop: CancellationToken, handler: F)
     where
         F: Fn(K, Reasons) -> R,
-        R: Future<Output = Outcome> + Send + 'static,
+        R: Future<Output = Requeue> + Send + 'static,
     {
         let mut runs = Runs::new(self.clone());
         while !stop.is_cancelled() {
@@ -236,7 +216,7 @@ where
     fn start_runs<F, R>(&self, runs: &mut Runs<K>, handler: &F) -> Option<Instant>
     where
         F: Fn(K, Reasons) -> R,
-        R: Future<Output = Outcome> + Send + 'static,
+        R: Future<Output = Requeue> + Send + 'static,
     {
         let mut core = self.core();
         core.expire(Instant::now());
@@ -258,7 +238,7 @@ where
 /// The runs in progress and whose they are.
 struct Runs<K> {
     queue: Queue<K>,
-    tasks: JoinSet<Outcome>,
+    tasks: JoinSet<Requeue>,
     keys: HashMap<Id, K>,
 }
 
@@ -274,7 +254,7 @@ where
         }
     }
 
-    /// Waits for one run to end and notes its outcome; forever when there is none.
+    /// Waits for one run to end and notes when its key runs next; forever when there is none.
     async fn end_one(&mut self) {
         let Some(ended) = self.tasks.join_next_with_id().await else {
             return std::future::pending().await;
@@ -284,17 +264,17 @@ where
             Err(error) => error.id(),
         };
         let Some(key) = self.keys.remove(&id) else { return };
-        let outcome = match ended {
-            Ok((_, outcome)) => outcome,
+        let requeue = match ended {
+            Ok((_, requeue)) => requeue,
             Err(error) => self.broken(&key, &error),
         };
-        self.queue.core().finish(&key, outcome, Instant::now());
+        self.queue.core().finish(&key, requeue, Instant::now());
     }
 
-    fn broken(&self, key: &K, error: &JoinError) -> Outcome {
+    fn broken(&self, key: &K, error: &JoinError) -> Requeue {
         tracing::error!(%key, %error, "a run broke off; it is repeated");
         self.queue.core().panicked();
-        Outcome::failed()
+        Requeue::Backoff
     }
 }
 

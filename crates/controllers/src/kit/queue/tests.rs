@@ -32,14 +32,14 @@ fn play(script: &str) -> String {
             }),
             ["forget", key] => core.forget(&key),
             ["end", key, ref how @ ..] => {
-                let outcome = match how {
-                    ["done"] => Outcome::done(),
-                    ["failed"] => Outcome::failed(),
-                    ["after", time] => Outcome::after(seconds(time), Reason::Interval),
-                    ["failed-within", time] => Outcome::failed_within(seconds(time)),
+                let requeue = match how {
+                    ["done"] => Requeue::Wait,
+                    ["failed"] => Requeue::Backoff,
+                    ["after", time] => Requeue::After(seconds(time), Reason::Interval),
+                    ["failed-within", time] => Requeue::BackoffWithin(seconds(time)),
                     _ => panic!("{line}"),
                 };
-                core.finish(&key, outcome, now);
+                core.finish(&key, requeue, now);
             }
             ["due"] => out.push(match core.next_due() {
                 Some(at) => format!("due {}", at.duration_since(start).as_secs()),
@@ -242,7 +242,7 @@ fn failures_survive_a_wake_and_are_counted() {
     for expected in 1..=3 {
         core.wake("a", Reason::Changed);
         core.take();
-        core.finish(&"a", Outcome::failed(), now);
+        core.finish(&"a", Requeue::Backoff, now);
         assert_eq!(core.failures(&"a"), expected);
     }
     let counts = core.counts();
@@ -288,7 +288,7 @@ async fn one_run_per_key_and_no_more_than_there_are_workers() {
                         now.fetch_sub(1, Ordering::SeqCst);
                         busy.lock().unwrap().remove(&key);
                         ended.send(key).unwrap();
-                        Outcome::done()
+                        Requeue::Wait
                     }
                 })
                 .await;
@@ -324,7 +324,7 @@ async fn waiting_keys_hold_no_worker() {
             queue
                 .run(stop, move |key, reasons| {
                     ran.send((key, reasons, Instant::now())).unwrap();
-                    async { Outcome::after(Duration::from_secs(3600), Reason::Interval) }
+                    async { Requeue::After(Duration::from_secs(3600), Reason::Interval) }
                 })
                 .await;
         }
@@ -367,7 +367,7 @@ async fn a_panic_is_a_failure_of_its_key_alone() {
                     async move {
                         assert!(!broken, "on purpose");
                         ran.send(format!("{key}({reasons})")).unwrap();
-                        Outcome::done()
+                        Requeue::Wait
                     }
                 })
                 .await;
@@ -398,7 +398,7 @@ async fn stopped(length: Duration) -> (bool, Duration) {
                         begun.send(()).unwrap();
                         tokio::time::sleep(length).await;
                         ended.fetch_add(1, Ordering::SeqCst);
-                        Outcome::done()
+                        Requeue::Wait
                     }
                 })
                 .await;

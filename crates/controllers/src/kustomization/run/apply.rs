@@ -22,7 +22,7 @@ use super::survey::Awaited;
 use super::{Run, count, observe};
 use crate::Key;
 use crate::kit::events::Severity;
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kit::read::chain;
 use crate::kit::watcher::{Interest, Kind, WatchState};
 use crate::kustomization::decide::{Phase, Verdict, deadline, verdict};
@@ -44,7 +44,7 @@ pub(super) struct Followed {
 
 impl Run<'_> {
     /// Applies what was built, as far as it goes now.
-    pub(super) async fn apply(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+    pub(super) async fn apply(&mut self, ks: &Declared) -> Result<Requeue, Stop> {
         let desired = self
             .memory
             .record
@@ -477,7 +477,7 @@ impl Run<'_> {
         mut plan: Plan,
         desired: &Arc<Vec<Desired>>,
         execution: &Execution<'_>,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Requeue, Stop> {
         let before = self.inventory();
         let contests = self
             .memory

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::observe::dependency_states;
 use super::status::Stop;
 use super::{Run, count, refreshes_values};
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kit::wake::Reasons;
 use crate::kustomization::decide::{Cause, Phase, deadline};
 use crate::kustomization::declared::Declared;
@@ -27,7 +27,7 @@ impl Run<'_> {
         ks: &Declared,
         artifact: &Artifact,
         cause: Cause,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Requeue, Stop> {
         if self.access_failure.is_none()
             && cause == Cause::Retry
             && self.memory.record.as_ref().is_some_and(|r| r.desired.is_some())

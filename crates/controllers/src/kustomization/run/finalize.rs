@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Run;
 use super::status::Stop;
 use crate::kit::events::Severity;
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, deadline};
 use crate::kustomization::declared::Declared;
@@ -39,7 +39,7 @@ enum DeletionState {
 
 impl Run<'_> {
     /// Deletes the objects as the policy says, then lets the Kustomization go.
-    pub(super) async fn finalize(&mut self, ks: &Declared, finalize: Finalize) -> Result<Outcome, Stop> {
+    pub(super) async fn finalize(&mut self, ks: &Declared, finalize: Finalize) -> Result<Requeue, Stop> {
         if finalize != Finalize::Release && !self.account_exists().await {
             // as in Flux: nobody may delete them, and nobody waits for ever
             let objects: Vec<String> = ks.inventory.ids().map(ToString::to_string).collect();
@@ -61,16 +61,16 @@ impl Run<'_> {
     }
 
     /// As in Flux it stays until they can be deleted, or it is suspended, which leaves them.
-    pub(super) fn finalize_later(&self, ks: &Declared) -> Outcome {
+    pub(super) fn finalize_later(&self, ks: &Declared) -> Requeue {
         if let Some(failure) = &self.access_failure {
             let message = format!("pruning for deleted resource failed: {failure}");
             self.emit(Severity::Warning, Why::PruneFailed, message);
         }
-        Outcome::failed_within(ks.retry_interval)
+        Requeue::BackoffWithin(ks.retry_interval)
     }
 
     /// Deletes what the inventory holds, in the reverse order of applying; an outcome if it is not over.
-    async fn delete(&mut self, ks: &Declared, waits: bool) -> Result<Option<Outcome>, Stop> {
+    async fn delete(&mut self, ks: &Declared, waits: bool) -> Result<Option<Requeue>, Stop> {
         let owner = owner_of(&self.key);
         if waits
             && self
@@ -78,7 +78,7 @@ impl Run<'_> {
                 .await
                 .is_ok_and(|followed| followed.starting.is_some())
         {
-            return Ok(Some(Outcome::after(ks.timeout, Reason::Deadline)));
+            return Ok(Some(Requeue::After(ks.timeout, Reason::Deadline)));
         }
         let contenders = self.contenders(&[], &ks.inventory);
         let backing_off = BTreeMap::new();
@@ -106,14 +106,14 @@ impl Run<'_> {
         if let Err((failure, _)) = self.prune(&plan.prune, &ks.inventory, &execution).await {
             let message = format!("pruning for deleted resource failed: {failure}");
             self.emit(Severity::Warning, Why::PruneFailed, message);
-            return Ok(Some(Outcome::failed_within(ks.retry_interval)));
+            return Ok(Some(Requeue::BackoffWithin(ks.retry_interval)));
         }
         if retained::holds(&plan) {
             // who needs it goes on; the word that it is not needed any more begins the next run
             let remains = plan.lingering(&ks.inventory);
             self.memory.lingering = remains.clone();
             self.report_status(ks, |report| report.steady(&remains)).await?;
-            return Ok(Some(Outcome::after(ks.interval, Reason::Interval)));
+            return Ok(Some(Requeue::After(ks.interval, Reason::Interval)));
         }
         if !waits {
             self.emit_left(&plan);
@@ -138,7 +138,7 @@ impl Run<'_> {
         }
         let blind = remaining.iter().any(|(_, seen)| *seen == DeletionState::Asked);
         let wait = if blind { LOOK.min(until - now) } else { until - now };
-        Ok(Some(Outcome::after(wait, Reason::Deadline)))
+        Ok(Some(Requeue::After(wait, Reason::Deadline)))
     }
 
     /// Tells what stays: from now on no inventory may have it.

@@ -52,7 +52,7 @@ use self::status::Stop;
 use crate::Key;
 use crate::kit::events::Severity;
 use crate::kit::mirror::Mirror;
-use crate::kit::queue::{Outcome, Queue};
+use crate::kit::queue::{Queue, Requeue};
 use crate::kit::read::chain;
 use crate::kit::services::Kit;
 use crate::kit::wake::{Reason, Reasons};
@@ -139,15 +139,15 @@ impl Context {
 }
 
 /// Runs one Kustomization.
-pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> Outcome {
+pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> Requeue {
     let Some(object) = cx.kustomizations.get(&key) else {
         cx.forget(&key);
-        return Outcome::done();
+        return Requeue::Wait;
     };
     if cx.index().is_in_other_shard(&key) {
         // it was ours until its labels said otherwise
         cx.forget(&key);
-        return Outcome::done();
+        return Requeue::Wait;
     }
     let memory = cx.memories().remove(&key).unwrap_or_default();
     let mut run = Run {
@@ -166,11 +166,11 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> O
         Err(Stop::Gone) => {
             run.access.hub.forget(&key);
             cx.forget(&key);
-            return Outcome::done();
+            return Requeue::Wait;
         }
         Err(Stop::Failed(error)) => {
             tracing::warn!(%key, %reasons, error = %chain(&error), "a Kustomization could not be written");
-            Outcome::failed_within(run.object.spec.retry_interval())
+            Requeue::BackoffWithin(run.object.spec.retry_interval())
         }
     };
     cx.memories().insert(key, run.memory);
@@ -245,7 +245,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn go(&mut self, reasons: Reasons) -> Result<Outcome, Stop> {
+    async fn go(&mut self, reasons: Reasons) -> Result<Requeue, Stop> {
         self.retry_status().await?;
         self.cx.rules.set(&self.key, &self.object.spec);
         self.connect(reasons).await;
@@ -323,7 +323,7 @@ impl Run<'_> {
                 (Decision::NewRevision, Some(_))
                     if reasons.contains(Reason::Source) && !reasons.contains(Reason::Deferred) =>
                 {
-                    Ok(Outcome::after(Duration::ZERO, Reason::Deferred))
+                    Ok(Requeue::After(Duration::ZERO, Reason::Deferred))
                 }
                 (Decision::NewRevision, Some(artifact)) => {
                     count(&self.cx.kit.tally.builds_skipped, 1);
@@ -345,7 +345,7 @@ impl Run<'_> {
                     | Decision::NewRevision
                     | Decision::Settled,
                     None,
-                ) => Ok(Outcome::failed()),
+                ) => Ok(Requeue::Backoff),
             };
         }
     }
@@ -359,26 +359,26 @@ impl Run<'_> {
         }
     }
 
-    async fn suspended(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+    async fn suspended(&mut self, ks: &Declared) -> Result<Requeue, Stop> {
         // what happens meanwhile is not known: it begins anew
         self.memory.record = None;
         self.access.hub.forget(&self.key);
         self.report_status(ks, Report::suspended).await?;
-        Ok(Outcome::done())
+        Ok(Requeue::Wait)
     }
 
-    async fn stall(&mut self, ks: &Declared, stall: &Stall) -> Result<Outcome, Stop> {
+    async fn stall(&mut self, ks: &Declared, stall: &Stall) -> Result<Requeue, Stop> {
         let before = self.object.status.clone();
         self.report_status(ks, |report| report.stalled(stall)).await?;
         if self.object.status != before {
             // people have to come and look
             self.emit(Severity::Warning, stall.reason(), stall.to_string());
         }
-        Ok(Outcome::done())
+        Ok(Requeue::Wait)
     }
 
     /// Says what is missing, unless it was all well and the want is of the kind that passes at once.
-    async fn wait(&mut self, ks: &Declared, wait: &Wait, at: Option<String>) -> Result<Outcome, Stop> {
+    async fn wait(&mut self, ks: &Declared, wait: &Wait, at: Option<String>) -> Result<Requeue, Stop> {
         let since = *self.memory.waiting.get_or_insert(self.began);
         let told = since
             + match wait {
@@ -393,7 +393,7 @@ impl Run<'_> {
         if silent && self.began < told {
             let again =
                 (told - self.began).min(wait.look_again(self.cx.kit.settings.dependency_retry).max(GRACE));
-            return Ok(Outcome::after(again, Reason::Deadline));
+            return Ok(Requeue::After(again, Reason::Deadline));
         }
         if let Wait::Unfetched { revision, .. } = wait {
             self.emit_wait(wait, revision);
@@ -412,14 +412,14 @@ impl Run<'_> {
             Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),
             wait => wait.look_again(self.cx.kit.settings.dependency_retry),
         };
-        Ok(Outcome::after(again, Reason::Interval))
+        Ok(Requeue::After(again, Reason::Interval))
     }
 
     /// When to look again if nothing happens.
-    fn next(&self, ks: &Declared) -> Outcome {
+    fn next(&self, ks: &Declared) -> Requeue {
         let now = Instant::now();
         let Some(record) = &self.memory.record else {
-            return Outcome::done();
+            return Requeue::Wait;
         };
         let interval = || {
             (
@@ -465,9 +465,9 @@ impl Run<'_> {
         let delay = due.0.saturating_duration_since(now);
         match &record.failure {
             Some(failure) if failure.retry() == reasons::Retry::Backoff => {
-                Outcome::failed_within(ks.retry_interval)
+                Requeue::BackoffWithin(ks.retry_interval)
             }
-            _ => Outcome::after(delay, due.1),
+            _ => Requeue::After(delay, due.1),
         }
     }
 }

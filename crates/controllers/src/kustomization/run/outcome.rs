@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::status::Stop;
 use super::{Run, observe};
 use crate::kit::events::Severity;
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kustomization::decide::{Phase, Verdict, deadline};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Revision;
@@ -23,10 +23,10 @@ impl Run<'_> {
         &mut self,
         ks: &Declared,
         inventory: Inventory,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Requeue, Stop> {
         let now = Instant::now();
         let Some(record) = &mut self.memory.record else {
-            return Ok(Outcome::failed());
+            return Ok(Requeue::Backoff);
         };
         let asked = ks.wait || !record.checks.is_empty();
         let (revision, waited) = (
@@ -89,10 +89,10 @@ impl Run<'_> {
         ks: &Declared,
         inventory: Inventory,
         healthy: Healthy,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Requeue, Stop> {
         let (was_ready, was_healthy) = (self.is_ready(), self.is_healthy());
         let Some(record) = &mut self.memory.record else {
-            return Ok(Outcome::failed());
+            return Ok(Requeue::Backoff);
         };
         let changed = std::mem::take(&mut record.changed);
         let (revision, attempt) = (record.revision.clone(), attempt(record, self.began));
@@ -146,10 +146,10 @@ impl Run<'_> {
     }
 
     /// The same inputs at a newer revision: one status.
-    pub(super) async fn report_new_revision(&mut self, ks: &Declared) -> Result<Outcome, Stop> {
+    pub(super) async fn report_new_revision(&mut self, ks: &Declared) -> Result<Requeue, Stop> {
         let held = self.inventory();
         let Some(record) = &self.memory.record else {
-            return Ok(Outcome::failed());
+            return Ok(Requeue::Backoff);
         };
         let (revision, failure) = (record.revision.clone(), record.failure.clone());
         let attempt = Attempt {
@@ -189,12 +189,12 @@ impl Run<'_> {
         ks: &Declared,
         failure: Failure,
         inventory: Option<Inventory>,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Requeue, Stop> {
         let now = Instant::now();
         let failure = failure.reworded(|text| self.masked(text));
         let inventory = inventory.unwrap_or_else(|| self.inventory());
         let Some(record) = &mut self.memory.record else {
-            return Ok(Outcome::failed());
+            return Ok(Requeue::Backoff);
         };
         let again = deadline(now, ks.retry_interval);
         record.phase = match (&failure, failure.retry()) {

@@ -21,7 +21,7 @@ use super::status::Stop;
 use super::survey::{Awaited, listed};
 use super::{Context, Run};
 use crate::Key;
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, Phase};
 use crate::kustomization::declared::Declared;
@@ -299,7 +299,7 @@ impl Run<'_> {
     }
 
     /// Deletes what may be deleted by now, and forgets what others have taken. An outcome if that failed.
-    pub(super) async fn release_objects(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
+    pub(super) async fn release_objects(&mut self, ks: &Declared) -> Result<Option<Requeue>, Stop> {
         let held = self.inventory();
         let lingering = std::mem::take(&mut self.memory.lingering);
         let rest = self.prune_plan(ks, &lingering).await;
@@ -325,7 +325,7 @@ impl Run<'_> {
         &mut self,
         ks: &Declared,
         finalize: Finalize,
-    ) -> Result<Option<Outcome>, Stop> {
+    ) -> Result<Option<Requeue>, Stop> {
         if finalize == Finalize::Release {
             return Ok(None);
         }
@@ -340,6 +340,6 @@ impl Run<'_> {
         self.memory.surveying_since = None;
         let said = rest.said().unwrap_or_default();
         self.report_status(ks, |report| report.awaiting(&said)).await?;
-        Ok(Some(Outcome::after(ks.interval, Reason::Interval)))
+        Ok(Some(Requeue::After(ks.interval, Reason::Interval)))
     }
 }

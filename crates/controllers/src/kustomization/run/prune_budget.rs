@@ -13,7 +13,7 @@ use equate_apply::plan::{Exceeded, Guard};
 
 use super::Run;
 use super::status::Stop;
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kustomization::decide::Phase;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::reasons::Stall;
@@ -25,9 +25,9 @@ impl Run<'_> {
         &mut self,
         ks: &Declared,
         guard: &Guard,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Requeue, Stop> {
         let Some(record) = &mut self.memory.record else {
-            return Ok(Outcome::failed());
+            return Ok(Requeue::Backoff);
         };
         record.phase = Phase::Unconfirmed;
         record.desired = None;
@@ -44,7 +44,7 @@ impl Run<'_> {
     }
 
     /// Whether it still has to be confirmed; an outcome if so.
-    pub(super) async fn still_unconfirmed(&mut self, ks: &Declared) -> Result<Option<Outcome>, Stop> {
+    pub(super) async fn still_unconfirmed(&mut self, ks: &Declared) -> Result<Option<Requeue>, Stop> {
         let Some(record) = &self.memory.record else {
             return Ok(None);
         };
@@ -65,7 +65,7 @@ impl Run<'_> {
         let rest = self.prune_plan(ks, &gone).await;
         if empty {
             // what was said stays true as long as anything would go
-            return Ok(rest.deletes().then(Outcome::done));
+            return Ok(rest.deletes().then_some(Requeue::Wait));
         }
         if let Some(awaited) = rest.waits().filter(|_| rest.excessive) {
             return self.wait_for(ks, &awaited).await.map(Some);

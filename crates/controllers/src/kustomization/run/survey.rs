@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::status::Stop;
 use super::{Context, Run, count};
 use crate::Key;
-use crate::kit::queue::Outcome;
+use crate::kit::queue::Requeue;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::deadline;
 use crate::kustomization::declared::Declared;
@@ -166,15 +166,15 @@ impl Run<'_> {
 
     /// Waits: a word of others, or that an object goes, begins the next run. Says so when it is not
     /// over soon.
-    pub(super) async fn wait_for(&mut self, ks: &Declared, awaited: &Awaited) -> Result<Outcome, Stop> {
+    pub(super) async fn wait_for(&mut self, ks: &Declared, awaited: &Awaited) -> Result<Requeue, Stop> {
         let now = Instant::now();
         let told = *self.memory.surveying_since.get_or_insert(now) + PATIENCE;
         if now < told {
-            return Ok(Outcome::after(told.min(awaited.until) - now, Reason::Deadline));
+            return Ok(Requeue::After(told.min(awaited.until) - now, Reason::Deadline));
         }
         self.report_status(ks, |report| report.awaiting(&awaited.message))
             .await?;
-        Ok(Outcome::after(awaited.until - now, Reason::Deadline))
+        Ok(Requeue::After(awaited.until - now, Reason::Deadline))
     }
 }
 
