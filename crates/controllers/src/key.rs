@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::kit::queue::Namespaced;
+
 /// A namespaced object of a kind that the place tells; prints as `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
@@ -26,6 +28,12 @@ impl Key {
             meta.namespace.clone().unwrap_or_default(),
             meta.name.clone().unwrap_or_default(),
         )
+    }
+}
+
+impl Namespaced for Key {
+    fn namespace(&self) -> &str {
+        &self.namespace
     }
 }
 

@@ -274,6 +274,7 @@ mod tests {
             observer(&ReconcileEvent {
                 about: equate_controllers::all().iter().last().unwrap(),
                 key: &Key::new("flux-system", name),
+                waited: Duration::ZERO,
                 took: Duration::from_millis(500),
                 failed,
                 gone,

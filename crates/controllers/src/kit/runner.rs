@@ -22,7 +22,7 @@ use super::controller::{
 };
 use super::events::Severity;
 use super::mirror::{Change, Mirror};
-use super::queue::{Counts, Queue, Requeue, Settings};
+use super::queue::{Counts, Queue, Requeue, RunInfo, Settings};
 use super::read::chain;
 use super::reconciliation::{Reconciliation, Remembered, Stop};
 use super::services::Kit;
@@ -36,6 +36,8 @@ pub struct ReconcileEvent<'a> {
     pub about: &'static About,
     /// Which.
     pub key: &'a Key,
+    /// How long it was ready and waited for a worker.
+    pub waited: Duration,
     /// How long that took.
     pub took: Duration,
     /// Whether it has to be repeated.
@@ -308,15 +310,16 @@ impl<C: Controller> Run for Runner<C> {
                 () = listed => {}
             }
             let queue = self.queue.clone();
-            let handler = move |key: Key, reasons: Reasons| {
+            let handler = move |key: Key, run: RunInfo| {
                 let (runner, observer) = (Arc::clone(&self), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let requeue = runner.reconcile(key.clone(), reasons).await;
+                    let requeue = runner.reconcile(key.clone(), run.reasons).await;
                     if let Some(observer) = observer {
                         observer(&ReconcileEvent {
                             about: C::ABOUT,
                             key: &key,
+                            waited: run.waited,
                             took: began.elapsed(),
                             failed: requeue.is_failure(),
                             gone: runner.is_gone(&key),

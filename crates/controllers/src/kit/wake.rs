@@ -13,7 +13,7 @@ pub enum Reason {
     Appeared,
     /// Its spec, labels or annotations changed.
     Changed,
-    /// A person or webhook asked for it (`reconcile.fluxcd.io/requestedAt`).
+    /// A person or webhook asked for it (`reconcile.fluxcd.io/requestedAt`): it goes first in its namespace.
     Requested,
     /// It is being deleted.
     Deleted,
@@ -96,6 +96,11 @@ impl Reasons {
     /// Adds one.
     pub const fn insert(&mut self, reason: Reason) {
         self.0 |= reason.bit();
+    }
+
+    /// Adds all of another set.
+    pub const fn extend(&mut self, reasons: Reasons) {
+        self.0 |= reasons.0;
     }
 
     /// Whether it is among them.

@@ -15,10 +15,10 @@ use super::run::{Context, reconcile};
 use crate::Key;
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::mirror::{Change, Mirror};
-use crate::kit::queue::{Counts, Queue, Settings};
+use crate::kit::queue::{Counts, Queue, RunInfo, Settings};
 use crate::kit::runner::{Observer, Pace, ReconcileEvent, Run};
 use crate::kit::services::Kit;
-use crate::kit::wake::{Reason, Reasons};
+use crate::kit::wake::Reason;
 use crate::targets::target::Access;
 
 /// The kind and its controller as data.
@@ -118,11 +118,11 @@ impl Run for KustomizationRunner {
                 () = listed => {}
             }
             let queue = self.cx.queue.clone();
-            let handler = move |key: Key, reasons: Reasons| {
+            let handler = move |key: Key, run: RunInfo| {
                 let (context, observer) = (Arc::clone(&self.cx), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let requeue = reconcile(Arc::clone(&context), key.clone(), reasons).await;
+                    let requeue = reconcile(Arc::clone(&context), key.clone(), run.reasons).await;
                     if let Some(observer) = observer {
                         // as good as gone where another shard has it
                         let gone =
@@ -130,6 +130,7 @@ impl Run for KustomizationRunner {
                         observer(&ReconcileEvent {
                             about: &ABOUT,
                             key: &key,
+                            waited: run.waited,
                             took: began.elapsed(),
                             failed: requeue.is_failure(),
                             gone,

@@ -1,6 +1,6 @@
 //! The queue's rules without time or tasks: instants come in as values.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use tokio::time::Instant;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::wake::{Reason, Reasons};
 
-use super::{Counts, Requeue};
+use super::line::{Line, Place};
+use super::{Counts, Namespaced, Requeue, RunInfo};
 
 /// Where a key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Neither wanted nor running; perhaps due later.
     Idle,
-    /// In the line.
-    Ready,
+    /// In the line, since then.
+    Ready { place: Place, since: Instant },
     /// A worker has it; `again` are the reasons that came in the meantime.
     Running { again: Reasons, forget: bool },
 }
@@ -46,8 +47,7 @@ impl Default for Entry {
 #[derive(Debug)]
 pub(super) struct Core<K> {
     entries: HashMap<K, Entry>,
-    /// First woken, first run.
-    line: VecDeque<K>,
+    line: Line<K>,
     /// The number keeps two keys apart that are due in the same instant, oldest first.
     timers: BTreeMap<(Instant, u64), K>,
     tickets: u64,
@@ -57,11 +57,11 @@ pub(super) struct Core<K> {
     counts: Counts,
 }
 
-impl<K: Clone + Eq + Hash> Core<K> {
+impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
     pub(super) fn new(backoff: Backoff, jitter: Jitter) -> Self {
         Self {
             entries: HashMap::new(),
-            line: VecDeque::new(),
+            line: Line::default(),
             timers: BTreeMap::new(),
             tickets: 0,
             running: 0,
@@ -72,23 +72,29 @@ impl<K: Clone + Eq + Hash> Core<K> {
     }
 
     /// Puts the key in the line, or has it run again after the present run.
-    pub(super) fn wake(&mut self, key: K, reason: Reason) {
+    pub(super) fn wake(&mut self, key: K, reason: Reason, now: Instant) {
         self.counts.wakes[reason as usize] += 1;
-        self.want(key, reason);
+        self.want(key, reason.into(), now);
     }
 
-    fn want(&mut self, key: K, reason: Reason) {
+    fn want(&mut self, key: K, reasons: Reasons, now: Instant) {
+        let is_requested = reasons.contains(Reason::Requested);
         let entry = self.entries.entry(key.clone()).or_default();
         match &mut entry.stage {
             Stage::Running { again, forget } => {
-                again.insert(reason);
+                again.extend(reasons);
                 *forget = false;
             }
-            Stage::Ready => entry.reasons.insert(reason),
+            Stage::Ready { place, .. } => {
+                entry.reasons.extend(reasons);
+                if is_requested {
+                    *place = self.line.advance(&key, *place);
+                }
+            }
             Stage::Idle => {
-                entry.reasons.insert(reason);
-                entry.stage = Stage::Ready;
-                self.line.push_back(key);
+                entry.reasons.extend(reasons);
+                let place = self.line.push(key, is_requested);
+                entry.stage = Stage::Ready { place, since: now };
             }
         }
     }
@@ -110,13 +116,14 @@ impl<K: Clone + Eq + Hash> Core<K> {
     /// Moves what is due into the line.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(entry) = self.timers.first_entry() {
-            if entry.key().0 > now {
+            let at = entry.key().0;
+            if at > now {
                 return;
             }
             let key = entry.remove();
             let due = self.entries.get_mut(&key).and_then(|entry| entry.due.take());
             if let Some((_, _, reason)) = due {
-                self.wake(key, reason);
+                self.wake(key, reason, at);
             }
         }
     }
@@ -126,14 +133,18 @@ impl<K: Clone + Eq + Hash> Core<K> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The key at the head of the line starts to run. What it was due for is taken along:
+    /// The key whose turn it is starts to run. What it was due for is taken along:
     /// the run decides anew when the next one is.
-    pub(super) fn take(&mut self) -> Option<(K, Reasons)> {
-        let key = self.line.pop_front()?;
+    pub(super) fn take(&mut self, now: Instant) -> Option<(K, RunInfo)> {
+        let key = self.line.pop()?;
         let entry = self.entries.get_mut(&key)?;
         if let Some((at, ticket, _)) = entry.due.take() {
             self.timers.remove(&(at, ticket));
         }
+        let waited = match entry.stage {
+            Stage::Ready { since, .. } => now.saturating_duration_since(since),
+            Stage::Idle | Stage::Running { .. } => Duration::ZERO,
+        };
         let reasons = std::mem::take(&mut entry.reasons);
         entry.stage = Stage::Running {
             again: Reasons::NONE,
@@ -141,10 +152,11 @@ impl<K: Clone + Eq + Hash> Core<K> {
         };
         self.running += 1;
         self.counts.runs += 1;
+        self.counts.waited += waited;
         for reason in reasons.iter() {
             self.counts.runs_by_reason[reason as usize] += 1;
         }
-        Some((key, reasons))
+        Some((key, RunInfo { reasons, waited }))
     }
 
     /// The run of a key ended.
@@ -173,8 +185,8 @@ impl<K: Clone + Eq + Hash> Core<K> {
         if let (Some((after, reason)), false) = (next, forget) {
             self.wake_at(key.clone(), now + after, reason);
         }
-        for reason in again.iter() {
-            self.want(key.clone(), reason);
+        if !again.is_empty() {
+            self.want(key.clone(), again, now);
         }
         let idle = |entry: &Entry| entry.stage == Stage::Idle && entry.due.is_none() && entry.failures == 0;
         if self.entries.get(key).is_some_and(idle) {
@@ -184,6 +196,7 @@ impl<K: Clone + Eq + Hash> Core<K> {
 
     /// Drops what is known of a key: its place in the line, its timer, its failures.
     /// A run in progress ends and nothing follows it, unless the key is woken again.
+    /// Costs the logarithm of the number of keys, wherever in the line it is.
     pub(super) fn forget(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -196,8 +209,9 @@ impl<K: Clone + Eq + Hash> Core<K> {
                 *again = Reasons::NONE;
                 *forget = true;
             }
-            Stage::Ready => {
-                self.line.retain(|other| other != key);
+            Stage::Ready { place, .. } => {
+                let place = *place;
+                self.line.remove(key, place);
                 self.entries.remove(key);
             }
             Stage::Idle => {

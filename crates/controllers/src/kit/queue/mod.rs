@@ -1,14 +1,16 @@
-//! A queue of keys: one run per key at a time, in the order in which they were woken.
+//! A queue of keys: one run per key at a time; namespaces take turns, and within a namespace those that a
+//! person asked for go first, the others in the order in which they were woken.
 //!
 //! - a key that is woken while it waits in the line runs once, with all the reasons;
-//! - a key that is woken while it runs, runs again afterwards, at the end of the line;
+//! - a key that is woken while it runs, runs again afterwards, at the end of its line;
 //! - a run that failed is repeated with exponential backoff, a run that asks for it later;
 //!   a wake in the meantime does not wait for that;
 //! - nothing is held while a key waits: no worker, no task, only an entry in a map.
 //!
-//! The rules are in `core`, without time or tasks. This file gives them a clock and workers.
+//! The rules are in `core` and `line`, without time or tasks. This file gives them a clock and workers.
 
 mod core;
+mod line;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,22 @@ use tokio_util::sync::CancellationToken;
 use self::core::Core;
 use super::backoff::{Backoff, Jitter};
 use super::wake::{Reason, Reasons};
+
+/// A key whose namespace has a share of the runs.
+pub trait Namespaced {
+    /// The namespace.
+    fn namespace(&self) -> &str;
+}
+
+/// What a run is told when it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunInfo {
+    /// Why it runs.
+    pub reasons: Reasons,
+    /// How long the key was ready and had no worker. Unlike client-go's, the time does not begin before an
+    /// earlier run of the same key has ended.
+    pub waited: Duration,
+}
 
 /// When a key runs next, as its run says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +105,8 @@ pub struct Counts {
     pub failed: u64,
     /// Runs that panicked; they count as failed, too.
     pub panicked: u64,
+    /// How long the keys of all these runs were ready before, together.
+    pub waited: Duration,
     /// Keys in the line now.
     pub ready: usize,
     /// Keys running now.
@@ -142,7 +162,7 @@ impl<K> fmt::Debug for Queue<K> {
 
 impl<K> Queue<K>
 where
-    K: Clone + Eq + Hash + fmt::Display + Send + 'static,
+    K: Namespaced + Clone + Eq + Hash + fmt::Display + Send + 'static,
 {
     /// An empty queue.
     pub fn new(settings: Settings) -> Self {
@@ -158,7 +178,7 @@ where
 
     /// Has the key run, or run again.
     pub fn wake(&self, key: K, reason: Reason) {
-        self.core().wake(key, reason);
+        self.core().wake(key, reason, Instant::now());
         self.inner.changed.notify_one();
     }
 
@@ -189,7 +209,7 @@ where
     /// A run that panics has failed; the queue goes on.
     pub async fn run<F, R>(&self, stop: CancellationToken, handler: F)
     where
-        F: Fn(K, Reasons) -> R,
+        F: Fn(K, RunInfo) -> R,
         R: Future<Output = Requeue> + Send + 'static,
     {
         let mut runs = Runs::new(self.clone());
@@ -215,15 +235,16 @@ where
     /// Starts as many runs as there are workers free; when the next key is due.
     fn start_runs<F, R>(&self, runs: &mut Runs<K>, handler: &F) -> Option<Instant>
     where
-        F: Fn(K, Reasons) -> R,
+        F: Fn(K, RunInfo) -> R,
         R: Future<Output = Requeue> + Send + 'static,
     {
         let mut core = self.core();
-        core.expire(Instant::now());
+        let now = Instant::now();
+        core.expire(now);
         while runs.tasks.len() < self.inner.workers {
-            let Some((key, reasons)) = core.take() else { break };
-            tracing::debug!(%key, %reasons, "run");
-            let task = runs.tasks.spawn(handler(key.clone(), reasons));
+            let Some((key, run)) = core.take(now) else { break };
+            tracing::debug!(%key, reasons = %run.reasons, waited = ?run.waited, "run");
+            let task = runs.tasks.spawn(handler(key.clone(), run));
             runs.keys.insert(task.id(), key);
         }
         core.next_due()
@@ -244,7 +265,7 @@ struct Runs<K> {
 
 impl<K> Runs<K>
 where
-    K: Clone + Eq + Hash + fmt::Display + Send + 'static,
+    K: Namespaced + Clone + Eq + Hash + fmt::Display + Send + 'static,
 {
     fn new(queue: Queue<K>) -> Self {
         Self {

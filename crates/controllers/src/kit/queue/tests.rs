@@ -2,10 +2,24 @@ use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
+/// `namespace/name`; without a namespace it is empty.
+impl Namespaced for &str {
+    fn namespace(&self) -> &str {
+        self.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+}
+
+impl Namespaced for String {
+    fn namespace(&self) -> &str {
+        self.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+}
+
 /// Runs a script of the core's calls, one per line, and returns what `take` gave.
 ///
 /// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`,
-/// `end KEY done|failed|after SECONDS|failed-within SECONDS`, `due`
+/// `end KEY done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last that was
+/// taken and for all
 fn play(script: &str) -> String {
     let backoff = Backoff {
         first: Duration::from_secs(1),
@@ -15,21 +29,30 @@ fn play(script: &str) -> String {
     let start = Instant::now();
     let mut now = start;
     let mut out = Vec::new();
+    let mut waited = Duration::ZERO;
     let reason = |word: &str| *Reason::ALL.iter().find(|r| r.as_str() == word).unwrap();
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["wake", key, why] => core.wake(key, reason(why)),
+            ["wake", key, why] => core.wake(key, reason(why), now),
             ["at", after, key, why] => core.wake_at(key, now + seconds(after), reason(why)),
             ["pass", time] => {
                 now += seconds(time);
                 core.expire(now);
             }
-            ["take"] => out.push(match core.take() {
-                Some((key, reasons)) => format!("{key}({reasons})"),
+            ["take"] => out.push(match core.take(now) {
+                Some((key, run)) => {
+                    waited = run.waited;
+                    format!("{key}({})", run.reasons)
+                }
                 None => "-".to_owned(),
             }),
+            ["waited"] => out.push(format!(
+                "waited {} of {}",
+                waited.as_secs(),
+                core.counts().waited.as_secs()
+            )),
             ["forget", key] => core.forget(&key),
             ["end", key, ref how @ ..] => {
                 let requeue = match how {
@@ -72,6 +95,125 @@ fn keys_run_in_the_order_they_were_woken_and_once() {
          take
          take",
         "a(changed+source) b(source) c(push) -",
+    );
+}
+
+/// What `wakes` put in the line, as it is taken: `KEY` is routine, `KEY!` is a request.
+#[track_caller]
+fn check_order(wakes: &str, taken: &str) {
+    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
+    let now = Instant::now();
+    for word in wakes.split_whitespace() {
+        match word.strip_suffix('!') {
+            Some(key) => core.wake(key, Reason::Requested, now),
+            None => core.wake(word, Reason::Changed, now),
+        }
+    }
+    let order: Vec<&str> = std::iter::from_fn(|| core.take(now))
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(order.join(" "), taken, "{wakes}");
+}
+
+#[test]
+fn namespaces_take_turns() {
+    check_order("x/1 x/2 x/3 y/1 z/1 y/2", "x/1 y/1 z/1 x/2 y/2 x/3");
+    check_order("y/1 x/1 x/2 y/2", "y/1 x/1 y/2 x/2");
+    // keys without a namespace are one namespace
+    check_order("1 2 x/1 3", "1 x/1 2 3");
+    // a name may hold a namespace's name
+    check_order("x/1 x/y y/1", "x/1 y/1 x/y");
+}
+
+#[test]
+fn a_request_goes_first_in_its_own_namespace_and_in_no_other() {
+    check_order("x/1 x/2 x/3!", "x/3 x/1 x/2");
+    check_order("x/1 x/2! x/3 x/4!", "x/2 x/4 x/1 x/3");
+    check_order("y/1 y/2 x/1 x/2!", "y/1 x/2 y/2 x/1");
+    // many requests of one namespace do not hold up another one's routine work
+    check_order("x/1! x/2! x/3! y/1 y/2", "x/1 y/1 x/2 y/2 x/3");
+}
+
+#[test]
+fn a_request_moves_a_waiting_key_ahead() {
+    check_order("x/1 x/2 x/2!", "x/2 x/1");
+    check_order("x/1 x/2 x/3! x/2! x/3!", "x/3 x/2 x/1");
+    // routine work on top of a request does not move it back
+    check_order("x/1 x/2! x/2 x/3!", "x/2 x/3 x/1");
+    // nor does a request cost its namespace the turn
+    check_order("x/1 y/1 x/1!", "x/1 y/1");
+    check(
+        "wake x/1 changed
+         take
+         wake x/2 changed
+         wake x/1 source
+         wake x/1 requested
+         end x/1 done
+         take
+         take",
+        "x/1(changed) x/1(requested+source) x/2(changed)",
+    );
+}
+
+#[test]
+fn a_namespace_that_arrives_waits_for_no_second_turn_of_another() {
+    check(
+        "wake x/1 changed
+         wake x/2 changed
+         wake x/3 changed
+         take
+         wake y/1 changed
+         wake y/2 changed
+         take
+         wake z/1 changed
+         take
+         take
+         take
+         take",
+        "x/1(changed) y/1(changed) x/2(changed) z/1(changed) y/2(changed) x/3(changed)",
+    );
+}
+
+#[test]
+fn one_namespace_with_many_keys_delays_no_other_beyond_the_runs_in_progress() {
+    let workers = 8;
+    let mut core: Core<String> = Core::new(Backoff::RECONCILE, Jitter::none());
+    let now = Instant::now();
+    for key in 0..10_000 {
+        core.wake(format!("large/{key}"), Reason::Changed, now);
+    }
+    let mut running: Vec<String> = (0..workers).map(|_| core.take(now).unwrap().0).collect();
+    core.wake("small/1".to_owned(), Reason::Changed, now);
+    // the first run in progress that ends makes room for it
+    core.finish(&running.remove(0), Requeue::Wait, now);
+    assert_eq!(core.take(now).unwrap().0, "small/1");
+    // and every second run is the small one's as long as it has work
+    core.wake("small/2".to_owned(), Reason::Changed, now);
+    core.wake("small/3".to_owned(), Reason::Changed, now);
+    let order: Vec<String> = (0..5).map(|_| core.take(now).unwrap().0).collect();
+    assert_eq!(order, ["large/8", "small/2", "large/9", "small/3", "large/10"]);
+}
+
+#[test]
+fn the_wait_is_counted_from_when_a_key_is_ready() {
+    check(
+        "wake a changed
+         pass 2
+         wake a source
+         pass 3
+         take
+         waited
+         wake a object
+         pass 10
+         end a after 600
+         pass 1
+         take
+         waited
+         end a after 5
+         pass 7
+         take
+         waited",
+        "a(changed+source) waited 5 of 5 a(object) waited 1 of 6 a(interval) waited 2 of 8",
     );
 }
 
@@ -236,12 +378,42 @@ fn a_forgotten_key_leaves_nothing_behind() {
 }
 
 #[test]
+fn forgetting_leaves_the_others_in_their_order() {
+    check(
+        "wake x/1 changed
+         wake x/2 requested
+         wake y/1 changed
+         wake z/1 changed
+         wake x/3 changed
+         forget x/2
+         forget y/1
+         size
+         take
+         take
+         take
+         take
+         size",
+        "3/0/0 x/1(changed) z/1(changed) x/3(changed) - 0/3/0",
+    );
+    // a namespace that comes back does not have its old turn
+    check(
+        "wake x/1 changed
+         wake y/1 changed
+         forget x/1
+         wake x/1 changed
+         take
+         take",
+        "y/1(changed) x/1(changed)",
+    );
+}
+
+#[test]
 fn failures_survive_a_wake_and_are_counted() {
     let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
     let now = Instant::now();
     for expected in 1..=3 {
-        core.wake("a", Reason::Changed);
-        core.take();
+        core.wake("a", Reason::Changed, now);
+        core.take(now);
         core.finish(&"a", Requeue::Backoff, now);
         assert_eq!(core.failures(&"a"), expected);
     }
@@ -322,8 +494,8 @@ async fn waiting_keys_hold_no_worker() {
         let (queue, stop) = (queue.clone(), stop.clone());
         async move {
             queue
-                .run(stop, move |key, reasons| {
-                    ran.send((key, reasons, Instant::now())).unwrap();
+                .run(stop, move |key, run| {
+                    ran.send((key, run.reasons, Instant::now())).unwrap();
                     async { Requeue::After(Duration::from_secs(3600), Reason::Interval) }
                 })
                 .await;
@@ -352,6 +524,36 @@ async fn waiting_keys_hold_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_is_told_how_long_its_key_waited() {
+    let queue = queue(1);
+    let stop = CancellationToken::new();
+    let (ran, mut runs) = mpsc::unbounded_channel();
+    let running = tokio::spawn({
+        let (queue, stop) = (queue.clone(), stop.clone());
+        async move {
+            queue
+                .run(stop, move |key, run| {
+                    ran.send(format!("{key} {}", run.waited.as_secs())).unwrap();
+                    async {
+                        tokio::time::sleep(Duration::from_secs(3)).await;
+                        Requeue::Wait
+                    }
+                })
+                .await;
+        }
+    });
+    for key in ["x/1", "x/2", "y/1"] {
+        queue.wake(key.to_owned(), Reason::Changed);
+    }
+    for expected in ["x/1 0", "y/1 3", "x/2 6"] {
+        assert_eq!(runs.recv().await.unwrap(), expected);
+    }
+    assert_eq!(queue.counts().waited, Duration::from_secs(9));
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failure_of_its_key_alone() {
     let queue = queue(2);
     let stop = CancellationToken::new();
@@ -361,12 +563,12 @@ async fn a_panic_is_a_failure_of_its_key_alone() {
         let (queue, stop) = (queue.clone(), stop.clone());
         async move {
             queue
-                .run(stop, move |key, reasons| {
+                .run(stop, move |key, run| {
                     let broken = key == "bad" && first.fetch_add(1, Ordering::SeqCst) == 0;
                     let ran = ran.clone();
                     async move {
                         assert!(!broken, "on purpose");
-                        ran.send(format!("{key}({reasons})")).unwrap();
+                        ran.send(format!("{key}({})", run.reasons)).unwrap();
                         Requeue::Wait
                     }
                 })
