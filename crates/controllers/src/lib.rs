@@ -5,6 +5,7 @@
 
 pub mod cel;
 pub mod corrections;
+pub mod dependencies;
 pub mod engine;
 pub mod git_repository;
 mod key;

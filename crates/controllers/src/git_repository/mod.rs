@@ -37,7 +37,6 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::SourceKind;
 use equate_api::meta::{FINALIZER, SOURCE_MANAGER, SOURCE_STATUS_MANAGER};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
 use equate_git::Mirrors;
@@ -220,7 +219,7 @@ impl Controller for GitRepositories {
     }
 
     fn finished(&self, key: &Key) {
-        self.kit.source_checked((SourceKind::GitRepository, key.clone()));
+        self.kit.source_checked(ObjectRef::of(Self::ABOUT.kind, key));
     }
 
     /// Of one that somebody deleted without our finalizer nothing stays; one that another process reconciles

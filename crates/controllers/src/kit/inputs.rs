@@ -25,8 +25,8 @@ use crate::kit::feed::{self, Change, Collection, Item, Pace};
 /// The label, and the value it needs to have.
 const SELECTOR: &str = "reconcile.fluxcd.io/watch=Enabled";
 
-/// One of them by kind and name.
-type Holder = (ValuesKind, Key);
+/// A ConfigMap or Secret by kind and name.
+pub type InputRef = (ValuesKind, Key);
 
 /// Follows them; from the first [`InputWatcher::begin`] on.
 pub struct InputWatcher {
@@ -39,12 +39,12 @@ pub struct InputWatcher {
 struct Shared {
     // held for a map operation, never across an await or a callback
     known: Mutex<Known>,
-    changed: Box<dyn Fn(&Holder) + Send + Sync>,
+    changed: Box<dyn Fn(&InputRef) + Send + Sync>,
 }
 
 #[derive(Default)]
 struct Known {
-    versions: HashMap<Holder, u64>,
+    versions: HashMap<InputRef, u64>,
     /// Kinds that cannot be followed just now: what is known of them may be old.
     troubled: HashSet<ValuesKind>,
 }
@@ -65,7 +65,7 @@ struct Partial {
 
 impl InputWatcher {
     /// Nothing is followed yet. `changed` is told of every change; it must not block.
-    pub fn new(client: Client, pace: Pace, changed: impl Fn(&Holder) + Send + Sync + 'static) -> Self {
+    pub fn new(client: Client, pace: Pace, changed: impl Fn(&InputRef) + Send + Sync + 'static) -> Self {
         Self {
             client,
             pace,
@@ -91,7 +91,7 @@ impl InputWatcher {
     }
 
     /// The version of one that has the label and is followed.
-    pub fn version(&self, of: &Holder) -> Option<u64> {
+    pub fn version(&self, of: &InputRef) -> Option<u64> {
         let known = self.shared.known();
         let troubled = known.troubled.contains(&of.0);
         known.versions.get(of).copied().filter(|_| !troubled)
@@ -145,11 +145,11 @@ impl Shared {
         }
         match change {
             Change::Listed(_, items) => {
-                let now: HashMap<Holder, u64> = items
+                let now: HashMap<InputRef, u64> = items
                     .into_iter()
                     .map(|item| ((kind, item.value), item.version))
                     .collect();
-                let differ: Vec<Holder> = {
+                let differ: Vec<InputRef> = {
                     let known = &mut self.known().versions;
                     let gone = known.keys().filter(|of| of.0 == kind && !now.contains_key(of));
                     let others = now.iter().filter(|(of, version)| known.get(of) != Some(version));

@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use equate_api::kustomize::SourceKind;
 use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
 use equate_apply::owner::OwnerKind;
@@ -31,12 +30,12 @@ use super::owner_rules::RulesByKind;
 use super::wake::Reason;
 use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
-use crate::ownership::graph::{OwnershipGraph, Source};
+use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
-use crate::sources::{SourceEvent, Sources, news};
+use crate::sources::{Publishes as _, SourceEvent, Sources, news};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
-use crate::{Key, ObjectRef, OwnLoop, Policy, Shards};
+use crate::{ObjectRef, OwnLoop, Policy, Shards};
 
 /// What a process was told to do.
 #[derive(Debug, Clone)]
@@ -161,9 +160,7 @@ impl Kit {
         } = parts;
         let (waker, changes) = (Waker::default(), watch::Sender::new(0));
         let pace = &settings.pace;
-        let graph = OwnershipGraph::of(settings.shards.clone());
-        let graph = graph.shared_keys(settings.policy.sops_age_secret.clone());
-        let ownership = Arc::new(Mutex::new(graph));
+        let ownership = Arc::new(Mutex::new(OwnershipGraph::default()));
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let processors = Arc::new(Semaphore::new(processors));
         let owner_rules = Arc::new(RulesByKind::default());
@@ -181,7 +178,7 @@ impl Kit {
             let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
             InputWatcher::new(client.clone(), pace.clone(), move |holder| {
                 let fed = lock(&ownership).fed_by(holder);
-                wake_kustomizations(&waker, fed, Reason::Input);
+                waker.wake_all(fed.into_iter().map(|object| (object, Reason::Input)));
             })
         };
         let artifacts = {
@@ -201,7 +198,7 @@ impl Kit {
             let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
             Arc::new(move |event| {
                 let readers = readers(&mut lock(&ownership), &event);
-                wake_kustomizations(&waker, readers, Reason::Source);
+                waker.wake_all(readers.into_iter().map(|reader| (reader, Reason::Source)));
             })
         };
         let sources = Sources::new(repositories.clone(), &client, pace, &on_source_change);
@@ -287,16 +284,9 @@ impl Kit {
     }
 
     /// This process has looked at a source: the artifact that its status names is what it has now.
-    pub(crate) fn source_checked(&self, source: Source) {
+    pub(crate) fn source_checked(&self, source: ObjectRef) {
         let wakes = self.ownership().looked(source);
-        self.wake(wakes);
-    }
-
-    /// Has Kustomizations run.
-    pub(crate) fn wake(&self, wakes: Vec<(Key, Reason)>) {
-        for (key, reason) in wakes {
-            self.waker.wake(&ObjectRef::of("Kustomization", &key), reason);
-        }
+        self.waker.wake_all(wakes);
     }
 
     /// Changes whenever a mirror or a watched object does.
@@ -346,7 +336,7 @@ impl Kit {
             if was == is {
                 return;
             }
-            let source = (SourceKind::GitRepository, change.key.clone());
+            let source = ObjectRef::of(GitRepository::KIND.as_str(), &change.key);
             let wakes = match is {
                 // another process looks at it: its status is all there is to know
                 Some(false) => lock(&ownership).looked(source),
@@ -356,9 +346,7 @@ impl Kit {
                 }
                 None => Vec::new(),
             };
-            for (key, reason) in wakes {
-                waker.wake(&ObjectRef::of("Kustomization", &key), reason);
-            }
+            waker.wake_all(wakes);
         });
     }
 
@@ -372,22 +360,16 @@ fn lock(graph: &Mutex<OwnershipGraph>) -> MutexGuard<'_, OwnershipGraph> {
     graph.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn wake_kustomizations(waker: &Waker, keys: impl IntoIterator<Item = Key>, reason: Reason) {
-    for key in keys {
-        waker.wake(&ObjectRef::of("Kustomization", &key), reason);
-    }
-}
-
 /// The objects that read a source of which there is something new.
-fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<Key> {
+fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<ObjectRef> {
     graph.artifact_changed();
     match event {
         SourceEvent::Artifact { source, gone } => {
             if *gone {
                 graph.lost(source);
             }
-            graph.readers(source.0, &source.1)
+            graph.readers(source)
         }
-        SourceEvent::Kind(kind) => graph.readers_of(*kind),
+        SourceEvent::Kind(kind) => graph.readers_of(kind.as_str()),
     }
 }

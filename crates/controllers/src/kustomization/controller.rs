@@ -8,10 +8,10 @@ use equate_api::meta::{FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::KUSTOMIZATION;
 use super::inputs::vault_transit::{TransitSettings, Transits};
 use super::rules::ObjectRules;
 use super::run::{Context, reconcile};
+use super::{KUSTOMIZATION, declaration};
 use crate::Key;
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::mirror::{Change, Mirror};
@@ -68,8 +68,12 @@ impl KustomizationRunner {
                     None => rules.forget(&change.key),
                 }
                 if let Some(kit) = kit.upgrade() {
-                    let wakes = kit.ownership().changed(change);
-                    kit.wake(wakes);
+                    let reconciles =
+                        |object: &Arc<Kustomization>| kit.reconciles(ABOUT.kind, &object.metadata);
+                    let ours = change.after.as_ref().is_some_and(reconciles);
+                    let policy = &kit.settings.policy;
+                    let wakes = declaration::changed(&mut kit.ownership(), change, ours, policy);
+                    kit.waker.wake_all(wakes);
                 }
             });
         }

@@ -4,7 +4,6 @@
 //! whether anything is to be built, `equate_apply::plan` what happens to each object, [`verdict`]
 //! whether it works.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use equate_api::kustomize::{DeletionPolicy, SourceKind};
@@ -16,6 +15,7 @@ use super::declared::Declared;
 use super::inputs::artifact::SourceSeen;
 use super::reasons::{Stall, Wait};
 use crate::Key;
+use crate::dependencies::DependencySeen;
 
 /// What was seen before anything is built.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,23 +36,6 @@ pub struct Seen {
     pub handled_at: Option<String>,
     /// What this process did last; nothing after a start.
     pub last: Option<Last>,
-}
-
-/// A dependency, as the one who depends on it sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DependencySeen {
-    /// It is ready, at our source's revision if it has the same source.
-    Ready,
-    /// It does not exist.
-    Absent,
-    /// It is not ready, or its status speaks of an older spec.
-    NotReady,
-    /// It is ready, but at another revision of the source it shares with us.
-    Behind,
-    /// Its `readyExpr` does not hold.
-    Unmet,
-    /// Its `readyExpr` has no answer, and why.
-    Unanswered(String),
 }
 
 /// What this process did last for a Kustomization.
@@ -383,31 +366,6 @@ pub fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Health)>) ->
     } else {
         Verdict::Healthy
     }
-}
-
-/// A way from `start` back to itself, by what each Kustomization depends on.
-pub fn cycle<'a, F, D>(start: &Key, depends_on: F) -> Option<Vec<Key>>
-where
-    F: Fn(&Key) -> D,
-    D: IntoIterator<Item = &'a Key>,
-{
-    let mut seen = BTreeSet::from([start.clone()]);
-    // each entry: a Kustomization and the way to it; breadth first, so that the way is the shortest
-    let mut ways = std::collections::VecDeque::from([vec![start.clone()]]);
-    while let Some(way) = ways.pop_front() {
-        let here = way.last().unwrap_or(start);
-        for next in depends_on(here) {
-            let mut longer = way.clone();
-            longer.push(next.clone());
-            if next == start {
-                return Some(longer);
-            }
-            if seen.insert(next.clone()) {
-                ways.push_back(longer);
-            }
-        }
-    }
-    None
 }
 
 /// When a run that takes this long is given up.

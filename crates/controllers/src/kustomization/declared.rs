@@ -5,19 +5,20 @@
 use std::time::Duration;
 
 use equate_api::kustomize::{
-    Decryption, DeletionPolicy, Kustomization, SourceKind, SubstituteReference, SubstituteStrategy,
-    ValuesKind,
+    Decryption, DeletionPolicy, Kustomization, KustomizationSpec, SourceKind, SubstituteReference,
+    SubstituteStrategy,
 };
-use equate_api::meta::{
-    ALLOW_EMPTY, FINALIZER, KubeConfigReference, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT,
-    SecretKeyReference, Selector,
-};
+use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Budget;
 use equate_kustomize as kustomize;
 
-use crate::Key;
+use crate::kit::inputs::InputRef;
+use crate::policy::Policy;
+use crate::targets::kube_config_source::KubeConfigSource;
+use crate::targets::target::account;
+use crate::{Key, ObjectRef};
 
 /// What a Kustomization asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,37 +83,6 @@ pub struct Declared {
     pub unreadable: Option<ParseIdError>,
 }
 
-/// A ConfigMap or Secret by kind and name.
-pub type ValuesRef = (ValuesKind, Key);
-
-/// What opens a cluster, of the Kustomization's own namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KubeConfigSource {
-    /// A Secret with a kubeconfig.
-    Secret(SecretKeyReference),
-    /// A ConfigMap that says where it is, and whose token opens it.
-    ConfigMap(String),
-}
-
-impl From<&KubeConfigReference> for KubeConfigSource {
-    fn from(reference: &KubeConfigReference) -> Self {
-        match (&reference.config_map_ref, &reference.secret_ref) {
-            (Some(config_map), None) => KubeConfigSource::ConfigMap(config_map.name.clone()),
-            (_, secret) => KubeConfigSource::Secret(secret.clone().unwrap_or_default()),
-        }
-    }
-}
-
-impl KubeConfigSource {
-    /// What has to be read.
-    pub(crate) fn holder(&self, namespace: &str) -> ValuesRef {
-        match self {
-            KubeConfigSource::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),
-            KubeConfigSource::ConfigMap(name) => (ValuesKind::ConfigMap, Key::new(namespace, &**name)),
-        }
-    }
-}
-
 /// An object that has to be healthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
@@ -123,6 +93,16 @@ pub struct HealthCheck {
 }
 
 impl Declared {
+    /// What it is built from.
+    pub(crate) fn source_ref(&self) -> ObjectRef {
+        ObjectRef::of(self.source_kind.as_str(), &self.source)
+    }
+
+    /// The ServiceAccount it acts as.
+    pub(crate) fn account<'a>(&'a self, policy: &'a Policy) -> Option<&'a str> {
+        account(self.service_account.as_deref(), policy)
+    }
+
     /// Whether it takes anything from ConfigMaps or Secrets.
     pub(super) fn reads_values(&self) -> bool {
         !self.substitute_from.is_empty() || self.decryption.is_some()
@@ -192,8 +172,13 @@ impl From<&Kustomization> for Declared {
     }
 }
 
+/// The ServiceAccount that a Kustomization acts as, without reading the rest of it.
+pub(super) fn account_of<'a>(spec: &'a KustomizationSpec, policy: &'a Policy) -> Option<&'a str> {
+    account(spec.service_account_name.as_deref(), policy)
+}
+
 /// What a Kustomization's other cluster is opened with.
-pub(super) fn holder(object: &Kustomization) -> Option<ValuesRef> {
+pub(super) fn holder(object: &Kustomization) -> Option<InputRef> {
     let opener = KubeConfigSource::from(object.spec.kube_config.as_ref()?);
     Some(opener.holder(object.metadata.namespace.as_deref().unwrap_or_default()))
 }

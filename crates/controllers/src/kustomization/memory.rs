@@ -14,7 +14,6 @@ use equate_apply::owned::Digest;
 use equate_apply::{plan, rules as owner_rules};
 use equate_kustomize::Inputs;
 use equate_source::{ContentId, Tree};
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::decide::Phase;
@@ -23,9 +22,11 @@ use super::inputs::artifact::Revision;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from::{Stamp, Values};
 use super::inputs::tree::Content;
-use super::reasons::{Contest, Failure};
+use super::reasons::Failure;
 use super::render::Rendered;
 use crate::corrections::Corrections;
+use crate::dependencies::DependencyState;
+use crate::ownership::contest::Contest;
 use crate::ownership::desired::DesiredSet;
 use crate::targets::remote;
 use crate::targets::target::{Access, TargetCluster};
@@ -177,19 +178,6 @@ impl Record {
     pub(crate) fn is_confirmed(&self, ks: &Declared) -> bool {
         self.is_named(ks.prune_confirm.as_deref()) || (self.empty && self.is_named(ks.allow_empty.as_deref()))
     }
-}
-
-/// A dependency at one moment: what failed then may work once it is another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DependencyState {
-    /// The generation its status speaks of.
-    pub generation: Option<i64>,
-    /// The revision it applied.
-    pub revision: Option<String>,
-    /// Whether it was ready.
-    pub ready: bool,
-    /// Since when it was, or was not.
-    pub since: Timestamp,
 }
 
 /// An object that was applied, or left alone on purpose.

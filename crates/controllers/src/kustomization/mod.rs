@@ -12,7 +12,7 @@
 //! | an object that drifted, went, became healthy or is held by another | the hub |
 //! | a time: interval, retry, deadline, a correction that waited | the queue |
 //!
-//! The index is `ownership::index`. The interval is a safety net: it looks at what memory holds, and
+//! The index is `ownership::graph`. The interval is a safety net: it looks at what memory holds, and
 //! asks the API server nothing but for the ConfigMaps and Secrets that it takes values from and that
 //! nobody tells of.
 //!
@@ -22,19 +22,19 @@
 //! |---|---|---|
 //! | `reasons` | why a Kustomization is not ready, and when it is worth another try | - |
 //! | `declared` | what the custom resource asks for, parsed once | - |
-//! | `cluster` | where it applies and as whom: target clusters, kubeconfigs, workload identity | `reasons`, `declared` |
 //! | `inputs` | what a build reads: artifact, variables, keys, Vault | `reasons`, `declared` |
-//! | `drift` | rules for health and drift, how often drift is corrected | `reasons`, `declared` |
-//! | `ownership` | what each wants and holds, who has to run when that changes | `cluster`, `inputs`, above |
+//! | `declaration` | what others have to know of it, for the ownership graph | `declared`, `inputs` |
+//! | `rules` | how it looks at the health and drift of its objects | `reasons`, `declared` |
 //! | `decide` | what to do, from what was seen: values in, a decision out | `reasons`, `declared`, `inputs` |
 //! | `report` | what the status says then | `reasons`, `declared`, `inputs` |
-//! | `render` | the build of a revision, its objects made ready | `inputs`, `drift`, `ownership`, above |
+//! | `render` | the build of a revision, its objects made ready | `inputs`, `rules`, above |
 //! | `memory` | what is remembered between runs, and may be lost | all above |
 //! | `run` | the steps of one run; it alone knows the process (`Context`), and writes | all above |
 //! | `preview` | what a run would do, without doing it | all but `memory`, `run` |
 
 pub(crate) mod controller;
 pub mod decide;
+pub(crate) mod declaration;
 pub mod declared;
 pub mod inputs;
 mod memory;
@@ -47,6 +47,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+use equate_apply::id::ObjectId;
 use equate_apply::owner::{Owner, OwnerKind};
 
 use crate::{Key, ObjectRef};
@@ -58,6 +59,15 @@ pub static KUSTOMIZATION: OwnerKind = OwnerKind {
     name_label: "kustomize.toolkit.fluxcd.io/name",
     namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
 };
+
+/// The API group of Kustomizations.
+pub(crate) const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+
+/// The kind of owner that an object is that somebody declares, if it is one.
+pub(crate) fn applies(id: &ObjectId) -> Option<&'static str> {
+    let is_kustomization = &*id.group == GROUP && &*id.kind == KUSTOMIZATION.kind;
+    is_kustomization.then_some(KUSTOMIZATION.kind)
+}
 
 /// A Kustomization as the owner of objects.
 pub(crate) fn owner_of(key: &Key) -> Owner {

@@ -31,18 +31,19 @@ use super::inputs::vault_transit::{TransitSettings, Transits};
 use super::reasons::{Failure, Stall};
 use super::render::{Rendered, Rendering, desired_of, digest};
 use super::rules::ObjectRules;
-use crate::Key;
 use crate::OwnLoop;
 use crate::key::is_name;
 use crate::kit::mirror::{Change, What};
-use crate::kustomization::{KUSTOMIZATION, owner_of};
+use crate::kustomization::declaration::{self, source_of};
+use crate::kustomization::{KUSTOMIZATION, applies, object_ref, owner_of};
 use crate::ownership::claims;
 use crate::ownership::claims::{claimants, takers};
-use crate::ownership::desired::{DesiredSet, DesiredState, KUSTOMIZATION_GROUP, undeclared};
-use crate::ownership::graph::{self, Need, OwnershipGraph, Source};
+use crate::ownership::desired::{DesiredSet, DesiredState, undeclared};
+use crate::ownership::graph::{Need, OwnershipGraph};
 use crate::policy::Policy;
 use crate::targets::remote;
 use crate::targets::target::{TargetCluster, user};
+use crate::{Key, ObjectRef};
 
 /// How long one object is asked for.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -107,7 +108,7 @@ pub struct Fleet {
     rules: Arc<ObjectRules>,
     members: BTreeMap<Key, Member>,
     /// By source, those of whom nobody knows what they would want.
-    unknown: HashMap<Source, BTreeSet<Key>>,
+    unknown: HashMap<ObjectRef, BTreeSet<Key>>,
     /// The limit that was reached before all were looked at.
     exceeded: Option<usize>,
 }
@@ -366,9 +367,7 @@ impl Fleet {
 
     /// The Kustomization that an object is, if it is one that is known and does not go.
     fn living(&self, id: &ObjectId) -> Option<Key> {
-        if &*id.group != KUSTOMIZATION_GROUP || &*id.kind != "Kustomization" {
-            return None;
-        }
+        applies(id)?;
         let key = Key::new(&*id.namespace, &*id.name);
         let member = self.members.get(&key)?;
         let meta = &member.object.metadata;
@@ -462,20 +461,21 @@ impl Fleet {
             after: Some(Arc::clone(&object)),
         };
         // nobody runs here who could be woken
-        let _wakes = self.index.changed(&change);
-        self.index.set_target(&key, &reached.0);
+        let _wakes = declaration::changed(&mut self.index, &change, true, &Policy::default());
+        let reference = object_ref(&key);
+        self.index.set_target(&reference, &reached.0);
         let wants = match &outlook {
             Outlook::Goes => Some(DesiredSet::nothing()),
             Outlook::Built(outcome) => desired_of(outcome),
             Outlook::Unread => None,
         };
         if let Some(before) = self.members.get(&key) {
-            let unknown = self.unknown.get_mut(&graph::source(&before.object));
+            let unknown = self.unknown.get_mut(&source_of(&before.object));
             unknown.map(|unknown| unknown.remove(&key));
         }
         let waited_for = !object.spec.suspend && object.metadata.deletion_timestamp.is_none();
         if waited_for && matches!(wants, Some(DesiredSet::Unknown(_))) {
-            let unknown = self.unknown.entry(graph::source(&object)).or_default();
+            let unknown = self.unknown.entry(source_of(&object)).or_default();
             unknown.insert(key.clone());
         }
         if let Some(wants) = wants {
@@ -486,7 +486,7 @@ impl Fleet {
                 applied: false,
                 forms: Vec::new(),
             };
-            let _wakes = self.index.set_desired(&key, state);
+            let _wakes = self.index.set_desired(&reference, state);
         }
         let member = Member {
             object,
@@ -498,7 +498,7 @@ impl Fleet {
 
     /// Another Kustomization of the same source of which nobody knows what it would want.
     fn awaited(&self, of: &Declared) -> Option<Owner> {
-        let unknown = self.unknown.get(&(of.source_kind, of.source.clone()))?;
+        let unknown = self.unknown.get(&of.source_ref())?;
         let other = unknown.iter().find(|key| **key != of.key)?;
         Some(owner_of(other))
     }
@@ -572,11 +572,12 @@ impl Fleet {
         }
         let gone = undeclared(desired, &declared.inventory);
         let live = looked_at(&member.reached.1, &gone).await?;
+        let me = object_ref(&declared.key);
         let ids = desired.iter().map(|desired| &desired.id);
-        let claims = claimants(&self.index, &declared.key, ids);
-        let contenders = takers(&self.index, &declared.key, gone.ids());
+        let claims = claimants(&self.index, &me, ids);
+        let contenders = takers(&self.index, &me, gone.ids());
         let presence = |id: &ObjectId| live.get(id).clone();
-        let needed = claims::needed(&self.index, &declared.key, gone.ids(), presence, Need::Lasting);
+        let needed = claims::needed(&self.index, &me, gone.ids(), presence, Need::Lasting);
         let prospect = Prospect {
             desired,
             owner: owner_of(&declared.key),
@@ -656,10 +657,7 @@ fn going(object: &Kustomization) -> Kustomization {
 
 /// Whether an object is a Kustomization that is applied.
 fn is_kustomization(desired: &Desired) -> bool {
-    &*desired.id.group == KUSTOMIZATION_GROUP
-        && &*desired.id.kind == "Kustomization"
-        && !desired.own_loop
-        && !desired.policy.ignored()
+    applies(&desired.id).is_some() && !desired.own_loop && !desired.policy.ignored()
 }
 
 fn same_spec(one: &Kustomization, other: &Kustomization) -> bool {

@@ -9,11 +9,12 @@ use std::time::Duration;
 use equate_api::kustomize::SourceKind;
 use equate_api::meta::{ALLOW_EMPTY, PRUNE_BUDGET, PRUNE_CONFIRM, Reason};
 use equate_apply::cluster::ApplyError;
-use equate_apply::id::ObjectId;
 use equate_apply::plan::Exceeded;
 
 use crate::Key;
 use crate::kit::read::chain;
+use crate::ownership::contest::Contest;
+use crate::targets::remote::RemoteClusterError;
 
 /// Something is missing that wakes the Kustomization when it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -308,21 +309,6 @@ fn origin(failure: &equate_apply::cluster::Failure) -> String {
     origin.map(|origin| format!(" ({origin})")).unwrap_or_default()
 }
 
-/// An object that two Kustomizations declare.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Contest {
-    /// The object.
-    pub id: ObjectId,
-    /// The other Kustomization.
-    pub other: Key,
-}
-
-impl fmt::Display for Contest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (also declared by Kustomization/{})", self.id, self.other)
-    }
-}
-
 /// When a failure is worth another try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
@@ -456,6 +442,20 @@ impl fmt::Display for Failure {
                 }
                 f.write_str("; declare each object in one place only")
             }
+        }
+    }
+}
+
+impl From<RemoteClusterError> for Failure {
+    fn from(error: RemoteClusterError) -> Self {
+        let why = error.to_string();
+        match error {
+            _ if error.is_passing() => Failure::Unreachable(why),
+            RemoteClusterError::Unread { .. }
+            | RemoteClusterError::UnreadMap { .. }
+            | RemoteClusterError::NoKey { .. }
+            | RemoteClusterError::WorkloadIdentity { .. }
+            | RemoteClusterError::Refused { .. } => Failure::Apply(why),
         }
     }
 }

@@ -11,14 +11,15 @@ use equate_apply::plan::{Budget, Exceeded};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::decide::{
-    Cause, Decision, DependencySeen, Finalize, Last, Phase, Seen, Verdict, admit, cycle, verdict,
-};
+use super::decide::{Cause, Decision, Finalize, Last, Phase, Seen, Verdict, admit, verdict};
 use super::declared::Declared;
 use super::inputs::artifact::{Revision, SourceSeen};
-use super::reasons::{Contest, Failure, Stall, Wait};
+use super::object_ref;
+use super::reasons::{Failure, Stall, Wait};
 use super::report::{Aspects, Attempt, Healthy, Report};
 use crate::Key;
+use crate::dependencies::DependencySeen;
+use crate::ownership::contest::Contest;
 
 const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
 const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
@@ -468,34 +469,6 @@ fn health_is_judged_as_a_whole() {
     );
 }
 
-#[test]
-fn a_way_back_to_oneself_is_found() {
-    let check = |edges: &[(&str, &str)], expected: Option<&str>| {
-        let edges: Vec<(Key, Key)> = edges.iter().map(|(a, b)| (key(a), key(b))).collect();
-        let next = |from: &Key| {
-            edges
-                .iter()
-                .filter(|(a, _)| a == from)
-                .map(|(_, b)| b)
-                .collect::<Vec<_>>()
-        };
-        let found = cycle(&key("apps"), next);
-        let shown = found.map(|way| {
-            way.iter()
-                .map(|key| key.name.as_str())
-                .collect::<Vec<_>>()
-                .join(" ")
-        });
-        assert_eq!(shown.as_deref(), expected);
-    };
-    check(&[], None);
-    check(&[("apps", "b"), ("b", "c"), ("apps", "c")], None);
-    check(&[("apps", "apps")], Some("apps apps"));
-    check(&[("apps", "b"), ("b", "c"), ("c", "apps")], Some("apps b c apps"));
-    // a cycle among others is theirs to tell
-    check(&[("apps", "b"), ("b", "c"), ("c", "b")], None);
-}
-
 fn shown(status: &KustomizationStatus) -> String {
     let mut lines: Vec<String> = status
         .conditions
@@ -615,7 +588,7 @@ fn a_life_in_statuses() {
     );
     let contest = Contest {
         id: ObjectId::new("apps", "Deployment", "shop", "web"),
-        other: key("other"),
+        other: object_ref(&key("other")),
     };
     let contested = Aspects {
         contested: Some(contest.to_string()),

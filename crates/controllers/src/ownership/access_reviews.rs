@@ -1,5 +1,5 @@
-//! Which Kustomizations may write which objects, as far as the API server was asked: its answers, and
-//! how long they hold. The questions are asked in `run::access_reviews`.
+//! Which owners may write which objects, as far as the API server was asked: its answers, and how long
+//! they hold. Controllers ask the questions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
-use crate::Key;
+use crate::ObjectRef;
 
 /// How long an answer holds; a refusal that nobody asks about any more counts as long again.
 const HOLDS: Duration = Duration::from_secs(30);
@@ -41,8 +41,8 @@ type Within = (Arc<str>, Arc<str>, Arc<str>);
 /// The answers.
 #[derive(Debug, Default)]
 pub struct AccessReviews {
-    objects: HashMap<Key, HashMap<ObjectId, Review>>,
-    within: HashMap<Key, HashMap<Within, Review>>,
+    objects: HashMap<ObjectRef, HashMap<ObjectId, Review>>,
+    within: HashMap<ObjectRef, HashMap<Within, Review>>,
 }
 
 pub(crate) fn within(id: &ObjectId) -> Within {
@@ -54,42 +54,42 @@ pub(crate) fn within(id: &ObjectId) -> Within {
 }
 
 impl AccessReviews {
-    /// Whether a Kustomization may write an object, as far as is known.
-    pub fn allow(&self, key: &Key, id: &ObjectId) -> bool {
+    /// Whether an owner may write an object, as far as is known.
+    pub fn allow(&self, key: &ObjectRef, id: &ObjectId) -> bool {
         let review = self.objects.get(key).and_then(|objects| objects.get(id));
         review.is_none_or(|review| !review.denies())
     }
 
     /// Whether it may write objects of this kind in this namespace, as far as is known.
-    pub fn allow_within(&self, key: &Key, id: &ObjectId) -> bool {
+    pub fn allow_within(&self, key: &ObjectRef, id: &ObjectId) -> bool {
         let review = self.within.get(key).and_then(|all| all.get(&within(id)));
         review.is_none_or(|review| !review.denies())
     }
 
-    /// Forgets the answers about a Kustomization: it is gone, or acts as another by now.
-    pub fn forget(&mut self, key: &Key) {
+    /// Forgets the answers about an owner: it is gone, or acts as another by now.
+    pub fn forget(&mut self, key: &ObjectRef) {
         self.objects.remove(key);
         self.within.remove(key);
     }
 
-    pub(crate) fn is_known(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
+    pub(crate) fn is_known(&self, key: &ObjectRef, id: &ObjectId, now: Instant) -> bool {
         let review = self.objects.get(key).and_then(|objects| objects.get(id));
         review.is_some_and(|review| review.is_fresh(now))
     }
 
-    pub(crate) fn is_known_within(&self, key: &Key, id: &ObjectId, now: Instant) -> bool {
+    pub(crate) fn is_known_within(&self, key: &ObjectRef, id: &ObjectId, now: Instant) -> bool {
         let review = self.within.get(key).and_then(|all| all.get(&within(id)));
         review.is_some_and(|review| review.is_fresh(now))
     }
 
-    pub(crate) fn record(&mut self, key: Key, id: ObjectId, review: Review) {
+    pub(crate) fn record(&mut self, key: ObjectRef, id: ObjectId, review: Review) {
         let objects = self.objects.entry(key).or_default();
         // what nobody asks about any more
         objects.retain(|_, old| !old.is_over(review.at));
         objects.insert(id, review);
     }
 
-    pub(crate) fn record_within(&mut self, key: Key, id: &ObjectId, review: Review) {
+    pub(crate) fn record_within(&mut self, key: ObjectRef, id: &ObjectId, review: Review) {
         let all = self.within.entry(key).or_default();
         all.retain(|_, old| !old.is_over(review.at));
         all.insert(within(id), review);
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_not_for_ever() {
-        let key = Key::new("team", "apps");
+        let key = ObjectRef::new("Kustomization", "team", "apps");
         let id = ObjectId::new("", "ConfigMap", "team", "db");
         let mut reviews = AccessReviews::default();
         let review = |allowed| Review {

@@ -1,5 +1,5 @@
-//! Who of the other Kustomizations takes, claims or needs objects, as the plan wants to know it: by the
-//! owner that labels would name.
+//! Which other owners take, claim or need objects, as the plan wants to know it: by the owner that labels
+//! would name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,40 +9,35 @@ use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
 
 use super::graph::{Need, OwnershipGraph};
-use crate::Key;
-use crate::kustomization::owner_of;
+use crate::ObjectRef;
 
 /// Who takes which of the objects.
 pub(crate) fn takers<'a>(
-    index: &OwnershipGraph,
-    key: &Key,
+    graph: &OwnershipGraph,
+    owner: &ObjectRef,
     ids: impl Iterator<Item = &'a ObjectId>,
 ) -> BTreeMap<ObjectId, Owner> {
-    owners(ids, |id| index.taker(id, key))
+    ids.filter_map(|id| Some((id.clone(), graph.owner(graph.taker(id, owner)?))))
+        .collect()
 }
 
 /// Who holds which of the objects and does not let go of it.
 pub(crate) fn claimants<'a>(
-    index: &OwnershipGraph,
-    key: &Key,
+    graph: &OwnershipGraph,
+    owner: &ObjectRef,
     ids: impl Iterator<Item = &'a ObjectId>,
 ) -> BTreeSet<(ObjectId, Owner)> {
-    ids.flat_map(|id| index.claimants(id, key).map(|key| (id.clone(), owner_of(key))))
-        .collect()
-}
-
-fn owners<'a, 'i>(
-    ids: impl Iterator<Item = &'a ObjectId>,
-    of: impl Fn(&ObjectId) -> Option<&'i Key>,
-) -> BTreeMap<ObjectId, Owner> {
-    ids.filter_map(|id| of(id).map(|key| (id.clone(), owner_of(key))))
-        .collect()
+    ids.flat_map(|id| {
+        let claimants = graph.claimants(id, owner);
+        claimants.map(|other| (id.clone(), graph.owner(other)))
+    })
+    .collect()
 }
 
 /// Which of the objects would take with them what somebody needs.
 pub(crate) fn needed<'a>(
-    index: &OwnershipGraph,
-    key: &Key,
+    graph: &OwnershipGraph,
+    owner: &ObjectRef,
     ids: impl Iterator<Item = &'a ObjectId>,
     presence: impl Fn(&ObjectId) -> Presence,
     need: Need,
@@ -51,8 +46,8 @@ pub(crate) fn needed<'a>(
         // most objects are none: the cluster is not looked at for them
         Container::of(id, &Presence::Unknown)?;
         let container = Container::of(id, &presence(id))?;
-        let (by, object) = index.needs(&container, key, need).next()?;
-        Some((id.clone(), (owner_of(by), object.clone())))
+        let (by, object) = graph.needs(&container, owner, need).next()?;
+        Some((id.clone(), (graph.owner(by), object.clone())))
     })
     .collect()
 }

@@ -1,4 +1,4 @@
-//! What each Kustomization wants applied, as values: known as soon as it is built, long before it
+//! What each owner wants applied, as values: known as soon as it is built, long before it
 //! is applied, so that nobody deletes an object that has only moved.
 //!
 //! A want is bound to what it was built from, the spec's generation and the artifact's digest.
@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use equate_api::kustomize::Kustomization;
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
@@ -15,12 +14,9 @@ use equate_apply::owned::Digest;
 use equate_apply::policy::Mode;
 use tokio::time::Instant;
 
-use crate::Key;
+use crate::ObjectRef;
 
-/// The API group of Kustomizations.
-pub(crate) const KUSTOMIZATION_GROUP: &str = "kustomize.toolkit.fluxcd.io";
-
-/// What a Kustomization wants applied.
+/// What an owner wants applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DesiredSet {
     /// Exactly this.
@@ -43,32 +39,47 @@ pub struct BuiltObjects {
     ids: Vec<ObjectId>,
     /// Those of them that are left alone on their own wish.
     ignored: BTreeSet<ObjectId>,
-    /// The Kustomizations among them that are applied as they are written, with their digests: each
-    /// of them may want what is no longer declared elsewhere, once it is there.
-    pub kustomizations: Vec<(ObjectId, Digest)>,
+    /// The owners of other objects among them, as far as they are applied as they are written: each of them
+    /// may want what is no longer declared elsewhere, once it is there.
+    pub appliers: Vec<Applier>,
+}
+
+/// An owner of other objects that another declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applier {
+    /// Which owner it is.
+    pub owner: ObjectRef,
+    /// The same as an object of the cluster.
+    pub id: ObjectId,
+    /// The digest of what is declared.
+    pub digest: Digest,
 }
 
 impl BuiltObjects {
-    /// What a build holds, also what is left alone on its own wish: git holds it.
-    pub fn of(desired: &[Desired]) -> Self {
+    /// What a build holds, also what is left alone on its own wish: git holds it. `applies` says which kind
+    /// of owner an object is, if it is one.
+    pub fn of(desired: &[Desired], applies: impl Fn(&ObjectId) -> Option<&'static str>) -> Self {
         let mut ids: Vec<ObjectId> = desired.iter().map(|desired| desired.id.clone()).collect();
         ids.sort();
         ids.dedup();
-        let applied = |desired: &&Desired| {
-            &*desired.id.group == KUSTOMIZATION_GROUP
-                && &*desired.id.kind == "Kustomization"
-                && !desired.own_loop
+        let as_written = |desired: &&Desired| {
+            !desired.own_loop
                 && !desired.policy.ignored()
                 && matches!(desired.policy.mode, Mode::Override | Mode::Merge)
         };
-        let kustomizations = desired.iter().filter(applied);
+        let appliers = desired.iter().filter(as_written).filter_map(|desired| {
+            let kind = applies(&desired.id)?;
+            Some(Applier {
+                owner: ObjectRef::new(kind, &*desired.id.namespace, &*desired.id.name),
+                id: desired.id.clone(),
+                digest: desired.digest,
+            })
+        });
         let ignored = desired.iter().filter(|desired| desired.policy.ignored());
         Self {
             ids,
             ignored: ignored.map(|desired| desired.id.clone()).collect(),
-            kustomizations: kustomizations
-                .map(|desired| (desired.id.clone(), desired.digest))
-                .collect(),
+            appliers: appliers.collect(),
         }
     }
 
@@ -94,7 +105,7 @@ impl BuiltObjects {
     }
 }
 
-/// What a Kustomization wants, and what that was found out from.
+/// What an owner wants, and what that was found out from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredState {
     /// The generation of its spec.
@@ -103,17 +114,17 @@ pub struct DesiredState {
     pub artifact: String,
     /// What it wants.
     pub wants: DesiredSet,
-    /// Whether all of that is applied, so that Kustomizations among it are as they are wanted.
+    /// Whether all of that is applied, so that owners among it are as they are wanted.
     pub applied: bool,
-    /// The Kustomizations among it that were applied, with the digests of what the API server made
+    /// The owners among it that were applied, with the digests of what the API server made
     /// of them: it may store another form than it was sent.
     pub forms: Vec<(ObjectId, Digest)>,
 }
 
 impl DesiredState {
-    /// Whether it was found out from this spec and this artifact.
-    pub fn is_of(&self, object: &Kustomization, artifact: &str) -> bool {
-        Some(self.generation) == object.metadata.generation && self.artifact == artifact
+    /// Whether it was found out from this generation of the spec and this artifact.
+    pub fn is_of(&self, generation: i64, artifact: &str) -> bool {
+        self.generation == generation && self.artifact == artifact
     }
 
     /// Whether an object that has this digest in the cluster is as it was applied.
@@ -147,12 +158,12 @@ impl DesiredState {
     }
 }
 
-/// What a Kustomization waits for of others: to be woken, not to be held up in a run.
+/// What an owner waits for of others: to be woken, not to be held up in a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     /// Each word of these. Of many that all have to speak it is one: nothing goes on before it
-    /// does, and a set for each who waits would be as many sets as Kustomizations.
-    pub of: BTreeSet<Key>,
+    /// does, and a set for each who waits would be as many sets as owners.
+    pub of: BTreeSet<ObjectRef>,
     /// When the last of those has had its time.
     pub until: Option<Instant>,
 }

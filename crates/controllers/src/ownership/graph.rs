@@ -1,9 +1,9 @@
-//! Who has to run when a Kustomization or a source changes: pure, kept beside the mirrors.
+//! Who has to run when an object that applies others, or a source, changes: pure, kept beside the mirrors.
 //!
-//! Relations, each looked up from its other end: what reads a source, what depends on a
-//! Kustomization, what holds an object, what wants it, and what would hold it if another did not. A
-//! change is answered with the keys to wake, so that one artifact wakes those that read it and
-//! nobody else.
+//! Relations, each looked up from its other end: what reads a source, what depends on an object, what
+//! holds a managed object, what wants it, and what would hold it if another did not. A change is answered
+//! with the objects to wake, so that one artifact wakes those that read it and nobody else. They are of
+//! all kinds that apply objects: a HelmRelease and a Kustomization may want the same.
 //!
 //! To hold an object is to have it in the inventory; to want it, in the last build. Who holds an
 //! object and is known not to want it any more has let go of it: another may take it, though its
@@ -13,31 +13,25 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::{Inventory, Kustomization, SourceKind};
-use equate_api::meta::{ConditionType, is_true};
 use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
+use equate_apply::owner::{Owner, OwnerKind};
 use tokio::time::Instant;
 
 use super::access_reviews::AccessReviews;
+use super::contest::Contest;
+use super::declaration::Declaration;
 use super::desired::{DesiredSet, DesiredState, Watched};
-use super::other_shards;
 use super::survey::Survey;
-use crate::kit::mirror::Change;
+use crate::ObjectRef;
+use crate::kit::inputs::InputRef;
 use crate::kit::wake::Reason;
-use crate::kustomization::declared::ValuesRef;
-use crate::kustomization::inputs::substitute_from;
-use crate::kustomization::reasons::Contest;
 use crate::targets::target::TargetCluster;
-use crate::{Key, Shards};
 
 /// For so many different times that readers of one source have, a survey is kept.
 const TIMEOUTS: usize = 8;
 
-/// A source by kind and name.
-pub type Source = (SourceKind, Key);
-
-/// What a Kustomization is built from: its generation and the digest of the artifact.
+/// What an object is built from: its generation and the digest of the artifact.
 pub type BuiltFrom = (i64, String);
 
 /// When an object is needed.
@@ -61,83 +55,45 @@ struct KeptSurvey {
 /// The relations.
 #[derive(Debug, Default)]
 pub struct OwnershipGraph {
-    shards: Shards,
     /// Those that other processes reconcile: seen, never woken.
-    other_shards: HashSet<Key>,
-    references: HashMap<Key, References>,
-    readers: HashMap<Source, BTreeSet<Key>>,
-    dependents: HashMap<Key, BTreeSet<Key>>,
+    other_shards: HashSet<ObjectRef>,
+    declarations: HashMap<ObjectRef, Declaration>,
+    /// How the objects of each kind mark what they apply.
+    owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
+    readers: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
+    dependents: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
     /// Who takes values from a ConfigMap or Secret.
-    fed: HashMap<ValuesRef, BTreeSet<Key>>,
-    holders: HashMap<ObjectId, BTreeSet<Key>>,
-    /// What each Kustomization wants and another holds.
-    contests: BTreeMap<Key, Vec<Contest>>,
-    /// What each Kustomization wants, as far as it is known.
-    desired_states: BTreeMap<Key, DesiredState>,
+    fed: HashMap<InputRef, BTreeSet<ObjectRef>>,
+    holders: HashMap<ObjectId, BTreeSet<ObjectRef>>,
+    /// What each object wants and another holds.
+    contests: BTreeMap<ObjectRef, Vec<Contest>>,
+    /// What each object wants, as far as it is known.
+    desired_states: BTreeMap<ObjectRef, DesiredState>,
     /// Who is known to want an object.
-    wanting: HashMap<ObjectId, BTreeSet<Key>>,
+    wanting: HashMap<ObjectId, BTreeSet<ObjectRef>>,
     /// Who waits for a word of others.
-    watched: HashMap<Key, Watched>,
+    watched: HashMap<ObjectRef, Watched>,
     /// Who waits for a word of this one.
-    listeners: HashMap<Key, BTreeSet<Key>>,
+    listeners: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
     /// The last survey for those who read a source: the latest for each time they have.
-    surveys: HashMap<Source, Vec<KeptSurvey>>,
+    surveys: HashMap<ObjectRef, Vec<KeptSurvey>>,
     /// Raised with all that may change what a survey finds.
     version: u64,
-    /// Since when it is waited for what a Kustomization wants, and from what it will be built.
-    unbuilt: HashMap<Key, (BuiltFrom, Instant)>,
-    /// From what a Kustomization could not be built, for the API server could not be asked.
-    unreached: HashMap<Key, BuiltFrom>,
+    /// Since when it is waited for what an object wants, and from what it will be built.
+    unbuilt: HashMap<ObjectRef, (BuiltFrom, Instant)>,
+    /// From what an object could not be built, for the API server could not be asked.
+    unreached: HashMap<ObjectRef, BuiltFrom>,
     /// The clusters of those that apply elsewhere, as far as they are known.
-    targets: HashMap<Key, TargetCluster>,
+    targets: HashMap<ObjectRef, TargetCluster>,
     /// Who may write what it wants.
     pub(crate) reviews: AccessReviews,
     /// The sources that this process has looked at.
-    looked: HashSet<Source>,
-    shared_keys: Option<Key>,
-}
-
-#[derive(Debug, Default, PartialEq)]
-struct References {
-    source: Option<Source>,
-    depends_on: BTreeSet<Key>,
-    /// Whether it has a test of its own for one of those.
-    asks: bool,
-    fed_by: BTreeSet<ValuesRef>,
-    holds: Arc<BTreeSet<ObjectId>>,
-    /// Whether it applies to another cluster.
-    away: bool,
-    deleting: bool,
-    suspended: bool,
-    generation: i64,
-}
-
-/// What a dependent sees of a Kustomization.
-#[derive(Debug, PartialEq)]
-struct DependencyView<'a> {
-    ready: bool,
-    current: bool,
-    applied: Option<&'a str>,
-    source: Source,
+    looked: HashSet<ObjectRef>,
 }
 
 impl OwnershipGraph {
-    /// Relations of which only those in some shards are woken.
-    pub fn of(shards: Shards) -> Self {
-        Self {
-            shards,
-            ..Self::default()
-        }
-    }
-
-    /// Those who decrypt and name no Secret take keys from this one.
-    #[must_use]
-    pub fn shared_keys(self, shared_keys: Option<Key>) -> Self {
-        Self { shared_keys, ..self }
-    }
-
-    /// Whether another process reconciles a Kustomization.
-    pub fn is_in_other_shard(&self, key: &Key) -> bool {
+    /// Whether another process reconciles an object.
+    pub fn is_in_other_shard(&self, key: &ObjectRef) -> bool {
         self.other_shards.contains(key)
     }
 
@@ -147,114 +103,109 @@ impl OwnershipGraph {
     }
 
     /// Whether one of another shard is there and does not hold an object any more.
-    pub fn has_let_go(&self, key: &Key, id: &ObjectId, for_whom: &Key) -> bool {
-        let known = self.references.get(key);
-        let free = known.is_some_and(|references| !references.holds.contains(id));
+    pub fn has_let_go(&self, key: &ObjectRef, id: &ObjectId, for_whom: &ObjectRef) -> bool {
+        let known = self.declarations.get(key);
+        let free = known.is_some_and(|declaration| !declaration.holds.contains(id));
         free && self.is_in_other_shard(key) && self.share_target(key, for_whom)
     }
 
-    /// Takes in a change of a Kustomization: who has to run, itself included.
-    pub fn changed(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
-        let key = &change.key;
-        let was_ours = !self.other_shards.remove(key) && change.before.is_some();
-        let object = change.after.as_deref();
-        if object.is_some_and(|object| !self.shards.own(&object.metadata)) {
-            self.other_shards.insert(key.clone());
+    /// What an object says of itself.
+    pub fn declaration(&self, object: &ObjectRef) -> Option<&Declaration> {
+        self.declarations.get(object)
+    }
+
+    /// All objects that apply others, with what they say of themselves; in no order.
+    pub fn declarations(&self) -> impl Iterator<Item = (&ObjectRef, &Declaration)> {
+        self.declarations.iter()
+    }
+
+    /// The user that an object acts as in this cluster, if it impersonates one.
+    pub fn user(&self, object: &ObjectRef) -> Option<&str> {
+        self.declarations.get(object)?.user.as_deref()
+    }
+
+    /// An object as the owner of others.
+    ///
+    /// One of a kind that nobody has declared yet is an owner all the same: what is kept for it must not
+    /// be deleted because little is known of it.
+    pub fn owner(&self, object: &ObjectRef) -> Owner {
+        static UNDECLARED: OwnerKind = OwnerKind {
+            kind: "object",
+            field_manager: "",
+            name_label: "",
+            namespace_label: "",
+        };
+        let kind = self.owner_kinds.get(object.kind).copied().unwrap_or(&UNDECLARED);
+        Owner::new(kind, &*object.namespace, &*object.name)
+    }
+
+    /// Takes in what an object says of itself by now, nothing if it is gone: who has to run. `why` it runs
+    /// itself, if it has to.
+    pub fn changed(
+        &mut self,
+        object: &ObjectRef,
+        why: Option<Reason>,
+        now: Option<Declaration>,
+    ) -> Vec<(ObjectRef, Reason)> {
+        let known = self.declarations.contains_key(object);
+        let was_ours = !self.other_shards.remove(object) && known;
+        if let Some(now) = &now {
+            self.owner_kinds.insert(object.kind, now.owner);
+            if !now.ours {
+                self.other_shards.insert(object.clone());
+            }
         }
-        let mut wakes = self.affected_keys(change);
+        let mut wakes: Vec<_> = why.map(|why| (object.clone(), why)).into_iter().collect();
+        self.wake_affected(object, now, &mut wakes);
         // one that was ours runs once more, to be forgotten
-        wakes.retain(|(woken, _)| !self.other_shards.contains(woken) || (woken == key && was_ours));
+        wakes.retain(|(woken, _)| !self.other_shards.contains(woken) || (woken == object && was_ours));
         wakes
     }
 
-    fn affected_keys(&mut self, change: &Change<Kustomization>) -> Vec<(Key, Reason)> {
-        let key = &change.key;
-        let mut wakes: Vec<(Key, Reason)> = change
-            .what
-            .reason()
-            .map(|why| (key.clone(), why))
-            .into_iter()
-            .collect();
-        if change.after.is_none() {
+    fn wake_affected(
+        &mut self,
+        object: &ObjectRef,
+        now: Option<Declaration>,
+        wakes: &mut Vec<(ObjectRef, Reason)>,
+    ) {
+        if now.is_none() {
             // gone without our finalizer: what is remembered of it goes with it
-            wakes.push((key.clone(), Reason::Deleted));
+            wakes.push((object.clone(), Reason::Deleted));
         }
-        let before = change.before.as_deref().map(dependency_view);
-        let after = change.after.as_deref().map(dependency_view);
-        let dependents = self.dependents.get(key).into_iter().flatten();
+        let before = self.declarations.get(object);
+        let change = DeclarationChange::between(before, now.as_ref());
+        let dependents = self.dependents.get(object).into_iter().flatten();
         // who asks in own words may ask for anything
-        let affected_keys = dependents.filter(|dependent| {
-            before != after
-                || self
-                    .references
-                    .get(*dependent)
-                    .is_some_and(|references| references.asks)
+        let affected = dependents.filter(|dependent| {
+            let depends = || self.declarations.get(*dependent);
+            change.as_dependency || depends().is_some_and(|declaration| declaration.uses_ready_expr)
         });
-        wakes.extend(affected_keys.map(|dependent| (dependent.clone(), Reason::Dependency)));
-        let now = match change.after.as_deref() {
-            Some(object) => {
-                let known = self.references.get(key);
-                let same = change.before.as_deref().is_some_and(|b| {
-                    inventory(b) == inventory(object)
-                        && b.spec.kube_config.is_some() == object.spec.kube_config.is_some()
-                });
-                let holds = match known {
-                    // an inventory is long and seldom changes with its status
-                    Some(known) if same => Arc::clone(&known.holds),
-                    _ => Arc::new(holds(object)),
-                };
-                References {
-                    source: Some(source(object)),
-                    depends_on: depends_on(object),
-                    asks: object.spec.depends_on.iter().any(|on| on.ready_expr.is_some()),
-                    fed_by: substitute_from::holders(object, self.shared_keys.as_ref()).collect(),
-                    holds,
-                    away: object.spec.kube_config.is_some(),
-                    deleting: object.metadata.deletion_timestamp.is_some(),
-                    suspended: object.spec.suspend,
-                    generation: object.metadata.generation.unwrap_or_default(),
-                }
-            }
-            None => References::default(),
-        };
-        let known = self.references.get(key).map(|known| Arc::clone(&known.holds));
-        if self.other_shards.contains(key) {
-            wakes.extend(self.claimed(known.as_deref(), &now.holds));
+        wakes.extend(affected.map(|dependent| (dependent.clone(), Reason::Dependency)));
+        let elsewhere = self.other_shards.contains(object);
+        if elsewhere && let Some(now) = &now {
+            let before = before.map(|before| &*before.holds);
+            wakes.extend(self.claimed(before, &now.holds));
         }
-        let holds_others = known.is_some_and(|known| known != now.holds);
-        let rests = |object: &Option<Arc<Kustomization>>| object.as_ref().is_some_and(|o| o.spec.suspend);
-        let freed = self.replace(key, now);
-        let differs = holds_others || before != after || rests(&change.before) != rests(&change.after);
-        // of one that is gone everybody is told below
-        let word = |object: &Option<Arc<Kustomization>>| object.as_deref().map(other_shards::StatusSeen::of);
-        if self.other_shards.contains(key) && word(&change.before) != word(&change.after) {
-            // its status is its word; what it is waited for with stays
+        let freed = self.replace(object, now);
+        if elsewhere && change.announcement {
+            // its status is all it says; what it is waited for with stays
             self.version += 1;
             self.surveys.clear();
-            wakes.extend(self.listeners_of(key));
-        } else if differs && change.after.is_some() {
+            wakes.extend(self.listeners_of(object));
+        } else if change.differs() && !change.gone {
             // what it has matters to whom it keeps from deleting what that is in, and how it is to
             // whom it is to take something from
-            wakes.extend(self.listeners_of(key));
+            wakes.extend(self.listeners_of(object));
         }
         for contender in self.contenders(&freed) {
             wakes.push((contender, Reason::Object));
         }
-        match change.after.as_deref() {
-            None => wakes.extend(self.forget(key)),
+        if change.gone {
+            wakes.extend(self.forget(object));
+        } else if change.deletion {
             // it says no more: nobody waits for it, and what it held is free
-            Some(object) if object.metadata.deletion_timestamp.is_some() => {
-                if change
-                    .before
-                    .as_deref()
-                    .is_none_or(|b| b.metadata.deletion_timestamp.is_none())
-                {
-                    wakes.extend(self.wake_on_release(key));
-                }
-            }
-            Some(_) => {}
+            wakes.extend(self.wake_on_release(object));
         }
-        wakes
     }
 
     /// Who holds what another shard's has in its inventory by now.
@@ -262,7 +213,7 @@ impl OwnershipGraph {
         &self,
         before: Option<&BTreeSet<ObjectId>>,
         now: &BTreeSet<ObjectId>,
-    ) -> BTreeSet<(Key, Reason)> {
+    ) -> BTreeSet<(ObjectRef, Reason)> {
         let claims = now
             .iter()
             .filter(|id| before.is_none_or(|before| !before.contains(*id)));
@@ -270,8 +221,8 @@ impl OwnershipGraph {
         holders.map(|key| (key, Reason::Dependency)).collect()
     }
 
-    /// Forgets what a Kustomization that is gone said: who waited for a word of it.
-    pub fn forget(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+    /// Forgets what an object that is gone said: who waited for a word of it.
+    pub fn forget(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         self.version += 1;
         if let Some(state) = self.desired_states.remove(key) {
             unlink(&mut self.wanting, state.wanted().iter(), key);
@@ -286,8 +237,8 @@ impl OwnershipGraph {
         wakes
     }
 
-    /// Notes what a Kustomization wants: who waited for that.
-    pub fn set_desired(&mut self, key: &Key, state: DesiredState) -> Vec<(Key, Reason)> {
+    /// Notes what an object wants: who waited for that.
+    pub fn set_desired(&mut self, key: &ObjectRef, state: DesiredState) -> Vec<(ObjectRef, Reason)> {
         let before = self.desired_states.get(key);
         if before == Some(&state) {
             // what it was waited for with may have been taken back
@@ -298,9 +249,8 @@ impl OwnershipGraph {
         }
         let same = before.is_some_and(|before| before.wants == state.wants);
         let from = |state: &DesiredState| (state.generation, state.artifact.clone());
-        let declares =
-            matches!(&state.wants, DesiredSet::Known(objects) if !objects.kustomizations.is_empty());
-        // that all is applied is news of those only who declare Kustomizations
+        let declares = matches!(&state.wants, DesiredSet::Known(objects) if !objects.appliers.is_empty());
+        // that all is applied is news of those only who declare owners of others
         if !same || declares || before.map(from) != Some(from(&state)) {
             self.version += 1;
         }
@@ -320,13 +270,13 @@ impl OwnershipGraph {
         }
     }
 
-    /// What a Kustomization was last known to want.
-    pub fn desired_state(&self, key: &Key) -> Option<&DesiredState> {
+    /// What an object was last known to want.
+    pub fn desired_state(&self, key: &ObjectRef) -> Option<&DesiredState> {
         self.desired_states.get(key)
     }
 
-    /// From now on the key is woken by a word of these, and of nobody else.
-    pub fn watch(&mut self, key: &Key, watched: Watched) {
+    /// From now on the object is woken by what these say, and by nobody else.
+    pub fn watch(&mut self, key: &ObjectRef, watched: Watched) {
         if let Some(before) = self.watched.remove(key) {
             unlink(&mut self.listeners, before.of.iter(), key);
         }
@@ -340,7 +290,7 @@ impl OwnershipGraph {
     /// that is waited for has not spoken.
     pub(crate) fn kept_survey(
         &self,
-        source: &Source,
+        source: &ObjectRef,
         timeout: Duration,
         artifact: Option<&str>,
     ) -> Option<Arc<Survey>> {
@@ -357,14 +307,14 @@ impl OwnershipGraph {
     }
 
     /// Whether one has not spoken that is waited for since then.
-    pub(crate) fn is_silent(&self, key: &Key, since: Instant) -> bool {
+    pub(crate) fn is_silent(&self, key: &ObjectRef, since: Instant) -> bool {
         self.unbuilt.get(key).is_some_and(|(_, known)| *known == since)
     }
 
     /// Keeps a survey for others who read the same source and have as much time.
     pub(crate) fn keep_survey(
         &mut self,
-        source: Source,
+        source: ObjectRef,
         timeout: Duration,
         artifact: Option<String>,
         survey: Arc<Survey>,
@@ -388,14 +338,14 @@ impl OwnershipGraph {
         self.version += 1;
     }
 
-    /// Until when a Kustomization waits for the last of those it waits for.
-    pub fn waits_until(&self, key: &Key) -> Option<Instant> {
+    /// Until when an object waits for the last of those it waits for.
+    pub fn waits_until(&self, key: &ObjectRef) -> Option<Instant> {
         self.watched.get(key).and_then(|watched| watched.until)
     }
 
-    /// Since when it is waited for what a Kustomization wants that is built from this; from now on
+    /// Since when it is waited for what an object wants that is built from this; from now on
     /// if nobody has waited for it so far.
-    pub fn unbuilt_since(&mut self, key: &Key, from: BuiltFrom, now: Instant) -> Instant {
+    pub fn unbuilt_since(&mut self, key: &ObjectRef, from: BuiltFrom, now: Instant) -> Instant {
         match self.unbuilt.get(key) {
             Some((known, since)) if *known == from => *since,
             _ => {
@@ -405,9 +355,9 @@ impl OwnershipGraph {
         }
     }
 
-    /// Notes that a Kustomization could not be built from this, for the API server could not be
+    /// Notes that an object could not be built from this, for the API server could not be
     /// asked: who waited for it.
-    pub fn unreached(&mut self, key: &Key, from: BuiltFrom) -> Vec<(Key, Reason)> {
+    pub fn unreached(&mut self, key: &ObjectRef, from: BuiltFrom) -> Vec<(ObjectRef, Reason)> {
         if self.unreached.get(key) == Some(&from) {
             return Vec::new();
         }
@@ -416,14 +366,14 @@ impl OwnershipGraph {
         self.wake_waiting(key)
     }
 
-    /// Whether a Kustomization could not be built from this, for the API server could not be asked.
-    pub fn is_unreached(&self, key: &Key, from: &BuiltFrom) -> bool {
+    /// Whether an object could not be built from this, for the API server could not be asked.
+    pub fn is_unreached(&self, key: &ObjectRef, from: &BuiltFrom) -> bool {
         self.unreached.get(key) == Some(from)
     }
 
     /// Notes that this process has looked at a source: what its status names is what it has now.
     /// Who waited for that.
-    pub fn looked(&mut self, source: Source) -> Vec<(Key, Reason)> {
+    pub fn looked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
         let readers = self.readers.get(&source).cloned().unwrap_or_default();
         if !self.looked.insert(source) {
             return Vec::new();
@@ -433,31 +383,31 @@ impl OwnershipGraph {
     }
 
     /// Forgets a source that is gone: another of its name has to be looked at.
-    pub fn lost(&mut self, source: &Source) {
+    pub fn lost(&mut self, source: &ObjectRef) {
         self.version += 1;
         self.surveys.remove(source);
         self.looked.remove(source);
     }
 
     /// Whether this process has looked at a source.
-    pub fn has_looked(&self, source: &Source) -> bool {
+    pub fn has_looked(&self, source: &ObjectRef) -> bool {
         self.looked.contains(source)
     }
 
-    /// There is a word of a Kustomization: who waited for it.
-    pub fn wake_waiting(&mut self, of: &Key) -> Vec<(Key, Reason)> {
+    /// An object has said what it wants: who waited for that.
+    pub fn wake_waiting(&mut self, of: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         self.unbuilt.remove(of);
         self.listeners_of(of).collect()
     }
 
-    /// Who listens to each word of a Kustomization.
-    fn listeners_of(&self, of: &Key) -> impl Iterator<Item = (Key, Reason)> {
+    /// Who listens to what an object says.
+    fn listeners_of(&self, of: &ObjectRef) -> impl Iterator<Item = (ObjectRef, Reason)> {
         let listening = self.listeners.get(of).into_iter().flatten();
         listening.map(|key| (key.clone(), Reason::Dependency))
     }
 
     /// It may want less than before: also those look who contest something of it.
-    fn wake_on_release(&mut self, key: &Key) -> Vec<(Key, Reason)> {
+    fn wake_on_release(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         let mut wakes = self.wake_waiting(key);
         let contesting = self
             .contests
@@ -468,13 +418,13 @@ impl OwnershipGraph {
     }
 
     /// Who holds an object beside this one, whether or not it still wants it.
-    pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+    pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let holders = self.holders.get(id).into_iter().flatten();
         holders.filter(move |key| *key != but && self.share_target(key, but))
     }
 
-    /// Notes in which cluster a Kustomization applies.
-    pub fn set_target(&mut self, key: &Key, target: &TargetCluster) {
+    /// Notes in which cluster an object applies.
+    pub fn set_target(&mut self, key: &ObjectRef, target: &TargetCluster) {
         let before = match target {
             TargetCluster::Local | TargetCluster::Unknown => self.targets.remove(key),
             TargetCluster::Remote(_) => self.targets.insert(key.clone(), target.clone()),
@@ -484,42 +434,48 @@ impl OwnershipGraph {
         }
     }
 
-    /// In which cluster a Kustomization applies, if that is known.
-    fn target(&self, key: &Key) -> Option<&TargetCluster> {
-        match self.references.get(key) {
-            Some(references) if references.away => self.targets.get(key),
+    /// In which cluster an object applies, if that is known.
+    fn target(&self, key: &ObjectRef) -> Option<&TargetCluster> {
+        match self.declarations.get(key) {
+            Some(declaration) if declaration.remote => self.targets.get(key),
             _ => Some(&TargetCluster::Local),
         }
     }
 
     /// Whether two apply to the same cluster: else objects of one name are not the same.
-    fn share_target(&self, one: &Key, other: &Key) -> bool {
+    fn share_target(&self, one: &ObjectRef, other: &ObjectRef) -> bool {
         let target = self.target(one);
         target.is_some() && target == self.target(other)
     }
 
-    /// Whether a Kustomization applies to a cluster, or may.
-    pub(crate) fn may_share_target(&self, key: &Key, target: &TargetCluster) -> bool {
+    /// Whether an object applies to a cluster, or may.
+    pub(crate) fn may_share_target(&self, key: &ObjectRef, target: &TargetCluster) -> bool {
         match self.target(key) {
             Some(its) => its == target,
             None => *target != TargetCluster::Local,
         }
     }
 
-    /// Whether a Kustomization holds an object and has not let go of it.
-    pub fn claims(&self, key: &Key, id: &ObjectId) -> bool {
-        let references = self.references.get(key);
+    /// Whether an owner holds an object and has not let go of it.
+    pub fn claims(&self, key: &ObjectRef, id: &ObjectId) -> bool {
+        let declaration = self.declarations.get(key);
         let holds =
-            references.is_some_and(|references| !references.deleting && references.holds.contains(id));
+            declaration.is_some_and(|declaration| !declaration.deleting && declaration.holds.contains(id));
         holds && !self.desired_states.get(key).is_some_and(|state| state.leaves(id))
     }
 
     /// Who else holds an object and does not let go of it. More than one may have it in the
     /// inventory; whose it is, its labels say.
-    pub fn claimants<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+    ///
+    /// Labels of two kinds may be on one object, and say nothing then: of two kinds that both claim it,
+    /// the first in order has it.
+    pub fn claimants<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let held = self.holders(id, but);
-        let id = id.clone();
-        held.filter(move |key| self.claims(key, &id))
+        let (id, claimed) = (id.clone(), self.claims(but, id));
+        held.filter(move |other| {
+            let behind = claimed && other.kind != but.kind && but < other;
+            !behind && self.claims(other, &id)
+        })
     }
 
     /// Who needs objects that would go with a container, and which: those that another holds, or
@@ -527,13 +483,13 @@ impl OwnershipGraph {
     pub fn needs<'a>(
         &'a self,
         container: &'a Container,
-        by: &'a Key,
+        by: &'a ObjectRef,
         need: Need,
-    ) -> impl Iterator<Item = (&'a Key, &'a ObjectId)> {
-        let deleting = |key: &Key| {
-            self.references
+    ) -> impl Iterator<Item = (&'a ObjectRef, &'a ObjectId)> {
+        let deleting = |key: &ObjectRef| {
+            self.declarations
                 .get(key)
-                .is_none_or(|references| references.deleting)
+                .is_none_or(|declaration| declaration.deleting)
         };
         let desired_states = self.desired_states.iter();
         let desired_states =
@@ -545,25 +501,26 @@ impl OwnershipGraph {
             };
             wanted.into_iter().flatten().map(move |id| (key, id))
         });
-        let others = self.references.iter();
+        let others = self.declarations.iter();
         let others = others.filter(move |(key, _)| *key != by && self.share_target(key, by));
-        let held = others.flat_map(move |(key, references)| {
+        let held = others.flat_map(move |(key, declaration)| {
             let counts = move |id: &&ObjectId| need == Need::Now || self.claims(key, id);
-            references.holds.iter().filter(counts).map(move |id| (key, id))
+            declaration.holds.iter().filter(counts).map(move |id| (key, id))
         });
-        let within =
-            |(key, id): &(&Key, &ObjectId)| container.contains(id) && self.reviews.allow_within(key, id);
+        let within = |(key, id): &(&ObjectRef, &ObjectId)| {
+            container.contains(id) && self.reviews.allow_within(key, id)
+        };
         wanted.chain(held).filter(within)
     }
 
     /// Who else wants an object, and so takes it from one who does not.
-    pub fn taker<'a>(&'a self, id: &ObjectId, but: &'a Key) -> Option<&'a Key> {
-        let deleting = |key: &Key| {
-            self.references
+    pub fn taker<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> Option<&'a ObjectRef> {
+        let deleting = |key: &ObjectRef| {
+            self.declarations
                 .get(key)
-                .is_none_or(|references| references.deleting)
+                .is_none_or(|declaration| declaration.deleting)
         };
-        let may = |key: &&Key| self.reviews.allow(key, id);
+        let may = |key: &&ObjectRef| self.reviews.allow(key, id);
         let mut wanting = self.wanting.get(id).into_iter().flatten();
         let wanting =
             wanting.find(|key| *key != but && self.share_target(key, but) && !deleting(key) && may(key));
@@ -571,37 +528,37 @@ impl OwnershipGraph {
     }
 
     /// Who else wants an object or claims it, whether or not it may.
-    pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a Key) -> impl Iterator<Item = &'a Key> {
+    pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let wanting = self.wanting.get(id).into_iter().flatten();
         let wanting = wanting.filter(move |key| *key != but && self.share_target(key, but));
         wanting.chain(self.claimants(id, but))
     }
 
     /// Who of ours reads a source.
-    pub fn readers(&self, kind: SourceKind, key: &Key) -> Vec<Key> {
-        self.ours(self.readers.get(&(kind, key.clone())))
+    pub fn readers(&self, source: &ObjectRef) -> Vec<ObjectRef> {
+        self.ours(self.readers.get(source))
     }
 
     /// Who of ours reads any source of a kind.
-    pub fn readers_of(&self, kind: SourceKind) -> Vec<Key> {
-        let readers = self.readers.iter().filter(|((of, _), _)| *of == kind);
+    pub fn readers_of(&self, kind: &str) -> Vec<ObjectRef> {
+        let readers = self.readers.iter().filter(|(source, _)| source.kind == kind);
         readers.flat_map(|(_, keys)| self.ours(Some(keys))).collect()
     }
 
     /// Who of ours takes values from a ConfigMap or Secret.
-    pub fn fed_by(&self, holder: &ValuesRef) -> Vec<Key> {
+    pub fn fed_by(&self, holder: &InputRef) -> Vec<ObjectRef> {
         self.ours(self.fed.get(holder))
     }
 
-    fn ours(&self, all: Option<&BTreeSet<Key>>) -> Vec<Key> {
+    fn ours(&self, all: Option<&BTreeSet<ObjectRef>>) -> Vec<ObjectRef> {
         let all = all.into_iter().flatten();
         all.filter(|key| !self.other_shards.contains(*key))
             .cloned()
             .collect()
     }
 
-    /// Notes what a Kustomization wants and others hold, all of it: which others have to say so.
-    pub fn contest(&mut self, key: &Key, contests: &[Contest]) -> Vec<(Key, Reason)> {
+    /// Notes what an owner wants and others hold, all of it: which others have to say so.
+    pub fn contest(&mut self, key: &ObjectRef, contests: &[Contest]) -> Vec<(ObjectRef, Reason)> {
         let others = |list: &[Contest]| {
             list.iter()
                 .map(|contest| contest.other.clone())
@@ -622,8 +579,8 @@ impl OwnershipGraph {
         told.map(|other| (other, Reason::Object)).collect()
     }
 
-    /// What a Kustomization holds and others want.
-    pub fn contested(&self, key: &Key) -> Vec<Contest> {
+    /// What an owner holds and others want.
+    pub fn contested(&self, key: &ObjectRef) -> Vec<Contest> {
         let mut contested: Vec<Contest> = self
             .contests
             .iter()
@@ -639,44 +596,68 @@ impl OwnershipGraph {
         contested
     }
 
-    /// What a Kustomization depends on.
-    pub fn depends_on(&self, key: &Key) -> impl Iterator<Item = &Key> {
-        self.references
+    /// What an object depends on.
+    pub fn depends_on(&self, key: &ObjectRef) -> impl Iterator<Item = &ObjectRef> {
+        self.declarations
             .get(key)
             .into_iter()
-            .flat_map(|references| &references.depends_on)
+            .flat_map(|declaration| &declaration.depends_on)
     }
 
-    /// Puts a Kustomization's references in place of the old ones; the objects it let go of.
-    fn replace(&mut self, key: &Key, now: References) -> Vec<ObjectId> {
-        let before = self.references.remove(key).unwrap_or_default();
-        if before == now {
-            self.references.insert(key.clone(), before);
-            return Vec::new();
-        }
-        let what = |r: &References| (r.source.clone(), r.deleting, r.suspended, r.generation);
-        if what(&before) != what(&now) {
+    /// Puts what an object says of itself in place of what it said before; the objects it let go of.
+    fn replace(&mut self, object: &ObjectRef, now: Option<Declaration>) -> Vec<ObjectId> {
+        let before = self.declarations.remove(object);
+        let inputs = before.as_ref().map(Declaration::build_inputs);
+        if inputs != now.as_ref().map(Declaration::build_inputs) {
             self.version += 1;
             // what it is waited for with is another
-            self.unbuilt.remove(key);
-            self.reviews.forget(key);
+            self.unbuilt.remove(object);
+            self.reviews.forget(object);
         }
-        let freed: Vec<ObjectId> = before.holds.difference(&now.holds).cloned().collect();
-        unlink(&mut self.readers, before.source.iter(), key);
-        link(&mut self.readers, now.source.iter(), key);
-        unlink(&mut self.dependents, before.depends_on.iter(), key);
-        link(&mut self.dependents, now.depends_on.iter(), key);
-        unlink(&mut self.fed, before.fed_by.iter(), key);
-        link(&mut self.fed, now.fed_by.iter(), key);
-        unlink(&mut self.holders, freed.iter(), key);
-        link(&mut self.holders, now.holds.iter(), key);
-        if now != References::default() {
-            self.references.insert(key.clone(), now);
+        let freed = self.relink(object, before.as_ref(), now.as_ref());
+        if let Some(now) = now {
+            self.declarations.insert(object.clone(), now);
         }
         freed
     }
 
-    fn contenders(&self, freed: &[ObjectId]) -> BTreeSet<Key> {
+    /// Makes the relations those of what an object says by now. Most changes are of its status and leave
+    /// them as they are: an inventory is long.
+    fn relink(
+        &mut self,
+        object: &ObjectRef,
+        before: Option<&Declaration>,
+        now: Option<&Declaration>,
+    ) -> Vec<ObjectId> {
+        let (old, new) = (before.map(|d| &d.source), now.map(|d| &d.source));
+        if old != new {
+            unlink(&mut self.readers, old.into_iter(), object);
+            link(&mut self.readers, new.into_iter(), object);
+        }
+        let (old, new) = (before.map(|d| &d.depends_on), now.map(|d| &d.depends_on));
+        if old != new {
+            unlink(&mut self.dependents, old.into_iter().flatten(), object);
+            link(&mut self.dependents, new.into_iter().flatten(), object);
+        }
+        let (old, new) = (before.map(|d| &d.inputs), now.map(|d| &d.inputs));
+        if old != new {
+            unlink(&mut self.fed, old.into_iter().flatten(), object);
+            link(&mut self.fed, new.into_iter().flatten(), object);
+        }
+        let holds = |declaration: Option<&Declaration>| {
+            declaration.map_or_else(Arc::default, |declaration| Arc::clone(&declaration.holds))
+        };
+        let (old, new) = (holds(before), holds(now));
+        if old == new {
+            return Vec::new();
+        }
+        let freed: Vec<ObjectId> = old.difference(&new).cloned().collect();
+        unlink(&mut self.holders, freed.iter(), object);
+        link(&mut self.holders, new.difference(&old), object);
+        freed
+    }
+
+    fn contenders(&self, freed: &[ObjectId]) -> BTreeSet<ObjectRef> {
         if freed.is_empty() || self.contests.is_empty() {
             return BTreeSet::new();
         }
@@ -689,8 +670,11 @@ impl OwnershipGraph {
     }
 }
 
-fn link<'a, T>(relation: &mut HashMap<T, BTreeSet<Key>>, ends: impl Iterator<Item = &'a T>, key: &Key)
-where
+fn link<'a, T>(
+    relation: &mut HashMap<T, BTreeSet<ObjectRef>>,
+    ends: impl Iterator<Item = &'a T>,
+    key: &ObjectRef,
+) where
     T: Clone + Eq + std::hash::Hash + 'a,
 {
     for end in ends {
@@ -698,8 +682,11 @@ where
     }
 }
 
-fn unlink<'a, T>(relation: &mut HashMap<T, BTreeSet<Key>>, ends: impl Iterator<Item = &'a T>, key: &Key)
-where
+fn unlink<'a, T>(
+    relation: &mut HashMap<T, BTreeSet<ObjectRef>>,
+    ends: impl Iterator<Item = &'a T>,
+    key: &ObjectRef,
+) where
     T: Clone + Eq + std::hash::Hash + 'a,
 {
     for end in ends {
@@ -712,44 +699,37 @@ where
     }
 }
 
-/// What a Kustomization reads.
-pub(crate) fn source(object: &Kustomization) -> Source {
-    let reference = &object.spec.source_ref;
-    let own = object.metadata.namespace.as_deref().unwrap_or_default();
-    let namespace = reference.namespace.as_deref().unwrap_or(own);
-    (reference.kind, Key::new(namespace, &reference.name))
+/// What is different about what an object says of itself.
+struct DeclarationChange {
+    gone: bool,
+    /// Its deletion was asked for just now.
+    deletion: bool,
+    /// For those who depend on it.
+    as_dependency: bool,
+    /// For those to whom its status is all there is.
+    announcement: bool,
+    holds: bool,
+    suspended: bool,
 }
 
-fn depends_on(object: &Kustomization) -> BTreeSet<Key> {
-    let own = object.metadata.namespace.as_deref().unwrap_or_default();
-    let keys = object.spec.depends_on.iter();
-    keys.map(|on| Key::new(on.namespace.as_deref().unwrap_or(own), &on.name))
-        .collect()
-}
+impl DeclarationChange {
+    fn between(before: Option<&Declaration>, now: Option<&Declaration>) -> Self {
+        let deleting = |declaration: Option<&Declaration>| declaration.is_some_and(|d| d.deleting);
+        let suspended = |declaration: Option<&Declaration>| declaration.is_some_and(|d| d.suspended);
+        Self {
+            gone: now.is_none(),
+            deletion: deleting(now) && !deleting(before),
+            as_dependency: before.map(Declaration::as_dependency) != now.map(Declaration::as_dependency),
+            announcement: before.map(Declaration::announcement) != now.map(Declaration::announcement),
+            holds: before.is_some_and(|before| now.is_none_or(|now| before.holds != now.holds)),
+            suspended: suspended(before) != suspended(now),
+        }
+    }
 
-fn inventory(object: &Kustomization) -> Option<&Inventory> {
-    object.status.as_ref()?.inventory.as_ref()
-}
-
-/// What its inventory names; entries that name nothing are reported by the Kustomization itself.
-fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
-    let entries = inventory(object)
-        .into_iter()
-        .flat_map(|inventory| &inventory.entries);
-    entries
-        .filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
-        .collect()
-}
-
-fn dependency_view(object: &Kustomization) -> DependencyView<'_> {
-    let status = object.status.as_ref();
-    DependencyView {
-        ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
-        current: status.and_then(|status| status.observed_generation) == object.metadata.generation,
-        applied: status.and_then(|status| status.last_applied_revision.as_deref()),
-        source: source(object),
+    fn differs(&self) -> bool {
+        self.holds || self.as_dependency || self.suspended
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,9 +1,12 @@
-//! Which Kustomization has which objects: what all of them want and hold, as values.
+//! Which owner has which objects: what all of them want and hold, as values. Owners are of any kind that
+//! applies objects; each controller hands over a [`Declaration`](declaration::Declaration) of its own.
 
 pub mod access_reviews;
 pub mod claims;
+pub mod contest;
+pub mod declaration;
 pub mod desired;
 pub mod graph;
-pub(crate) mod other_shards;
+pub mod other_shards;
 pub(crate) mod retained;
 pub(crate) mod survey;

@@ -1,7 +1,7 @@
 //! What sources say they have published: the one place that looks at their statuses.
 //!
 //! GitRepositories are followed by their own controller. Of the kinds that others serve only metadata and
-//! the artifact are kept, and nothing before a Kustomization refers to one: a kind that nobody uses costs
+//! the artifact are kept, and nothing before an object refers to one: a kind that nobody uses costs
 //! no watch. Their definitions may be missing, before or after: that is said, and looked at again.
 
 pub(crate) mod artifacts;
@@ -18,11 +18,10 @@ use kube::{Client, Resource};
 use serde::{Deserialize, Deserializer};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::Key;
 use crate::kit::feed::Pace;
 use crate::kit::mirror::{Change, Mirror, WatchState};
 use crate::kit::read::chain;
-use crate::ownership::graph::Source;
+use crate::{Key, ObjectRef};
 
 /// What has changed about sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(crate) enum SourceEvent {
     /// What one makes available is another.
     Artifact {
         /// Which.
-        source: Source,
+        source: ObjectRef,
         /// Whether the source itself is gone.
         gone: bool,
     },
@@ -60,7 +59,7 @@ pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
     let same = change.before.is_some() == change.after.is_some()
         && artifact(&change.before) == artifact(&change.after);
     (!same).then(|| SourceEvent::Artifact {
-        source: (K::KIND, change.key.clone()),
+        source: ObjectRef::of(K::KIND.as_str(), &change.key),
         gone: change.after.is_none(),
     })
 }
@@ -113,17 +112,20 @@ impl Sources {
     }
 
     /// What is known of a source; from now on its kind is followed.
-    pub(crate) fn named(&self, (kind, key): &Source) -> Named {
-        match kind {
-            SourceKind::GitRepository => named(&self.repositories, key),
-            SourceKind::OciRepository => self.oci.named(key),
-            SourceKind::Bucket => self.buckets.named(key),
-            SourceKind::ExternalArtifact => self.external.named(key),
+    pub(crate) fn named(&self, source: &ObjectRef) -> Named {
+        let mut kinds = SourceKind::ALL.iter();
+        let key = &source.key();
+        match kinds.find(|kind| kind.as_str() == source.kind) {
+            Some(SourceKind::GitRepository) => named(&self.repositories, key),
+            Some(SourceKind::OciRepository) => self.oci.named(key),
+            Some(SourceKind::Bucket) => self.buckets.named(key),
+            Some(SourceKind::ExternalArtifact) => self.external.named(key),
+            None => Named::Unserved,
         }
     }
 
     /// What a source has published.
-    pub(crate) fn artifact(&self, source: &Source) -> Option<Artifact> {
+    pub(crate) fn artifact(&self, source: &ObjectRef) -> Option<Artifact> {
         match self.named(source) {
             Named::Artifact(artifact) => Some(artifact),
             Named::Unlisted(_) | Named::Unserved | Named::Absent | Named::Nothing => None,

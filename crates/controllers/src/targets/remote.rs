@@ -1,4 +1,4 @@
-//! The clusters that Kustomizations reach by a `kubeConfig`.
+//! The clusters that are reached by a `kubeConfig`.
 //!
 //! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
 //! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token
@@ -6,7 +6,7 @@
 //! Whoever uses it holds it, and with the last it goes, its watches too. The Secret is read when
 //! something says that it is time to (an interval, a request, a change, another try), not at each run,
 //! and at no interval where it has the label that has its changes told
-//! ([`InputWatcher`](crate::runtime::labelled::Labelled)).
+//! ([`InputWatcher`](crate::kit::inputs::InputWatcher)).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use sha2::{Digest as _, Sha256};
 
+use super::kube_config_source::KubeConfigSource;
 use super::kubeconfig::{self, KubeConfigError};
 use super::target::{Access, TargetCluster};
 use super::workload_identity::{WorkloadIdentity, WorkloadIdentityError};
@@ -27,8 +28,6 @@ use crate::Key;
 use crate::kit::feed::Pace;
 use crate::kit::read::read;
 use crate::kit::watcher::{ObjectWatcher, Wake};
-use crate::kustomization::declared::KubeConfigSource;
-use crate::kustomization::reasons::Failure;
 use crate::policy::Policy;
 
 /// Why another cluster is not reached.
@@ -80,20 +79,6 @@ pub enum RemoteClusterError {
         /// Why.
         source: KubeConfigError,
     },
-}
-
-impl From<RemoteClusterError> for Failure {
-    fn from(error: RemoteClusterError) -> Self {
-        let why = error.to_string();
-        match error {
-            _ if error.is_passing() => Failure::Unreachable(why),
-            RemoteClusterError::Unread { .. }
-            | RemoteClusterError::UnreadMap { .. }
-            | RemoteClusterError::NoKey { .. }
-            | RemoteClusterError::WorkloadIdentity { .. }
-            | RemoteClusterError::Refused { .. } => Failure::Apply(why),
-        }
-    }
 }
 
 impl RemoteClusterError {

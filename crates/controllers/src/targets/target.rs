@@ -1,8 +1,8 @@
-//! Where a Kustomization applies, and as whom.
+//! A cluster to apply to, and the rights to do it with.
 //!
 //! Everything that is done about managed objects goes through a run's [`Access`]: requests through
 //! its cluster, which has the identity to act with; what is seen through its hub. What is ours
-//! (Kustomizations, sources, events) goes through this process's own client, always.
+//! (custom resources, sources, events) goes through this process's own client, always.
 //!
 //! One that names a ServiceAccount, or for which the [`Policy`] does, acts as
 //! `system:serviceaccount:<its namespace>:<name>`; of another namespace it cannot name one. What it
@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 
-use equate_api::kustomize::KustomizationSpec;
 use equate_apply::cluster::{Cluster, NoSuchName};
 use equate_apply::owner::{Owner, OwnerKind};
 use kube::Client;
@@ -24,7 +23,6 @@ use super::remote::ConfigDigest;
 use crate::kit::feed::Pace;
 use crate::kit::watcher::ObjectWatcher;
 use crate::kit::watcher::view::ScopedView;
-use crate::kustomization::declared::Declared;
 use crate::policy::Policy;
 
 /// Which cluster objects are in. Objects of different clusters have nothing to do with each other,
@@ -82,7 +80,7 @@ impl Access {
         Self::full(TargetCluster::Unknown, Cluster::new(client), hub, by)
     }
 
-    /// The same cluster for a Kustomization that acts as an account there.
+    /// The same cluster for an owner that acts as an account there.
     pub(crate) fn acting_as(&self, account: &str, owner: Owner) -> Result<Self, NoSuchName> {
         let cluster = self.cluster.acting_as(&user(&owner.namespace, account))?;
         Ok(Self {
@@ -94,9 +92,9 @@ impl Access {
         })
     }
 
-    /// Whether it is the same as another for a Kustomization that acts as this account.
-    pub(crate) fn is(&self, full: &Access, account: Option<&str>) -> bool {
-        self.target == full.target && self.config == full.config && self.account.as_deref() == account
+    /// Whether another is the same cluster, opened by the same kubeconfig, with the same rights.
+    pub(crate) fn is(&self, other: &Access) -> bool {
+        self.target == other.target && self.config == other.config && self.account == other.account
     }
 }
 
@@ -105,23 +103,11 @@ pub(crate) fn user(namespace: &str, account: &str) -> String {
     format!("system:serviceaccount:{namespace}:{account}")
 }
 
-/// The ServiceAccount that one acts as that names this one.
-fn account<'a>(named: Option<&'a str>, policy: &'a Policy) -> Option<&'a str> {
+/// The ServiceAccount that an owner acts as that names this one.
+pub(crate) fn account<'a>(named: Option<&'a str>, policy: &'a Policy) -> Option<&'a str> {
     let named = named.filter(|name| !name.is_empty());
     let account = named.or(policy.default_service_account.as_deref());
     account.filter(|name| !name.is_empty())
-}
-
-/// The ServiceAccount that a Kustomization acts as, without reading the rest of it.
-pub(crate) fn account_of<'a>(spec: &'a KustomizationSpec, policy: &'a Policy) -> Option<&'a str> {
-    account(spec.service_account_name.as_deref(), policy)
-}
-
-impl Declared {
-    /// The ServiceAccount it acts as.
-    pub(crate) fn account<'a>(&'a self, policy: &'a Policy) -> Option<&'a str> {
-        account(self.service_account.as_deref(), policy)
-    }
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::decryption::{self, KeyRing, KeySecret, KeysError};
 use super::masks::Masks;
+use crate::kit::inputs::InputRef;
 use crate::kustomization::declared;
-use crate::kustomization::declared::ValuesRef;
 use crate::kustomization::reasons::Failure;
 use crate::{Key, kit};
 
@@ -112,7 +112,7 @@ impl From<ValuesError> for Failure {
 pub struct Stamp {
     digest: [u8; 32],
     /// Each that was asked for, and the version it had, if it was there.
-    versions: Vec<(ValuesRef, Option<u64>)>,
+    versions: Vec<(InputRef, Option<u64>)>,
 }
 
 impl Stamp {
@@ -122,7 +122,7 @@ impl Stamp {
     }
 
     /// Whether each of them is known to have the version it had when it was read.
-    pub fn is_current(&self, version: impl Fn(&ValuesRef) -> Option<u64>) -> bool {
+    pub fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
         let mut all = self.versions.iter();
         all.all(|(holder, read)| read.is_some() && version(holder) == *read)
     }
@@ -168,7 +168,7 @@ impl Values {
 }
 
 /// What a Kustomization takes anything from; with the Secret of keys that is for all.
-pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = ValuesRef> {
+pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = InputRef> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let post = object.spec.post_build.iter();
     let references = post.flat_map(|post| &post.substitute_from);
@@ -382,7 +382,7 @@ mod tests {
                 .map(|(name, version)| (holder(name), *version))
                 .collect(),
         };
-        let known = |of: &ValuesRef| (*of == holder("a")).then_some(5);
+        let known = |of: &InputRef| (*of == holder("a")).then_some(5);
         assert!(stamp(&[("a", Some(5))]).is_current(known));
         assert!(!stamp(&[("a", Some(4))]).is_current(known));
         // one that nobody tells of, and one that was not there

@@ -19,17 +19,17 @@ use std::time::Duration;
 use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
+use equate_apply::owner::Owner;
 use equate_apply::plan::Presence;
 use futures::stream::{self, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Context, Run};
-use crate::Key;
-use crate::kustomization::KUSTOMIZATION;
+use crate::ObjectRef;
 use crate::kustomization::declared::Declared;
 use crate::ownership::access_reviews::{Review, within};
 use crate::ownership::graph::{Need, OwnershipGraph};
-use crate::targets::target::{TargetCluster, account_of, user};
+use crate::targets::target::TargetCluster;
 
 /// How long a run asks: no worker is held for longer, however many questions there are.
 const ASKING: Duration = Duration::from_secs(20);
@@ -45,31 +45,22 @@ const WITHIN: usize = 64;
 
 /// Something to ask the API server.
 struct Question {
-    key: Key,
+    by: Owner,
     user: String,
     id: ObjectId,
     version: String,
 }
 
 impl Context {
-    /// Whom a Kustomization acts as in this cluster, if it does.
-    fn user_of(&self, key: &Key) -> Option<String> {
-        let object = self.kustomizations.get(key)?;
-        if object.spec.kube_config.is_some() {
-            return None;
-        }
-        Some(user(
-            &key.namespace,
-            account_of(&object.spec, &self.kit.settings.policy)?,
-        ))
-    }
-
     async fn ask(&self, question: &Question) -> Option<bool> {
         let Question {
-            user, id, version, ..
+            by,
+            user,
+            id,
+            version,
         } = question;
         match self.here.cluster.acting_as(user) {
-            Ok(cluster) => cluster.may_write(&KUSTOMIZATION, id, version, ANSWER).await.ok(),
+            Ok(cluster) => cluster.may_write(by.kind, id, version, ANSWER).await.ok(),
             // what is no name may nothing
             Err(_) => Some(false),
         }
@@ -92,21 +83,18 @@ impl Run<'_> {
 
     /// Finds out whether it may write itself what another holds that it declares.
     pub(super) async fn review_own_access(&self, ids: impl Iterator<Item = (&ObjectId, &str)>) {
-        let Some(user) = self
-            .cx
-            .user_of(&self.key)
-            .filter(|_| self.access.target == TargetCluster::Local)
-        else {
+        if self.access.target != TargetCluster::Local {
             return;
-        };
+        }
         let now = Instant::now();
         let questions = {
             let index = self.cx.index();
-            let held = ids.filter(|(id, _)| index.holders(id, &self.key).next().is_some());
-            let open = held.filter(|(id, _)| !index.reviews.is_known(&self.key, id, now));
+            let Some(user) = index.user(&self.me) else { return };
+            let held = ids.filter(|(id, _)| index.holders(id, &self.me).next().is_some());
+            let open = held.filter(|(id, _)| !index.reviews.is_known(&self.me, id, now));
             let question = |(id, version): (&ObjectId, &str)| Question {
-                key: self.key.clone(),
-                user: user.clone(),
+                by: self.owner(),
+                user: user.to_owned(),
                 id: id.clone(),
                 version: version.to_owned(),
             };
@@ -118,7 +106,7 @@ impl Run<'_> {
     fn questions(&self, ks: &Declared, gone: &Inventory) -> Vec<Question> {
         let now = Instant::now();
         let mut index = self.cx.index();
-        let mut holding_up: BTreeSet<Key> = BTreeSet::new();
+        let mut holding_up: BTreeSet<ObjectRef> = BTreeSet::new();
         for key in self
             .cx
             .survey(&mut index, ks, &TargetCluster::Local)
@@ -127,24 +115,24 @@ impl Run<'_> {
             if holding_up.len() == SUSPECTS {
                 break;
             }
-            if *key != self.key && self.cx.user_of(key).is_some() {
+            if *key != self.me && index.user(key).is_some() {
                 holding_up.insert(key.clone());
             }
         }
         let mut questions = Vec::new();
         for (id, version) in gone.iter() {
-            let rivals = index.rivals(id, &self.key).cloned();
-            let all: BTreeSet<Key> = rivals.chain(holding_up.iter().cloned()).collect();
+            let rivals = index.rivals(id, &self.me).cloned();
+            let all: BTreeSet<ObjectRef> = rivals.chain(holding_up.iter().cloned()).collect();
             for key in all {
                 if index.reviews.is_known(&key, id, now) {
                     continue;
                 }
-                let Some(user) = self.cx.user_of(&key) else {
+                let Some(user) = index.user(&key) else {
                     continue;
                 };
                 questions.push(Question {
-                    key,
-                    user,
+                    by: index.owner(&key),
+                    user: user.to_owned(),
                     id: id.clone(),
                     version: version.to_owned(),
                 });
@@ -162,7 +150,7 @@ impl Run<'_> {
             if let Some(allowed) = allowed {
                 index
                     .reviews
-                    .record(question.key, question.id, Review { allowed, at });
+                    .record((&question.by).into(), question.id, Review { allowed, at });
             }
         }
     }
@@ -218,7 +206,9 @@ impl Run<'_> {
             for (container, question, allowed) in answers {
                 if let Some(allowed) = allowed {
                     let judged = Review { allowed, at };
-                    index.reviews.record_within(question.key, &question.id, judged);
+                    index
+                        .reviews
+                        .record_within((&question.by).into(), &question.id, judged);
                 }
                 // it stays: for one who may, or of whom nobody can say
                 if allowed != Some(false) {
@@ -234,21 +224,20 @@ impl Run<'_> {
     fn within(&self, index: &OwnershipGraph, container: &Container) -> Vec<Question> {
         let now = Instant::now();
         let (mut seen, mut questions) = (BTreeSet::new(), Vec::new());
-        for (key, id) in index.needs(container, &self.key, Need::Now) {
+        for (key, id) in index.needs(container, &self.me, Need::Now) {
             if !seen.insert((key, within(id))) {
                 continue;
             }
-            let theirs = matches!(self.cx.here.hub.get(id), Presence::Present(observed)
-            if observed.owner.as_ref().is_some_and(|owner| {
-                *owner.namespace == *key.namespace && *owner.name == *key.name
-            }));
-            let user = self.cx.user_of(key);
+            let by = index.owner(key);
+            let theirs = matches!(self.cx.kit.objects.get(by.kind, id), Presence::Present(observed)
+                if observed.owner.as_ref() == Some(&by));
+            let user = index.user(key);
             let user = user.filter(|_| !theirs && !index.reviews.is_known_within(key, id, now));
             // it stays, if none before may
             let Some(user) = user else { return questions };
             questions.push(Question {
-                key: key.clone(),
-                user,
+                by,
+                user: user.to_owned(),
                 id: id.clone(),
                 version: String::new(),
             });

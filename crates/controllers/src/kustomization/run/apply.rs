@@ -20,7 +20,6 @@ use tokio::time::Instant;
 use super::status::Stop;
 use super::survey::Awaited;
 use super::{Run, count, observe};
-use crate::Key;
 use crate::kit::events::Severity;
 use crate::kit::queue::Requeue;
 use crate::kit::read::chain;
@@ -30,8 +29,9 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Revision;
 use crate::kustomization::memory::{Expects, Held};
 use crate::kustomization::owner_of;
-use crate::kustomization::reasons::{Contest, Failure, refusal};
+use crate::kustomization::reasons::{Failure, refusal};
 use crate::ownership::claims::{claimants, takers};
+use crate::ownership::contest::Contest;
 use crate::ownership::desired::undeclared;
 
 /// What is followed on behalf of a revision.
@@ -284,12 +284,12 @@ impl Run<'_> {
     /// Who does not let go of what is declared here.
     fn claims(&self, desired: &[Desired]) -> BTreeSet<(ObjectId, Owner)> {
         let ids = desired.iter().map(|desired| &desired.id);
-        claimants(&self.cx.index(), &self.key, ids)
+        claimants(&self.cx.index(), &self.me, ids)
     }
 
     /// Who wants what is not declared here any more.
     pub(super) fn contenders(&self, desired: &[Desired], held: &Inventory) -> BTreeMap<ObjectId, Owner> {
-        takers(&self.cx.index(), &self.key, undeclared(desired, held).ids())
+        takers(&self.cx.index(), &self.me, undeclared(desired, held).ids())
     }
 
     /// All is applied: Kustomizations among it are as this one wants them.
@@ -319,10 +319,10 @@ impl Run<'_> {
             .contested()
             .map(|(id, owner)| Contest {
                 id: id.clone(),
-                other: Key::new(&owner.namespace, &owner.name),
+                other: owner.into(),
             })
             .collect();
-        let wakes = self.cx.index().contest(&self.key, &contests);
+        let wakes = self.cx.index().contest(&self.me, &contests);
         self.cx.wake(wakes);
         if let Some(record) = &mut self.memory.record {
             record.contests = contests;

@@ -11,34 +11,32 @@ use equate_api::source::Artifact as Published;
 use equate_source::Tree;
 
 use super::{Context, ORIGIN_REVISION};
+use crate::ObjectRef;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
 use crate::kustomization::object_ref;
-use crate::ownership::graph::{self, Source};
 use crate::sources::Named;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
 
 impl Context {
-    /// The digest and the revision of the artifact that a Kustomization would be built from.
-    pub(super) fn current_artifact(&self, object: &Kustomization) -> Option<(String, String)> {
-        let artifact = self.kit.sources.artifact(&graph::source(object))?;
+    /// The digest and the revision of the artifact that a source has now.
+    pub(super) fn current_artifact(&self, source: &ObjectRef) -> Option<(String, String)> {
+        let artifact = self.kit.sources.artifact(source)?;
         Some((artifact.digest, artifact.revision))
     }
 
     /// The digest of that artifact.
-    pub(super) fn artifact_digest(&self, object: &Kustomization) -> Option<String> {
-        self.current_artifact(object).map(|(digest, _)| digest)
+    pub(super) fn artifact_digest(&self, source: &ObjectRef) -> Option<String> {
+        self.current_artifact(source).map(|(digest, _)| digest)
     }
 
     /// Whether this process makes a source available itself.
-    pub(super) fn serves(&self, (kind, key): &Source) -> bool {
-        match kind {
-            SourceKind::GitRepository => {
-                let object = self.kit.sources.repositories.get(key);
-                object.is_some_and(|object| self.kit.reconciles("GitRepository", &object.metadata))
-            }
-            SourceKind::OciRepository | SourceKind::Bucket | SourceKind::ExternalArtifact => false,
+    pub(super) fn serves(&self, source: &ObjectRef) -> bool {
+        if source.kind != SourceKind::GitRepository.as_str() {
+            return false;
         }
+        let object = self.kit.sources.repositories.get(&source.key());
+        object.is_some_and(|object| self.kit.reconciles(source.kind, &object.metadata))
     }
 
     /// The tree of an artifact in the store. One that was stored by an earlier process is read from
@@ -57,7 +55,7 @@ pub(super) async fn source(
     ks: &Declared,
     object: &Kustomization,
 ) -> (SourceSeen, Option<Artifact>) {
-    let source = (ks.source_kind, ks.source.clone());
+    let source = ks.source_ref();
     if ks.source_kind == SourceKind::ExternalArtifact && !cx.kit.settings.policy.external_artifacts {
         let why = format!(
             "can't access '{}/{}', ExternalArtifact feature gate is disabled; enable it with \

@@ -19,11 +19,11 @@ use crate::kit::read::chain;
 use crate::kit::wake::Reasons;
 use crate::kit::watcher::view::ScopedAnswer;
 use crate::kustomization::decide::Phase;
-use crate::kustomization::declared::{Declared, KubeConfigSource};
+use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::{Memory, Record};
 use crate::kustomization::reasons::Failure;
 use crate::kustomization::{KUSTOMIZATION, owner_of};
-use crate::targets::remote::{RemoteClusterError, RemoteHandle};
+use crate::targets::destination::{AccessError, Destination};
 use crate::targets::target::Access;
 
 /// How long an answer about one object may take.
@@ -37,68 +37,27 @@ impl Run<'_> {
     /// Finds the way to its objects: as before, if it is the same.
     pub(super) async fn connect(&mut self, reasons: Reasons) {
         let ks = Declared::from(&*self.object);
-        let full = match &ks.kube_config {
-            None => {
-                self.memory.remote = None;
-                self.cx.here.clone()
-            }
-            Some(opener) => match self.remote(&ks, opener, reasons).await {
-                Ok(held) => {
-                    let full = held.remote.full(&KUSTOMIZATION);
-                    self.memory.remote = Some(held);
-                    full
-                }
-                Err(error) => return self.lose_access(error.into()),
-            },
+        let to = Destination {
+            owner: owner_of(&ks.key),
+            kube_config: ks.kube_config.as_ref(),
+            account: ks.account(&self.cx.kit.settings.policy),
         };
-        let account = ks.account(&self.cx.kit.settings.policy);
+        let rereads = |told| reasons.iter().any(|reason| refreshes_values(reason, told));
+        let access = match self.cx.kit.access(&to, &mut self.memory.remote, rereads).await {
+            Ok(access) => access,
+            Err(AccessError::Remote(error)) => return self.lose_access(error.into()),
+            // it stalls
+            Err(AccessError::Account(_)) => return,
+        };
         let before = self.memory.access.as_ref();
-        if let Some(before) = before.filter(|before| before.is(&full, account)) {
+        if let Some(before) = before.filter(|before| before.is(&access)) {
             self.access = before.clone();
             return;
         }
-        let acting = account.map(|account| {
-            let owner = owner_of(&ks.key);
-            full.acting_as(account, owner).ok().filter(|_| is_name(account))
-        });
-        let access = match acting {
-            None => full,
-            Some(Some(access)) => access,
-            // it stalls
-            Some(None) => return,
-        };
         self.leave_cluster(Some(&access));
-        self.cx.index().set_target(&self.key, &access.target);
+        self.cx.index().set_target(&self.me, &access.target);
         self.memory.access = Some(access.clone());
         self.access = access;
-    }
-
-    /// The cluster of its kubeconfig; the Secret or ConfigMap is read when it is time to.
-    async fn remote(
-        &self,
-        ks: &Declared,
-        opener: &KubeConfigSource,
-        reasons: Reasons,
-    ) -> Result<RemoteHandle, RemoteClusterError> {
-        let cx = self.cx;
-        cx.kit.inputs.begin();
-        let known = self.memory.remote.as_ref();
-        if let Some(held) = known.filter(|held| held.is_of(opener)) {
-            let holder = opener.holder(&ks.key.namespace);
-            let told = held.version.is_some() && cx.kit.inputs.version(&holder) == held.version;
-            if !reasons.iter().any(|reason| refreshes_values(reason, told)) {
-                return Ok(held.clone());
-            }
-        }
-        let opened =
-            cx.kit
-                .remote_clusters
-                .open(&cx.kit.client, &ks.key.namespace, opener, &cx.kit.settings.policy);
-        match (opened.await, known) {
-            // it was there a moment ago, and nobody says that it is another
-            (Err(error), Some(held)) if error.is_passing() && held.is_of(opener) => Ok(held.clone()),
-            (opened, _) => opened,
-        }
     }
 
     /// There is no way to its objects: nothing is done about them until there is one.

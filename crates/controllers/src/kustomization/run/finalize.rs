@@ -94,7 +94,7 @@ impl Run<'_> {
         let needed = {
             let presence = |id: &ObjectId| self.access.hub.get(id);
             let ids = ks.inventory.ids();
-            claims::needed(&self.cx.index(), &self.key, ids, presence, Need::Now)
+            claims::needed(&self.cx.index(), &self.me, ids, presence, Need::Now)
         };
         let options = Options {
             needed: &needed,

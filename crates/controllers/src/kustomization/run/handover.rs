@@ -27,12 +27,11 @@ use equate_apply::plan::Presence;
 
 use super::status::Stop;
 use super::{Context, Run};
-use crate::Key;
+use crate::ObjectRef;
 use crate::kustomization::declared::Declared;
-use crate::kustomization::owner_of;
 use crate::ownership::desired::DesiredSet;
 use crate::ownership::graph::OwnershipGraph;
-use crate::targets::target::{Access, TargetCluster, account_of};
+use crate::targets::target::{Access, TargetCluster};
 
 /// What crosses the border of the shard.
 #[derive(Debug, Default)]
@@ -72,26 +71,26 @@ impl Run<'_> {
         if !index.has_other_shards() {
             return crossing;
         }
-        let Some(state) = index.desired_state(&self.key) else {
+        let Some(state) = index.desired_state(&self.me) else {
             return crossing;
         };
-        let current = self.cx.artifact_digest(&self.object);
+        let current = self.cx.artifact_digest(&ks.source_ref());
         let DesiredSet::Known(wanted) = &state.wants else {
             return crossing;
         };
-        if !current.is_some_and(|artifact| state.is_of(&self.object, &artifact)) {
+        if !current.is_some_and(|artifact| state.is_of(ks.generation, &artifact)) {
             return crossing;
         }
         for id in wanted.ids() {
             if !ks.inventory.contains(id)
-                && index.reviews.allow(&self.key, id)
+                && index.reviews.allow(&self.me, id)
                 && let Some(version) = self.claimed(&index, id)
             {
                 crossing.claims.insert(id.clone(), version);
             }
         }
         for (id, version) in ks.inventory.iter() {
-            let taker = || index.taker(id, &self.key);
+            let taker = || index.taker(id, &self.me);
             if !wanted.contains(id) && taker().is_some_and(|taker| index.is_in_other_shard(taker)) {
                 crossing.released.insert(id.clone(), version);
             }
@@ -101,12 +100,13 @@ impl Run<'_> {
 
     /// The version in which another shard holds an object that is to be taken from it.
     fn claimed(&self, index: &OwnershipGraph, id: &ObjectId) -> Option<String> {
-        let mut holders = index.holders(id, &self.key);
+        let mut holders = index.holders(id, &self.me);
         holders.find_map(|key| {
-            if !index.is_in_other_shard(key) || !index.claims(key, id) || !self.cx.may_hold(key, id) {
+            if !index.is_in_other_shard(key) || !index.claims(key, id) || !self.cx.may_hold(index, key, id) {
                 return None;
             }
-            let holder = Declared::from(&*self.cx.kustomizations.get(key)?);
+            // of another kind nobody here knows the versions: it is not claimed
+            let holder = Declared::from(&*self.cx.kustomization(key)?);
             holder.inventory.version(id).map(str::to_owned)
         })
     }
@@ -114,29 +114,35 @@ impl Run<'_> {
     /// Of objects that are not declared any more, those that were let go of for this one, which never
     /// took them.
     pub(super) fn released(&self, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
-        self.cx.released(&self.access, &self.key, gone)
+        self.cx.released(&self.access, &self.me, gone)
     }
 }
 
 impl Context {
     /// Whether one that has an object in its inventory may have applied it: one that impersonates has it
     /// there before it is known whether it may.
-    pub(super) fn may_hold(&self, key: &Key, id: &ObjectId) -> bool {
-        let Some(object) = self.kustomizations.get(key) else {
+    pub(super) fn may_hold(&self, index: &OwnershipGraph, key: &ObjectRef, id: &ObjectId) -> bool {
+        let Some(declaration) = index.declaration(key) else {
             return false;
         };
-        if account_of(&object.spec, &self.kit.settings.policy).is_none() {
+        if !declaration.impersonates {
             return true;
         }
-        match self.here.hub.get(id) {
-            Presence::Present(observed) => observed.owner == Some(owner_of(key)),
+        let owner = index.owner(key);
+        match self.kit.objects.get(owner.kind, id) {
+            Presence::Present(observed) => observed.owner == Some(owner),
             Presence::Absent => false,
             Presence::Unknown => true,
         }
     }
 
     /// The same, of any Kustomization.
-    pub(super) fn released(&self, access: &Access, of: &Key, gone: &Inventory) -> BTreeMap<ObjectId, Owner> {
+    pub(super) fn released(
+        &self,
+        access: &Access,
+        of: &ObjectRef,
+        gone: &Inventory,
+    ) -> BTreeMap<ObjectId, Owner> {
         let index = self.index();
         if !index.has_other_shards() {
             return BTreeMap::new();
@@ -152,7 +158,7 @@ impl Context {
         });
         named
             .filter(|(id, owner)| {
-                let key = Key::new(&*owner.namespace, &*owner.name);
+                let key = ObjectRef::from(owner);
                 key != *of && index.has_let_go(&key, id, of)
             })
             .map(|(id, owner)| (id.clone(), owner))

@@ -49,7 +49,6 @@ use equate_api::meta::Reason as Why;
 use tokio::time::Instant;
 
 use self::status::Stop;
-use crate::Key;
 use crate::kit::events::Severity;
 use crate::kit::mirror::Mirror;
 use crate::kit::queue::{Queue, Requeue};
@@ -62,13 +61,14 @@ use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::vault_transit::Transits;
 use crate::kustomization::memory::Memory;
-use crate::kustomization::object_ref;
 use crate::kustomization::reasons::{self, Failure, Stall, Wait, go};
 use crate::kustomization::report::Report;
 use crate::kustomization::rules::ObjectRules;
+use crate::kustomization::{KUSTOMIZATION, object_ref};
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::GONE_PAUSE;
 use crate::targets::target::Access;
+use crate::{Key, ObjectRef};
 
 /// The metadata of an artifact that names the revision it was made from.
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
@@ -112,17 +112,21 @@ impl Context {
 
     /// Whether another process reconciles a Kustomization.
     pub(crate) fn is_in_other_shard(&self, key: &Key) -> bool {
-        self.index().is_in_other_shard(key)
+        self.index().is_in_other_shard(&object_ref(key))
     }
 
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self, wakes: Vec<(Key, Reason)>) {
-        for (key, reason) in wakes {
-            self.queue.wake(key, reason);
-        }
+    /// A Kustomization by what it is called among objects of other kinds.
+    fn kustomization(&self, object: &ObjectRef) -> Option<Arc<Kustomization>> {
+        let ours = object.kind == KUSTOMIZATION.kind;
+        ours.then(|| self.kustomizations.get(&object.key())).flatten()
+    }
+
+    fn wake(&self, wakes: Vec<(ObjectRef, Reason)>) {
+        self.kit.waker.wake_all(wakes);
     }
 
     fn forget(&self, key: &Key) {
@@ -133,7 +137,7 @@ impl Context {
             access.hub.forget(key);
         }
         self.queue.forget(key);
-        let wakes = self.index().forget(key);
+        let wakes = self.index().forget(&object_ref(key));
         self.wake(wakes);
     }
 }
@@ -144,7 +148,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> R
         cx.forget(&key);
         return Requeue::Wait;
     };
-    if cx.index().is_in_other_shard(&key) {
+    if cx.is_in_other_shard(&key) {
         // it was ours until its labels said otherwise
         cx.forget(&key);
         return Requeue::Wait;
@@ -152,6 +156,7 @@ pub(crate) async fn reconcile(cx: Arc<Context>, key: Key, reasons: Reasons) -> R
     let memory = cx.memories().remove(&key).unwrap_or_default();
     let mut run = Run {
         cx: &cx,
+        me: object_ref(&key),
         key: key.clone(),
         access: cx.nowhere.clone(),
         access_failure: None,
@@ -233,6 +238,8 @@ fn hands_over(decision: &Decision) -> bool {
 struct Run<'a> {
     cx: &'a Context,
     key: Key,
+    /// The same among objects of other kinds.
+    me: ObjectRef,
     object: Arc<Kustomization>,
     /// Where it applies, and as whom.
     access: Access,
@@ -384,7 +391,9 @@ impl Run<'_> {
             + match wait {
                 // whose status another process wrote: it is about to be fetched for the first time,
                 // and nothing that was well before is worse for that
-                Wait::NotStored(kind, key) if !self.cx.index().has_looked(&(*kind, key.clone())) => {
+                Wait::NotStored(kind, key)
+                    if !self.cx.index().has_looked(&ObjectRef::of(kind.as_str(), key)) =>
+                {
                     ks.timeout
                 }
                 _ => GRACE,
@@ -455,7 +464,7 @@ impl Run<'_> {
             due = (now + look, Reason::Deadline);
         }
         // those who are waited for have their time, whatever else happens
-        if let Some(until) = self.cx.index().waits_until(&self.key)
+        if let Some(until) = self.cx.index().waits_until(&self.me)
             && !self.memory.lingering.is_empty()
             && now < until
             && until < due.0

@@ -15,21 +15,23 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Context, artifact};
-use crate::Key;
 use crate::cel::Expression;
+use crate::dependencies::{self, Dependency, DependencySeen, DependencyState, cycle};
 use crate::key::is_name;
 use crate::kit::watcher::view::ScopedView;
-use crate::kustomization::decide::{DependencySeen, Last, Seen, Verdict, cycle, verdict};
+use crate::kustomization::decide::{Last, Seen, Verdict, verdict};
+use crate::kustomization::declaration::source_of;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, SourceSeen};
 use crate::kustomization::inputs::substitute_from::{Values, ValuesError};
 use crate::kustomization::inputs::tree::Content;
-use crate::kustomization::memory::{DependencyState, Expects, Held, Memory, Record};
-use crate::kustomization::owner_of;
+use crate::kustomization::memory::{Expects, Held, Memory, Record};
 use crate::kustomization::reasons::Stall;
 use crate::kustomization::rules::ObjectRules;
+use crate::kustomization::{object_ref, owner_of};
 use crate::ownership::desired::DesiredSet;
 use crate::targets::target::Access;
+use crate::{Key, ObjectRef};
 
 /// Sees what there is to see before a decision.
 pub(super) async fn observe(
@@ -64,10 +66,13 @@ pub(super) async fn observe(
         source,
         denied,
         invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
-        dependencies: dependencies(cx, ks, object, &expressions, artifact.as_ref()),
+        dependencies: dependencies_seen(cx, ks, object, &expressions, artifact.as_ref()),
         cycle: {
             let index = cx.index();
-            cycle(&ks.key, |key| index.depends_on(key).collect::<Vec<_>>())
+            let way = cycle(&object_ref(&ks.key), |from| {
+                index.depends_on(from).collect::<Vec<_>>()
+            });
+            way.map(|way| way.iter().map(ObjectRef::key).collect())
         },
         handled_at: object
             .status
@@ -90,14 +95,7 @@ fn denied(cx: &Context, ks: &Declared) -> Option<Stall> {
 /// What says that dependencies are ready, in their order; the first that cannot be read, and why.
 fn expressions(ks: &Declared) -> Result<Vec<Option<Expression>>, String> {
     let each = ks.ready_exprs.iter().zip(&ks.depends_on);
-    each.map(|(text, key)| {
-        let Some(text) = text else { return Ok(None) };
-        let compiled = Expression::compile(text, &["dep", "self"]);
-        compiled
-            .map(Some)
-            .map_err(|error| format!("failed to evaluate dependency {}: {error}", key.name))
-    })
-    .collect()
+    dependencies::compile(each.map(|(text, key)| (text.as_deref(), key.name.as_str())))
 }
 
 /// An object as an expression sees it.
@@ -112,16 +110,8 @@ fn shown(object: &Kustomization) -> Value {
     shown
 }
 
-/// Whether a dependency is ready in the words of the one who depends on it.
-fn answer(expression: &Expression, dep: &Kustomization, own: &Kustomization) -> DependencySeen {
-    match expression.holds(&[("dep", &shown(dep)), ("self", &shown(own))]) {
-        Ok(true) => DependencySeen::Ready,
-        Ok(false) => DependencySeen::Unmet,
-        Err(error) => DependencySeen::Unanswered(error.to_string()),
-    }
-}
-
-fn dependencies(
+/// Whether what it depends on is ready.
+fn dependencies_seen(
     cx: &Context,
     ks: &Declared,
     object: &Kustomization,
@@ -133,24 +123,18 @@ fn dependencies(
             return DependencySeen::Absent;
         };
         if let Some(Some(expression)) = expressions.get(at) {
-            return answer(expression, &dependency, object);
+            return dependencies::evaluate(expression, &shown(&dependency), &shown(object));
         }
-        let Some(status) = &dependency.status else {
-            return DependencySeen::NotReady;
+        let status = dependency.status.as_ref();
+        let dependency = Dependency {
+            source: source_of(&dependency),
+            generation: dependency.metadata.generation,
+            observed_generation: status.and_then(|status| status.observed_generation),
+            ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
+            applied: status.and_then(|status| status.last_applied_revision.as_deref()),
         };
-        if status.observed_generation != dependency.metadata.generation
-            || !is_true(&status.conditions, ConditionType::Ready)
-        {
-            return DependencySeen::NotReady;
-        }
-        let reference = &dependency.spec.source_ref;
-        let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
-        let shared = reference.kind == ks.source_kind && Key::new(namespace, &reference.name) == ks.source;
-        let wanted = artifact.map(|artifact| artifact.revision.revision.as_str());
-        if shared && status.last_applied_revision.as_deref() != wanted {
-            return DependencySeen::Behind;
-        }
-        DependencySeen::Ready
+        let revision = artifact.map(|artifact| artifact.revision.revision.as_str());
+        dependency.seen_from(&ks.source_ref(), revision)
     };
     let all = ks.depends_on.iter().enumerate();
     all.map(|(at, key)| (key.clone(), one(at, key))).collect()

@@ -20,13 +20,12 @@ use equate_apply::plan::{self, Guard, KeepReason, Live, Options, Plan, Presence,
 use super::status::Stop;
 use super::survey::{Awaited, listed};
 use super::{Context, Run};
-use crate::Key;
+use crate::ObjectRef;
 use crate::kit::queue::Requeue;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::{Finalize, Phase};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::owner_of;
-use crate::kustomization::reasons;
+use crate::kustomization::{object_ref, owner_of, reasons};
 use crate::ownership::claims;
 use crate::ownership::claims::takers;
 use crate::ownership::desired::Watched;
@@ -48,12 +47,13 @@ pub(super) struct PrunePlan {
     pub(super) survey: Arc<Survey>,
     /// Who has to be built first, by name.
     waiting: String,
+    awaited: Option<Owner>,
 }
 
 impl PrunePlan {
     /// One of those of whom it is not known what they want.
     pub(super) fn awaited(&self) -> Option<Owner> {
-        self.survey.awaited()
+        self.awaited.clone()
     }
 
     /// Whether anything is deleted, now or later.
@@ -93,9 +93,7 @@ impl PrunePlan {
         let barred = self.survey.unknown.iter();
         let named = barred.filter(|(key, _)| !(many && elsewhere.contains(*key)));
         let named = named.take(NAMED);
-        let mut barred: Vec<String> = named
-            .map(|(key, why)| format!("Kustomization/{key}, which {why}"))
-            .collect();
+        let mut barred: Vec<String> = named.map(|(key, why)| format!("{key}, which {why}")).collect();
         if let Some(why) = elsewhere.first().and_then(|key| self.survey.unknown.get(key))
             && many
         {
@@ -152,27 +150,28 @@ impl Context {
         let owner = owner_of(&ks.key);
         let mut rest = PrunePlan::default();
         let mut needed = BTreeMap::new();
-        let released = self.released(access, &ks.key, gone);
+        let me = object_ref(&ks.key);
+        let released = self.released(access, &me, gone);
         {
             let mut index = self.index();
             let prunes = ks.prune || ks.deleting;
             if prunes && !gone.is_empty() {
                 let survey = self.survey(&mut index, ks, &access.target);
                 rest.survey = survey.without_unauthorized(&index.reviews, gone);
+                rest.awaited = rest.survey.awaited().map(|object| index.owner(object));
                 rest.waiting = rest.survey.silent(|key, since| index.is_silent(key, since));
-                rest.takers = takers(&index, &ks.key, gone.ids());
+                rest.takers = takers(&index, &me, gone.ids());
                 let presence = |id: &ObjectId| access.hub.get(id);
-                needed = claims::needed(&index, &ks.key, gone.ids(), presence, Need::Now);
+                needed = claims::needed(&index, &me, gone.ids(), presence, Need::Now);
             }
             if watches {
                 let mut of = rest.survey.listens_to();
                 let others = rest.takers.values().chain(needed.values().map(|(by, _)| by));
-                of.extend(others.map(|other| Key::new(&*other.namespace, &*other.name)));
+                of.extend(others.map(ObjectRef::from));
                 let until = rest.survey.until;
-                index.watch(&ks.key, Watched { of, until });
+                index.watch(&me, Watched { of, until });
             }
         }
-        let awaited = rest.survey.awaited();
         let braked = !(confirmed || ks.deleting || gone.is_empty());
         let prune_check = braked.then(|| Self::prune_check(access, ks));
         let options = Options {
@@ -183,7 +182,7 @@ impl Context {
             contenders: &rest.takers,
             needed: &needed,
             released: &released,
-            awaited: awaited.as_ref(),
+            awaited: rest.awaited.as_ref(),
             ..Options::new(&owner, "")
         };
         let live: Live = gone.ids().map(|id| (id.clone(), access.hub.get(id))).collect();
@@ -271,16 +270,15 @@ impl Run<'_> {
         let plan = self.look_at(ks, lingering).plan;
         let index = self.cx.index();
         retained::untaken(&plan, |id, owner| {
-            let key = Key::new(&*owner.namespace, &*owner.name);
-            let taker = self.cx.kustomizations.get(&key)?;
-            let status = taker.status.as_ref();
-            let ready = status.and_then(|status| condition(&status.conditions, ConditionType::Ready));
+            let key = ObjectRef::from(owner);
+            let taker = index.declaration(&key)?;
+            let ready = taker.status.ready.as_ref();
             match index.desired_state(&key) {
-                _ if taker.spec.suspend => Some("is suspended"),
+                _ if taker.suspended => Some("is suspended"),
                 Some(state) if state.ignores(id) => {
                     Some("leaves it alone, as its annotations there say: nobody takes it")
                 }
-                _ if ready.is_some_and(|ready| ready.status == "False") => Some("is not ready"),
+                _ if ready.is_some_and(|ready| ready.is_false) => Some("is not ready"),
                 _ => None,
             }
         })

@@ -42,13 +42,13 @@ impl Run<'_> {
         }
         if let Decision::Stall(Stall::CrossNamespace(..)) = decision {
             // it reads nothing that it may not read, so it wants nothing
-            if let Some(artifact) = self.cx.artifact_digest(&self.object) {
+            if let Some(artifact) = self.cx.artifact_digest(&ks.source_ref()) {
                 self.publish_desired(ks, &artifact, DesiredSet::nothing(), true);
             }
             return;
         }
         let Some(artifact) = artifact else {
-            return self.publish_without_artifact(seen);
+            return self.publish_without_artifact(ks, seen);
         };
         let holds = seen
             .last
@@ -73,16 +73,15 @@ impl Run<'_> {
         }
     }
 
-    fn publish_without_artifact(&self, seen: &Seen) {
-        match (&seen.source, self.cx.artifact_digest(&self.object)) {
+    fn publish_without_artifact(&self, ks: &Declared, seen: &Seen) {
+        match (&seen.source, self.cx.artifact_digest(&ks.source_ref())) {
             (SourceSeen::NotStored | SourceSeen::Unfetched { .. }, Some(artifact)) => {
-                let ks = Declared::from(&*self.object);
-                self.publish_desired(&ks, &artifact, DesiredSet::Unknown(NOT_STORED), false);
+                self.publish_desired(ks, &artifact, DesiredSet::Unknown(NOT_STORED), false);
             }
             // it is built as soon as it is here: who waits for that goes on waiting
             (SourceSeen::Fetching { .. }, Some(_)) => {}
             _ => {
-                let wakes = self.cx.index().wake_waiting(&self.key);
+                let wakes = self.cx.index().wake_waiting(&self.me);
                 self.cx.wake(wakes);
             }
         }
@@ -97,7 +96,7 @@ impl Run<'_> {
             wants,
             applied,
         };
-        let wakes = self.cx.index().set_desired(&self.key, state);
+        let wakes = self.cx.index().set_desired(&self.me, state);
         self.cx.wake(wakes);
     }
 
@@ -106,11 +105,11 @@ impl Run<'_> {
         let DesiredSet::Known(objects) = wants else {
             return Vec::new();
         };
-        let declared = objects.kustomizations.iter();
+        let declared = objects.appliers.iter();
         declared
-            .filter_map(|(id, digest)| {
-                let applied = self.memory.applies.get(id)?;
-                (applied.desired == *digest).then(|| (id.clone(), applied.owned))
+            .filter_map(|applier| {
+                let applied = self.memory.applies.get(&applier.id)?;
+                (applied.desired == applier.digest).then(|| (applier.id.clone(), applied.owned))
             })
             .collect()
     }
@@ -118,7 +117,7 @@ impl Run<'_> {
     /// What it wants could not be found out, for the API server could not be asked.
     pub(super) fn unreached(&self, ks: &Declared, artifact: &str) {
         let from = (ks.generation, artifact.to_owned());
-        let wakes = self.cx.index().unreached(&self.key, from);
+        let wakes = self.cx.index().unreached(&self.me, from);
         self.cx.wake(wakes);
     }
 

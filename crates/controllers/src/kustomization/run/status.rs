@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use super::{Run, count};
 use crate::kit::events::{Event, Severity};
 use crate::kustomization::declared::Declared;
-use crate::kustomization::reasons::{Contest, Wait};
+use crate::kustomization::reasons::Wait;
 use crate::kustomization::report::{Aspects, Report};
+use crate::ownership::contest::Contest;
 
 /// Why a run ends early.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ impl Run<'_> {
 
     /// What holds whatever the run came to.
     fn aspects(&self, ks: &Declared) -> Aspects {
-        let mut contests: Vec<Contest> = self.cx.index().contested(&self.key);
+        let mut contests: Vec<Contest> = self.cx.index().contested(&self.me);
         let record = self.memory.record.as_ref();
         contests.extend(
             record

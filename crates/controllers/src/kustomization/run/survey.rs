@@ -1,4 +1,4 @@
-//! Asks all Kustomizations what they want, for one that deletes; and waits for those who have to be built
+//! Asks all owners what they want, for one that deletes; and waits for those who have to be built
 //! before it is known.
 //!
 //! What it costs. To ask is to look at all n Kustomizations once, and at those that each reader of
@@ -16,22 +16,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use equate_api::kustomize::Kustomization;
 use equate_apply::desired::Desired;
-use equate_apply::id::ObjectId;
-use equate_apply::owned::Digest;
 use equate_apply::plan::Presence;
 use tokio::time::Instant;
 
 use super::status::Stop;
 use super::{Context, Run, count};
-use crate::Key;
+use crate::ObjectRef;
 use crate::kit::queue::Requeue;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::deadline;
 use crate::kustomization::declared::Declared;
-use crate::ownership::desired::{DesiredSet, DesiredState, Watched};
-use crate::ownership::graph::{self, OwnershipGraph};
+use crate::ownership::declaration::Declaration;
+use crate::ownership::desired::{Applier, DesiredSet, DesiredState, Watched};
+use crate::ownership::graph::OwnershipGraph;
 use crate::ownership::other_shards;
 use crate::ownership::survey::{NAMED, PATIENCE, Survey};
 use crate::targets::target::TargetCluster;
@@ -63,29 +61,29 @@ pub(super) fn listed(mut names: impl Iterator<Item = String>) -> String {
 }
 
 impl Context {
-    /// Whether a Kustomization could be built and has not been, as it and its source are now.
-    pub(super) fn is_unbuilt(&self, index: &OwnershipGraph, key: &Key, object: &Kustomization) -> bool {
-        if object.metadata.deletion_timestamp.is_some() {
+    /// Whether an owner could be built and has not been, as it and its source are now.
+    pub(super) fn is_unbuilt(&self, index: &OwnershipGraph, key: &ObjectRef, object: &Declaration) -> bool {
+        if object.deleting {
             return false;
         }
         if index.is_in_other_shard(key) {
-            let supply = self.current_artifact(object);
+            let supply = self.current_artifact(&object.source);
             return supply.is_some_and(|(_, revision)| !other_shards::is_settled(object, &revision));
         }
-        let artifact = self.artifact_digest(object);
+        let artifact = self.artifact_digest(&object.source);
         artifact.is_some_and(|artifact| {
             let state = index.desired_state(key);
-            let source = graph::source(object);
+            let source = &object.source;
             // what an earlier process fetched is not what the source has now
-            (self.serves(&source) && !index.has_looked(&source))
-                || !state.is_some_and(|state| state.is_of(object, &artifact))
+            (self.serves(source) && !index.has_looked(source))
+                || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }
 
-    /// What an unbuilt Kustomization would be built from: it has its time for each anew.
-    pub(super) fn unbuilt_from(&self, object: &Kustomization) -> (i64, String) {
-        let generation = object.metadata.generation.unwrap_or_default();
-        (generation, self.artifact_digest(object).unwrap_or_default())
+    /// What an unbuilt owner would be built from: it has its time for each anew.
+    pub(super) fn unbuilt_from(&self, object: &Declaration) -> (i64, String) {
+        let artifact = self.artifact_digest(&object.source);
+        (object.generation, artifact.unwrap_or_default())
     }
 
     /// What the others say; asked once for all who ask while nothing changes.
@@ -100,7 +98,7 @@ impl Context {
             count(&self.kit.tally.prune_checks, 1);
             return Arc::new(Surveyor::new(self, index, ks, target).all());
         }
-        let source = (ks.source_kind, ks.source.clone());
+        let source = ks.source_ref();
         let artifact = self.kit.sources.artifact(&source).map(|artifact| artifact.digest);
         let kept = index.kept_survey(&source, ks.timeout, artifact.as_deref());
         let now = Instant::now();
@@ -121,30 +119,30 @@ impl Run<'_> {
     pub(super) fn holders_are_unbuilt(&self, ks: &Declared, desired: &[Desired]) -> Option<Awaited> {
         let mut index = self.cx.index();
         let now = Instant::now();
-        let mut holders: BTreeSet<Key> = BTreeSet::new();
+        let mut holders: BTreeSet<ObjectRef> = BTreeSet::new();
         for Desired { id, .. } in desired {
             // whether there is something to wait for is nothing to one that may not write it
-            if index.reviews.allow(&self.key, id) {
+            if index.reviews.allow(&self.me, id) {
                 let ours = || match self.access.hub.get(id) {
                     Presence::Present(observed) => observed.owner == Some(self.owner()),
                     Presence::Absent | Presence::Unknown => false,
                 };
                 // in another shard it may be known later that it is taken
-                let theirs = index
-                    .holders(id, &self.key)
-                    .filter(|key| self.cx.may_hold(key, id) && !(index.is_in_other_shard(key) && ours()));
+                let theirs = index.holders(id, &self.me).filter(|key| {
+                    self.cx.may_hold(&index, key, id) && !(index.is_in_other_shard(key) && ours())
+                });
                 holders.extend(theirs.cloned());
             }
         }
         let (mut all, mut until) = (BTreeSet::new(), None);
         for key in holders {
-            let object = self.cx.kustomizations.get(&key);
-            let unbuilt = object.filter(|object| {
+            let unbuilt = index.declaration(&key).filter(|object| {
                 self.cx.is_unbuilt(&index, &key, object)
                     || (index.is_in_other_shard(&key) && other_shards::keeps(object))
             });
             let Some(object) = unbuilt else { continue };
-            let since = index.unbuilt_since(&key, self.cx.unbuilt_from(&object), now);
+            let from = self.cx.unbuilt_from(object);
+            let since = index.unbuilt_since(&key, from, now);
             let its = deadline(since, ks.timeout);
             if its > now {
                 until = until.max(Some(its));
@@ -154,13 +152,13 @@ impl Run<'_> {
         let until = until?;
         let message = format!(
             "Waiting for {} to be built before what it held is applied",
-            listed(all.iter().map(|key| format!("Kustomization/{key}")))
+            listed(all.iter().map(ToString::to_string))
         );
         let watched = Watched {
             of: all,
             until: Some(until),
         };
-        index.watch(&self.key, watched);
+        index.watch(&self.me, watched);
         Some(Awaited { until, message })
     }
 
@@ -178,7 +176,7 @@ impl Run<'_> {
     }
 }
 
-/// Asks all Kustomizations what they want, on behalf of one that deletes.
+/// Asks all owners what they want, on behalf of one that deletes.
 pub(super) struct Surveyor<'a> {
     cx: &'a Context,
     index: &'a mut OwnershipGraph,
@@ -206,28 +204,34 @@ impl<'a> Surveyor<'a> {
     }
 
     pub(super) fn all(mut self) -> Survey {
-        for object in self.cx.kustomizations.all() {
-            if object.metadata.deletion_timestamp.is_none() {
-                self.one(&object);
-            }
+        let all = self.index.declarations();
+        let all: Vec<ObjectRef> = all
+            .filter(|(_, declaration)| !declaration.deleting)
+            .map(|(object, _)| object.clone())
+            .collect();
+        for object in all {
+            self.one(object);
         }
         self.survey
     }
 
-    fn one(&mut self, object: &Kustomization) {
-        let key = Key::of(&object.metadata);
+    fn one(&mut self, key: ObjectRef) {
+        let Some(object) = self.index.declaration(&key) else {
+            return;
+        };
         if !self.index.may_share_target(&key, self.target) {
             // what it applies, it applies elsewhere
             return;
         }
-        let near = graph::source(object) == (self.ks.source_kind, self.ks.source.clone());
+        let near = object.source == self.ks.source_ref();
         if !near && self.index.is_in_other_shard(&key) {
             // no commit is both theirs and ours: what it has now is its answer
             return;
         }
         if self.cx.is_unbuilt(self.index, &key, object) {
             if self.index.is_in_other_shard(&key) {
-                return self.leave_open(key, object);
+                let source = object.source.clone();
+                return self.leave_open(key, &source);
             }
             let from = self.cx.unbuilt_from(object);
             // one that was tried is not waited for where no commit is both theirs and ours
@@ -236,7 +240,7 @@ impl<'a> Surveyor<'a> {
             }
             return;
         }
-        if object.spec.suspend || !near {
+        if object.suspended || !near {
             // it was asked, but its answer is not waited for
             return;
         }
@@ -246,8 +250,8 @@ impl<'a> Surveyor<'a> {
         match &state.wants {
             DesiredSet::Unknown(why) => self.survey.mark_unknown(key, *why),
             DesiredSet::Known(objects) => {
-                for (id, digest) in &objects.kustomizations {
-                    self.ask_declared(&key, &state, id, *digest);
+                for applier in &objects.appliers {
+                    self.ask_declared(&key, &state, applier);
                 }
             }
         }
@@ -255,15 +259,15 @@ impl<'a> Surveyor<'a> {
 
     /// What one of another shard wants is open until it has applied what is there now. Nothing but a
     /// deletion waits for that: it may wait for this one.
-    fn leave_open(&mut self, key: Key, object: &Kustomization) {
-        let (_, revision) = self.cx.current_artifact(object).unwrap_or_default();
+    fn leave_open(&mut self, key: ObjectRef, source: &ObjectRef) {
+        let (_, revision) = self.cx.current_artifact(source).unwrap_or_default();
         self.survey.in_other_shards.insert(key.clone());
         self.survey
             .mark_unknown(key, format!("has not applied {revision} yet"));
     }
 
     /// Waits for one that is going to be built; each of its inputs gives it the same time.
-    fn expect(&mut self, key: Key, from: (i64, String), near: bool) {
+    fn expect(&mut self, key: ObjectRef, from: (i64, String), near: bool) {
         let since = self.index.unbuilt_since(&key, from, self.now);
         let until = deadline(since, self.ks.timeout);
         if until > self.now {
@@ -278,14 +282,15 @@ impl<'a> Surveyor<'a> {
     }
 
     /// One that another declares may want something only once it is as it is declared.
-    fn ask_declared(&mut self, by: &Key, state: &DesiredState, id: &ObjectId, digest: Digest) {
-        let key = Key::new(&*id.namespace, &*id.name);
-        let known = self.cx.kustomizations.get(&key);
-        match self.cx.here.hub.get(id) {
+    fn ask_declared(&mut self, by: &ObjectRef, state: &DesiredState, applier: &Applier) {
+        let (key, id) = (applier.owner.clone(), &applier.id);
+        let known = self.index.declaration(&key);
+        let seen = self.cx.kit.objects.get(self.index.owner(by).kind, id);
+        match seen {
             Presence::Present(observed)
-                if state.applied || observed.owned == digest || state.formed(id, observed.owned) =>
+                if state.applied || observed.owned == applier.digest || state.formed(id, observed.owned) =>
             {
-                let generation = known.and_then(|object| object.metadata.generation);
+                let generation = known.map(|object| object.generation);
                 if generation.is_none_or(|generation| generation < observed.generation) {
                     // applied, and the mirror is about to tell
                     self.survey.passing = true;
@@ -296,10 +301,8 @@ impl<'a> Surveyor<'a> {
             _ => {
                 self.survey.passing = true;
                 self.survey.declarers.insert(by.clone());
-                self.survey.mark_unknown(
-                    key,
-                    format!("is not applied yet as Kustomization/{by} declares it"),
-                );
+                self.survey
+                    .mark_unknown(key, format!("is not applied yet as {by} declares it"));
             }
         }
     }

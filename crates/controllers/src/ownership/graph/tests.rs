@@ -1,113 +1,142 @@
 use equate_apply::desired::Desired;
-use equate_apply::owner::Owner;
 use equate_manifest::object::Object;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
-use crate::kit::mirror::What;
-use crate::kustomization::KUSTOMIZATION;
+use crate::object_ref::tests::{HELM_RELEASE, KUSTOMIZATION};
 use crate::ownership::desired::BuiltObjects;
+use crate::ownership::other_shards::{ReadySeen, StatusSeen};
 
-fn object(name: &str, spec: &Value, status: &Value) -> Arc<Kustomization> {
-    let mut object = json!({
-        "metadata": { "name": name, "namespace": "n", "generation": 1 },
-        "spec": { "interval": "1m", "prune": true, "sourceRef": { "kind": "GitRepository", "name": "fleet" } },
-        "status": status,
-    });
-    for (field, value) in spec.as_object().unwrap() {
-        object["spec"][field] = value.clone();
+/// An object that reads `fleet`, and has done nothing so far.
+pub(crate) fn declaration() -> Declaration {
+    Declaration {
+        owner: &KUSTOMIZATION,
+        ours: true,
+        generation: 1,
+        deleting: false,
+        suspended: false,
+        source: source("fleet", "n"),
+        depends_on: BTreeSet::new(),
+        uses_ready_expr: false,
+        inputs: BTreeSet::new(),
+        holds: Arc::default(),
+        remote: false,
+        impersonates: false,
+        user: None,
+        status: StatusSeen::default(),
     }
-    Arc::new(serde_json::from_value(object).unwrap())
 }
 
-/// An index, and what each Kustomization was when it was last told of.
+fn source(name: &str, namespace: &str) -> ObjectRef {
+    ObjectRef::new("GitRepository", namespace, name)
+}
+
+/// A Kustomization of these tests.
+fn apps(name: &str) -> ObjectRef {
+    ObjectRef::new("Kustomization", "n", name)
+}
+
+/// The same that applied a revision and holds objects.
+fn ready(revision: &str, holds: &[&str]) -> Declaration {
+    let holds = holds.iter().map(|id| ObjectId::from_inventory(id).unwrap());
+    Declaration {
+        holds: Arc::new(holds.collect()),
+        status: StatusSeen {
+            observed_generation: Some(1),
+            applied: Some(revision.to_owned()),
+            ready: Some(ReadySeen {
+                is_true: true,
+                is_false: false,
+                is_unhealthy: false,
+                reason: "ReconciliationSucceeded".to_owned(),
+                observed_generation: Some(1),
+            }),
+            ..StatusSeen::default()
+        },
+        ..declaration()
+    }
+}
+
+/// A graph that is told of Kustomizations by name.
 #[derive(Default)]
 struct Told {
     index: OwnershipGraph,
-    objects: HashMap<String, Arc<Kustomization>>,
 }
 
 impl Told {
     /// Tells of a Kustomization, or that it is gone; who is woken, by name and reason.
-    fn check(&mut self, name: &str, what: What, after: Option<(Value, Value)>, expected: &[&str]) {
-        let after = after.map(|(spec, status)| object(name, &spec, &status));
-        let before = match &after {
-            Some(after) => self.objects.insert(name.to_owned(), Arc::clone(after)),
-            None => self.objects.remove(name),
-        };
-        let key = Key::new("n", name);
-        let wakes = self.index.changed(&Change {
-            key,
-            what,
-            before,
-            after,
-        });
-        assert_eq!(shown(&wakes), expected, "{name} {what:?}");
+    fn check(&mut self, name: &str, why: Option<Reason>, now: Option<Declaration>, expected: &[&str]) {
+        let wakes = self.index.changed(&apps(name), why, now);
+        assert_eq!(shown(&wakes), expected, "{name} {why:?}");
     }
 }
 
-fn shown(wakes: &[(Key, Reason)]) -> Vec<String> {
+fn shown(wakes: &[(ObjectRef, Reason)]) -> Vec<String> {
     wakes
         .iter()
         .map(|(key, reason)| format!("{} {reason}", key.name))
         .collect()
 }
 
-fn ready(revision: &str, holds: &[&str]) -> Value {
-    let entries: Vec<Value> = holds.iter().map(|id| json!({ "id": id, "v": "v1" })).collect();
-    json!({
-        "observedGeneration": 1,
-        "lastAppliedRevision": revision,
-        "conditions": [{
-            "type": "Ready", "status": "True", "reason": "ReconciliationSucceeded", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }],
-        "inventory": { "entries": entries },
-    })
-}
-
 #[test]
 fn a_change_wakes_those_whom_it_concerns() {
     let mut told = Told::default();
-    let none = || (json!({}), json!({}));
-    let on = |name: &str| (json!({ "dependsOn": [{ "name": name }] }), json!({}));
-    told.check("infra", What::Appeared, Some(none()), &["infra appeared"]);
-    told.check("apps", What::Appeared, Some(on("infra")), &["apps appeared"]);
-    told.check("more", What::Appeared, Some(on("apps")), &["more appeared"]);
+    let none = declaration;
+    let on = |name: &str| Declaration {
+        depends_on: BTreeSet::from([apps(name)]),
+        ..declaration()
+    };
+    told.check("infra", Some(Reason::Appeared), Some(none()), &["infra appeared"]);
+    told.check(
+        "apps",
+        Some(Reason::Appeared),
+        Some(on("infra")),
+        &["apps appeared"],
+    );
+    told.check(
+        "more",
+        Some(Reason::Appeared),
+        Some(on("apps")),
+        &["more appeared"],
+    );
     // its own status wakes nobody but those who wait for it
-    let status = |revision: &str| Some((json!({}), ready(revision, &[])));
-    told.check("infra", What::Status, status("1"), &["apps dependency"]);
-    told.check("infra", What::Status, status("1"), &[]);
-    told.check("infra", What::Status, status("2"), &["apps dependency"]);
-    told.check("infra", What::Requested, status("2"), &["infra requested"]);
-    told.check("infra", What::Gone, None, &["infra deleted", "apps dependency"]);
-    told.check("apps", What::Changed, Some(none()), &["apps changed"]);
-    told.check("infra", What::Appeared, Some(none()), &["infra appeared"]);
+    let status = |revision: &str| Some(ready(revision, &[]));
+    told.check("infra", None, status("1"), &["apps dependency"]);
+    told.check("infra", None, status("1"), &[]);
+    told.check("infra", None, status("2"), &["apps dependency"]);
+    told.check(
+        "infra",
+        Some(Reason::Requested),
+        status("2"),
+        &["infra requested"],
+    );
+    told.check("infra", None, None, &["infra deleted", "apps dependency"]);
+    told.check("apps", Some(Reason::Changed), Some(none()), &["apps changed"]);
+    told.check("infra", Some(Reason::Appeared), Some(none()), &["infra appeared"]);
 }
 
 #[test]
 fn a_source_wakes_those_that_read_it() {
     let mut told = Told::default();
-    let from = |source: &str, namespace: &str| {
-        let source = json!({ "kind": "GitRepository", "name": source, "namespace": namespace });
-        Some((json!({ "sourceRef": source }), json!({})))
+    let from = |name: &str, namespace: &str| {
+        Some(Declaration {
+            source: source(name, namespace),
+            ..declaration()
+        })
     };
-    told.check("a", What::Appeared, from("fleet", "n"), &["a appeared"]);
-    told.check("b", What::Appeared, from("fleet", "m"), &["b appeared"]);
-    told.check("c", What::Appeared, from("other", "n"), &["c appeared"]);
+    told.check("a", Some(Reason::Appeared), from("fleet", "n"), &["a appeared"]);
+    told.check("b", Some(Reason::Appeared), from("fleet", "m"), &["b appeared"]);
+    told.check("c", Some(Reason::Appeared), from("other", "n"), &["c appeared"]);
     let readers = |told: &Told, namespace: &str| {
-        let readers = told
-            .index
-            .readers(SourceKind::GitRepository, &Key::new(namespace, "fleet"));
+        let readers = told.index.readers(&source("fleet", namespace));
         readers.into_iter().map(|key| key.name).collect::<Vec<_>>()
     };
     assert_eq!(
         (readers(&told, "n"), readers(&told, "m")),
         (vec!["a".to_owned()], vec!["b".to_owned()])
     );
-    told.check("b", What::Changed, from("fleet", "n"), &["b changed"]);
-    told.check("a", What::Gone, None, &["a deleted"]);
+    told.check("b", Some(Reason::Changed), from("fleet", "n"), &["b changed"]);
+    told.check("a", None, None, &["a deleted"]);
     assert_eq!(
         (readers(&told, "n"), readers(&told, "m")),
         (vec!["b".to_owned()], vec![])
@@ -117,16 +146,16 @@ fn a_source_wakes_those_that_read_it() {
 #[test]
 fn what_one_holds_and_another_wants_is_told_to_both() {
     let mut told = Told::default();
-    let holds = |holds: &[&str]| Some((json!({}), ready("1", holds)));
+    let holds = |holds: &[&str]| Some(ready("1", holds));
     let id = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
-    let (one, two) = (Key::new("n", "one"), Key::new("n", "two"));
+    let (one, two) = (apps("one"), apps("two"));
     told.check(
         "one",
-        What::Appeared,
+        Some(Reason::Appeared),
         holds(&["n_x__ConfigMap", "n_y__ConfigMap"]),
         &["one appeared"],
     );
-    told.check("two", What::Appeared, holds(&[]), &["two appeared"]);
+    told.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
     assert_eq!(told.index.claimants(&id, &two).next(), Some(&one));
     assert_eq!(told.index.claimants(&id, &one).next(), None);
     let contest = Contest {
@@ -146,7 +175,7 @@ fn what_one_holds_and_another_wants_is_told_to_both() {
         .collect();
     assert_eq!(of_one, ["ConfigMap/n/x (also declared by Kustomization/n/two)"]);
     // let go of, it is the other's to take
-    told.check("one", What::Status, holds(&["n_y__ConfigMap"]), &["two object"]);
+    told.check("one", None, holds(&["n_y__ConfigMap"]), &["two object"]);
     assert!(!told.index.claims(&one, &id));
     assert_eq!(shown(&told.index.contest(&two, &[])), ["one object"]);
     assert_eq!(told.index.contested(&one), []);
@@ -168,7 +197,7 @@ fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
     DesiredState {
         generation,
         artifact: "sha256:1".to_owned(),
-        wants: DesiredSet::Known(BuiltObjects::of(&desired).into()),
+        wants: DesiredSet::Known(BuiltObjects::of(&desired, |_| None).into()),
         applied: false,
         forms: Vec::new(),
     }
@@ -177,12 +206,12 @@ fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
 #[test]
 fn what_one_lets_go_of_another_takes() {
     let mut told = Told::default();
-    let holds = |holds: &[&str]| Some((json!({}), ready("1", holds)));
+    let holds = |holds: &[&str]| Some(ready("1", holds));
     let (x, y) = ("n_x__ConfigMap", "n_y__ConfigMap");
     let id = ObjectId::from_inventory(x).unwrap();
-    let (one, two) = (Key::new("n", "one"), Key::new("n", "two"));
-    told.check("one", What::Appeared, holds(&[x, y]), &["one appeared"]);
-    told.check("two", What::Appeared, holds(&[]), &["two appeared"]);
+    let (one, two) = (apps("one"), apps("two"));
+    told.check("one", Some(Reason::Appeared), holds(&[x, y]), &["one appeared"]);
+    told.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
     let index = &mut told.index;
     // of whom nothing is known holds what it held
     assert_eq!(
@@ -213,30 +242,31 @@ fn what_one_lets_go_of_another_takes() {
     index.set_desired(&one, unknown);
     assert_eq!(index.claimants(&id, &two).next(), Some(&one));
     // who is deleted holds on to nothing, and takes nothing
-    let mut deleted = (*object("one", &json!({}), &ready("1", &[x, y]))).clone();
-    deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    let deleted = Arc::new(deleted);
-    told.index.changed(&Change {
-        key: one.clone(),
-        what: What::Deleting,
-        before: told.objects.insert("one".to_owned(), Arc::clone(&deleted)),
-        after: Some(deleted),
-    });
+    let deleted = Declaration {
+        deleting: true,
+        ..ready("1", &[x, y])
+    };
+    told.index.changed(&one, Some(Reason::Deleted), Some(deleted));
     told.index.set_desired(&one, wanting(1, &[x]));
     assert_eq!(told.index.claimants(&id, &two).next(), None);
     assert_eq!(told.index.taker(&id, &two), None);
-    told.check("one", What::Gone, None, &["one deleted"]);
+    told.check("one", None, None, &["one deleted"]);
     assert_eq!(told.index.desired_state(&one), None);
 }
 
 #[test]
 fn who_waits_for_a_word_is_woken_by_it() {
     let mut told = Told::default();
-    let none = || Some((json!({}), json!({})));
+    let none = || Some(declaration());
     for name in ["a", "b", "c", "d"] {
-        told.check(name, What::Appeared, none(), &[&format!("{name} appeared")]);
+        told.check(
+            name,
+            Some(Reason::Appeared),
+            none(),
+            &[&format!("{name} appeared")],
+        );
     }
-    let key = |name: &str| Key::new("n", name);
+    let key = |name: &str| apps(name);
     let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
     let check = |told: &mut Told, of: &str, state: DesiredState, expected: &[&str]| {
         let wakes = told.index.set_desired(&key(of), state);
@@ -253,7 +283,7 @@ fn who_waits_for_a_word_is_woken_by_it() {
     // the same word is no news
     check(&mut told, "d", wanting(1, &[]), &[]);
     check(&mut told, "d", wanting(2, &[]), &["a dependency"]);
-    told.check("d", What::Gone, None, &["d deleted", "a dependency"]);
+    told.check("d", None, None, &["d deleted", "a dependency"]);
     told.index.watch(&key("a"), Watched::default());
     check(&mut told, "d", wanting(3, &[]), &[]);
     assert!(told.index.listeners.is_empty() && told.index.watched.is_empty());
@@ -262,9 +292,9 @@ fn who_waits_for_a_word_is_woken_by_it() {
 #[test]
 fn whom_one_waits_for_has_its_time_with_each_input() {
     let mut told = Told::default();
-    let none = || Some((json!({}), json!({})));
-    told.check("a", What::Appeared, none(), &["a appeared"]);
-    let (a, start) = (Key::new("n", "a"), Instant::now());
+    let none = || Some(declaration());
+    told.check("a", Some(Reason::Appeared), none(), &["a appeared"]);
+    let (a, start) = (apps("a"), Instant::now());
     let later = start + Duration::from_secs(60);
     let from = |artifact: &str| (1, artifact.to_owned());
     let index = &mut told.index;
@@ -283,17 +313,22 @@ fn whom_one_waits_for_has_its_time_with_each_input() {
 #[test]
 fn a_source_that_was_looked_at_is_news_once() {
     let mut told = Told::default();
-    let none = || Some((json!({}), json!({})));
+    let none = || Some(declaration());
     for name in ["a", "b"] {
-        told.check(name, What::Appeared, none(), &[&format!("{name} appeared")]);
+        told.check(
+            name,
+            Some(Reason::Appeared),
+            none(),
+            &[&format!("{name} appeared")],
+        );
     }
-    let source = (SourceKind::GitRepository, Key::new("n", "fleet"));
+    let source = source("fleet", "n");
     let watched = Watched {
-        of: BTreeSet::from([Key::new("n", "a")]),
+        of: BTreeSet::from([apps("a")]),
         until: None,
     };
     let index = &mut told.index;
-    index.watch(&Key::new("n", "b"), watched);
+    index.watch(&apps("b"), watched);
     assert!(!index.has_looked(&source));
     assert_eq!(shown(&index.looked(source.clone())), ["b dependency"]);
     assert!(index.has_looked(&source) && index.looked(source.clone()).is_empty());
@@ -304,22 +339,30 @@ fn a_source_that_was_looked_at_is_news_once() {
 
 #[test]
 fn what_another_shard_claims_is_told_to_who_holds_it() {
-    let half = crate::shards::Slice::new(0, 2).unwrap();
-    let named = |ours: bool| {
-        let mut names = (0..100).map(|number| format!("ks-{number}"));
-        names.find(|name| half.has("n", name) == ours).unwrap()
-    };
-    let (ours, theirs) = (named(true), named(false));
-    let mut told = Told {
-        index: OwnershipGraph::of(Shards::default().slice(half)),
-        ..Told::default()
-    };
+    let (ours, theirs) = ("ours", "theirs");
+    let mut told = Told::default();
     let x = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
-    let [our_key, their_key] = [&ours, &theirs].map(|name| Key::new("n", name.as_str()));
-    let holds = |holds: &[&str]| Some((json!({}), ready("1", holds)));
+    let [our_key, their_key] = [ours, theirs].map(apps);
+    let holds = |holds: &[&str]| Some(ready("1", holds));
+    let elsewhere = |holds: &[&str]| {
+        Some(Declaration {
+            ours: false,
+            ..ready("1", holds)
+        })
+    };
     let appeared = format!("{ours} appeared");
-    told.check(&ours, What::Appeared, holds(&["n_x__ConfigMap"]), &[&appeared]);
-    told.check(&theirs, What::Appeared, holds(&["n_y__ConfigMap"]), &[]);
+    told.check(
+        ours,
+        Some(Reason::Appeared),
+        holds(&["n_x__ConfigMap"]),
+        &[&appeared],
+    );
+    told.check(
+        theirs,
+        Some(Reason::Appeared),
+        elsewhere(&["n_y__ConfigMap"]),
+        &[],
+    );
     assert!(told.index.has_let_go(&their_key, &x, &our_key));
     assert!(
         !told.index.has_let_go(&our_key, &x, &their_key),
@@ -328,13 +371,87 @@ fn what_another_shard_claims_is_told_to_who_holds_it() {
 
     let woken = format!("{ours} dependency");
     let both = ["n_x__ConfigMap", "n_y__ConfigMap"];
-    told.check(&theirs, What::Status, holds(&both), &[&woken]);
-    told.check(&theirs, What::Status, holds(&both), &[]);
+    told.check(theirs, None, elsewhere(&both), &[&woken]);
+    told.check(theirs, None, elsewhere(&both), &[]);
     assert!(!told.index.has_let_go(&their_key, &x, &our_key));
-    told.check(&theirs, What::Status, holds(&[]), &[]);
+    told.check(theirs, None, elsewhere(&[]), &[]);
     assert!(told.index.has_let_go(&their_key, &x, &our_key));
     // of one that is gone nobody knows anything
     let forgotten = format!("{theirs} deleted");
-    told.check(&theirs, What::Gone, None, &[&forgotten]);
+    told.check(theirs, None, None, &[&forgotten]);
     assert!(!told.index.has_let_go(&their_key, &x, &our_key));
+}
+
+#[test]
+fn objects_of_two_kinds_with_one_name_are_two() {
+    let mut told = Told::default();
+    let (one, release) = (apps("one"), ObjectRef::new("HelmRelease", "n", "one"));
+    let appeared = Some(Reason::Appeared);
+    let x = "n_x__ConfigMap";
+    told.check("one", appeared, Some(ready("1", &[x])), &["one appeared"]);
+    let declared = Declaration {
+        owner: &HELM_RELEASE,
+        source: source("charts", "n"),
+        ..declaration()
+    };
+    told.index.changed(&release, appeared, Some(declared));
+    assert_eq!(
+        told.index.readers(&source("fleet", "n")),
+        std::slice::from_ref(&one)
+    );
+    assert_eq!(
+        told.index.readers(&source("charts", "n")),
+        std::slice::from_ref(&release)
+    );
+    // one of them goes, and the other holds what it held
+    told.index.changed(&release, None, None);
+    assert!(told.index.claims(&one, &ObjectId::from_inventory(x).unwrap()));
+    assert_eq!(told.index.readers(&source("fleet", "n")), [one]);
+}
+
+#[test]
+fn of_two_kinds_that_hold_an_object_the_first_in_order_has_it() {
+    let mut told = Told::default();
+    let (one, release) = (apps("one"), ObjectRef::new("HelmRelease", "n", "z"));
+    let x = "n_x__ConfigMap";
+    let id = ObjectId::from_inventory(x).unwrap();
+    let release_holds = |holds: &[&str]| Declaration {
+        owner: &HELM_RELEASE,
+        ..ready("1", holds)
+    };
+    let claimants = |told: &Told, but: &ObjectRef| -> Vec<ObjectRef> {
+        told.index.claimants(&id, but).cloned().collect()
+    };
+    told.index.changed(&one, None, Some(ready("1", &[])));
+    told.index.changed(&release, None, Some(release_holds(&[x])));
+    // the one that holds it has it, whoever wants it
+    assert_eq!(claimants(&told, &one), std::slice::from_ref(&release));
+    assert_eq!(told.index.owner(&release), Owner::new(&HELM_RELEASE, "n", "z"));
+    // what both wrote down at one time is one's: neither waits for the other
+    told.index.changed(&one, None, Some(ready("1", &[x])));
+    assert_eq!(claimants(&told, &one), std::slice::from_ref(&release));
+    assert_eq!(claimants(&told, &release), []);
+    // one that does not want it any more leaves it to the other
+    told.index.set_desired(&release, wanting(1, &[]));
+    assert_eq!(claimants(&told, &one), []);
+    assert_eq!(told.index.taker(&id, &release), Some(&one));
+}
+
+#[test]
+fn a_dependency_of_another_kind_wakes_its_dependents() {
+    let mut told = Told::default();
+    let release = ObjectRef::new("HelmRelease", "n", "infra");
+    let on = Declaration {
+        depends_on: BTreeSet::from([release.clone()]),
+        ..declaration()
+    };
+    told.check("apps", Some(Reason::Appeared), Some(on), &["apps appeared"]);
+    // a Kustomization of that name is another object
+    told.check("infra", None, Some(ready("1", &[])), &[]);
+    let infra = Declaration {
+        owner: &HELM_RELEASE,
+        ..ready("1", &[])
+    };
+    let wakes = told.index.changed(&release, None, Some(infra));
+    assert_eq!(wakes, [(apps("apps"), Reason::Dependency)]);
 }

@@ -1,0 +1,226 @@
+//! Whether what an object depends on (`spec.dependsOn`) is ready, as pure functions over values that any
+//! controller hands over. Who is woken when that changes, the [ownership graph](crate::ownership) knows.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::ObjectRef;
+use crate::cel::Expression;
+
+/// A dependency, as the one who depends on it sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DependencySeen {
+    /// It is ready, at our source's revision if it has the same source.
+    Ready,
+    /// It does not exist.
+    Absent,
+    /// It is not ready, or its status speaks of an older spec.
+    NotReady,
+    /// It is ready, but at another revision of the source it shares with us.
+    Behind,
+    /// Its `readyExpr` does not hold.
+    Unmet,
+    /// Its `readyExpr` has no answer, and why.
+    Unanswered(String),
+}
+
+/// What is known of an object that another depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency<'a> {
+    /// What it is built from.
+    pub source: ObjectRef,
+    /// The generation of its spec.
+    pub generation: Option<i64>,
+    /// The generation that its status speaks of.
+    pub observed_generation: Option<i64>,
+    /// Whether its status says that it is ready.
+    pub ready: bool,
+    /// The revision of its source that it applied last.
+    pub applied: Option<&'a str>,
+}
+
+impl Dependency<'_> {
+    /// As an object sees it that is built from this revision of its own source. An object that depends on
+    /// another of the same source is for the same commit: it waits until the other has applied that.
+    pub fn seen_from(&self, source: &ObjectRef, revision: Option<&str>) -> DependencySeen {
+        if !self.ready || self.observed_generation != self.generation {
+            DependencySeen::NotReady
+        } else if self.source == *source && self.applied != revision {
+            DependencySeen::Behind
+        } else {
+            DependencySeen::Ready
+        }
+    }
+}
+
+/// A dependency at one moment: what failed then may work once it is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DependencyState {
+    /// The generation its status speaks of.
+    pub generation: Option<i64>,
+    /// The revision it applied.
+    pub revision: Option<String>,
+    /// Whether it was ready.
+    pub ready: bool,
+    /// Since when it was, or was not.
+    pub since: Timestamp,
+}
+
+/// Compiles what says that dependencies are ready (`readyExpr`), where something does, each with the
+/// dependency's name.
+///
+/// # Errors
+/// The first that cannot be read, and why.
+pub fn compile<'a>(
+    expressions: impl IntoIterator<Item = (Option<&'a str>, &'a str)>,
+) -> Result<Vec<Option<Expression>>, String> {
+    let each = expressions.into_iter();
+    each.map(|(text, name)| {
+        let Some(text) = text else { return Ok(None) };
+        let compiled = Expression::compile(text, &["dep", "self"]);
+        compiled
+            .map(Some)
+            .map_err(|error| format!("failed to evaluate dependency {name}: {error}"))
+    })
+    .collect()
+}
+
+/// Whether a dependency is ready in the words of the one who depends on it; both as their manifests.
+pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) -> DependencySeen {
+    match expression.holds(&[("dep", dependency), ("self", dependent)]) {
+        Ok(true) => DependencySeen::Ready,
+        Ok(false) => DependencySeen::Unmet,
+        Err(error) => DependencySeen::Unanswered(error.to_string()),
+    }
+}
+
+/// The shortest way from an object back to itself, by what each depends on.
+pub fn cycle<'a, F, D>(start: &ObjectRef, depends_on: F) -> Option<Vec<ObjectRef>>
+where
+    F: Fn(&ObjectRef) -> D,
+    D: IntoIterator<Item = &'a ObjectRef>,
+{
+    let mut seen = BTreeSet::from([start.clone()]);
+    // each entry: an object and the way to it; breadth first, so that the way is the shortest
+    let mut ways = VecDeque::from([vec![start.clone()]]);
+    while let Some(way) = ways.pop_front() {
+        let here = way.last().unwrap_or(start);
+        for next in depends_on(here) {
+            let mut longer = way.clone();
+            longer.push(next.clone());
+            if next == start {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                ways.push_back(longer);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(kind: &'static str, name: &str) -> ObjectRef {
+        ObjectRef::new(kind, "n", name)
+    }
+
+    #[test]
+    fn a_way_back_to_oneself_is_found() {
+        let check = |edges: &[(&str, &str)], expected: Option<&str>| {
+            let apps = |name: &str| object("Kustomization", name);
+            let edges: Vec<_> = edges.iter().map(|(a, b)| (apps(a), apps(b))).collect();
+            let next = |from: &ObjectRef| {
+                let from_here = edges.iter().filter(|(a, _)| a == from);
+                from_here.map(|(_, b)| b).collect::<Vec<_>>()
+            };
+            let found = cycle(&apps("apps"), next);
+            let shown = found.map(|way| {
+                let names: Vec<&str> = way.iter().map(|object| object.name.as_str()).collect();
+                names.join(" ")
+            });
+            assert_eq!(shown.as_deref(), expected);
+        };
+        check(&[], None);
+        check(&[("apps", "b"), ("b", "c"), ("apps", "c")], None);
+        check(&[("apps", "apps")], Some("apps apps"));
+        check(&[("apps", "b"), ("b", "c"), ("c", "apps")], Some("apps b c apps"));
+        // a cycle among others is theirs to tell
+        check(&[("apps", "b"), ("b", "c"), ("c", "b")], None);
+    }
+
+    #[test]
+    fn objects_of_two_kinds_with_one_name_are_no_cycle() {
+        let (kustomization, release) = (object("Kustomization", "a"), object("HelmRelease", "a"));
+        let edges = [(&kustomization, &release)];
+        let next = |from: &ObjectRef| {
+            let from_here = edges.iter().filter(|(a, _)| *a == from);
+            from_here.map(|(_, b)| *b).collect::<Vec<_>>()
+        };
+        assert_eq!(cycle(&kustomization, next), None);
+    }
+
+    #[test]
+    fn a_dependency_is_ready_at_the_revision_of_a_common_source() {
+        let (fleet, other) = (object("GitRepository", "fleet"), object("OCIRepository", "fleet"));
+        let ready = Dependency {
+            source: fleet.clone(),
+            generation: Some(2),
+            observed_generation: Some(2),
+            ready: true,
+            applied: Some("main@sha1:1"),
+        };
+        let check = |dependency: &Dependency<'_>, source: &ObjectRef, expected: DependencySeen| {
+            let seen = dependency.seen_from(source, Some("main@sha1:2"));
+            assert_eq!(seen, expected, "{dependency:?}");
+        };
+        check(&ready, &other, DependencySeen::Ready);
+        check(&ready, &fleet, DependencySeen::Behind);
+        let applied = Some("main@sha1:2");
+        check(
+            &Dependency {
+                applied,
+                ..ready.clone()
+            },
+            &fleet,
+            DependencySeen::Ready,
+        );
+        let older = Dependency {
+            observed_generation: Some(1),
+            ..ready.clone()
+        };
+        check(&older, &other, DependencySeen::NotReady);
+        check(
+            &Dependency {
+                ready: false,
+                ..ready
+            },
+            &other,
+            DependencySeen::NotReady,
+        );
+    }
+
+    #[test]
+    fn an_expression_takes_the_place_of_the_condition() {
+        let expressions = compile([(None, "a"), (Some("dep.status.size > self.size"), "b")]).unwrap();
+        let [None, Some(expression)] = &expressions[..] else {
+            panic!("{expressions:?}")
+        };
+        let dependent = json!({ "size": 2 });
+        let check = |dependency: Value, expected: DependencySeen| {
+            assert_eq!(evaluate(expression, &dependency, &dependent), expected);
+        };
+        check(json!({ "status": { "size": 3 } }), DependencySeen::Ready);
+        check(json!({ "status": { "size": 1 } }), DependencySeen::Unmet);
+        let unread = compile([(Some("dep."), "b")]).unwrap_err();
+        assert!(
+            unread.starts_with("failed to evaluate dependency b: "),
+            "{unread}"
+        );
+    }
+}
