@@ -10,7 +10,7 @@ mod tests;
 mod text;
 
 use self::chain::{Known, Seen, Source};
-use self::text::Room;
+use self::text::TerminalSize;
 use crate::connection::{self, ConnectError};
 use crate::document::{Form, document};
 use crate::events;
@@ -128,13 +128,13 @@ impl Failure for ExplainError {
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode, ExplainError> {
     let connection = args.cluster.connect_aloud().await?;
-    let room = Room {
+    let size = TerminalSize {
         width: console::Term::stdout()
             .size_checked()
             .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH, WIDTH_MAX)),
         colour: table::colour(),
     };
-    let ready = explain(&connection.client, &args, &mut std::io::stdout(), room).await?;
+    let ready = explain(&connection.client, &args, &mut std::io::stdout(), size).await?;
     Ok(if ready {
         ExitCode::SUCCESS
     } else {
@@ -147,7 +147,7 @@ async fn explain(
     client: &Client,
     args: &Args,
     out: &mut impl Write,
-    room: Room,
+    size: TerminalSize,
 ) -> Result<bool, ExplainError> {
     let (kind, name) = kinds::parse_one(&args.what)?;
     if kind.kind != "Kustomization" {
@@ -171,7 +171,7 @@ async fn explain(
     let said = reader.events(&namespace, &name).await?;
     let chain = chain::chain(&seen);
     let text = match args.output {
-        None => text::drawn(&chain, &said, Timestamp::now(), room),
+        None => text::drawn(&chain, &said, Timestamp::now(), size),
         Some(form) => document(&text::data(&chain, &said), form),
     };
     out.write_all(text.as_bytes()).map_err(ExplainError::Output)?;

@@ -11,7 +11,7 @@ use equate_controllers::{Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
 use equate_source::Retention;
 
-use super::foreign::Foreign;
+use super::ignored_flux_flags::IgnoredFluxFlags;
 use super::log;
 use super::value::{Listen, boolean};
 use crate::connection;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) scope: Scope,
     #[command(flatten)]
-    pub(crate) lockdown: Lockdown,
+    pub(crate) tenancy: TenancyFlags,
     #[command(flatten)]
     pub(crate) storage: StorageFlags,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     )]
     pub(crate) feature_gates: String,
     #[command(flatten)]
-    pub(crate) tempo: Tempo,
+    pub(crate) retry: RetryFlags,
     #[command(flatten)]
     pub(crate) endpoints: Endpoints,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
     #[command(flatten)]
-    pub(crate) foreign: Foreign,
+    pub(crate) ignored: IgnoredFluxFlags,
 }
 
 /// Which objects are reconciled.
@@ -127,7 +127,7 @@ impl Scope {
 
 /// What those who write Kustomizations are allowed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Lockdown {
+pub(crate) struct TenancyFlags {
     /// Refuse sources of other namespaces.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
@@ -165,7 +165,7 @@ pub(crate) struct Identity {
     insecure_kubeconfig_tls: bool,
 }
 
-impl Lockdown {
+impl TenancyFlags {
     /// The same, as the engine takes it in this namespace.
     pub(crate) fn policy(&self, namespace: &str) -> Policy {
         Policy {
@@ -253,7 +253,7 @@ impl SshFlags {
 
 /// When things are done again.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Tempo {
+pub(crate) struct RetryFlags {
     /// How often a Kustomization that waits looks by itself; what it waits for wakes it before.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub(crate) requeue_dependency: Duration,
@@ -268,7 +268,7 @@ pub(crate) struct Tempo {
     max_retry_delay: Duration,
 }
 
-impl Tempo {
+impl RetryFlags {
     /// How long to wait after failures.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff {

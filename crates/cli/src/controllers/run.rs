@@ -129,11 +129,11 @@ impl Failure for ControllersError {
 
 /// Runs until a signal, or until a Lease is lost.
 pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
-    if let Some(refused) = args.foreign.refusal() {
+    if let Some(refused) = args.ignored.refusal() {
         return Err(ControllersError::Refused(refused));
     }
     let gates = gates::read(&args.feature_gates).map_err(ControllersError::Gate)?;
-    for warning in args.foreign.warnings().chain(gates.warnings) {
+    for warning in args.ignored.warnings().chain(gates.warnings) {
         tracing::warn!("{warning}");
     }
     let shards = args.scope.shards()?;
@@ -159,7 +159,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
     listeners.serve(artifacts, storage.router(), "artifacts");
     let policy = Policy {
         external_artifacts: gates.external_artifacts,
-        ..args.lockdown.policy(&args.scope.namespace)
+        ..args.tenancy.policy(&args.scope.namespace)
     };
     // it asks the API server, which may be silent
     let engine = tokio::select! {
@@ -248,9 +248,9 @@ async fn start(
         .configure(crate::transit::settings()?)
         .controllers(equate_controllers::all().only(&components))
         .notifier(notifier)
-        .backoff(args.tempo.backoff())
-        .interval_jitter(f64::from(args.tempo.interval_jitter_percentage) / 100.0)
-        .dependency_retry(args.tempo.requeue_dependency.get())
+        .backoff(args.retry.backoff())
+        .interval_jitter(f64::from(args.retry.interval_jitter_percentage) / 100.0)
+        .dependency_retry(args.retry.requeue_dependency.get())
         .observer(metrics.observer())
         .start()
         .await?;

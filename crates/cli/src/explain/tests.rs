@@ -1,4 +1,4 @@
-use super::{Args, Room, explain};
+use super::{Args, TerminalSize, explain};
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
 
@@ -13,11 +13,11 @@ async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
     let words = std::iter::once("explain").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
     let mut out = Vec::new();
-    let room = Room {
+    let size = TerminalSize {
         width: 80,
         colour: false,
     };
-    match explain(&fixture.connection.client, &args, &mut out, room).await {
+    match explain(&fixture.connection.client, &args, &mut out, size).await {
         Ok(ready) => (Some(ready), String::from_utf8(out).unwrap()),
         Err(error) => (None, format!("error: {error}\n")),
     }

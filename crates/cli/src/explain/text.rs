@@ -10,7 +10,7 @@ pub(super) type Said = (Option<Timestamp>, String, String);
 
 /// How much may stand on a line, and whether in colour.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct TerminalSize {
     pub(super) width: usize,
     pub(super) colour: bool,
 }
@@ -18,11 +18,11 @@ pub(super) struct Room {
 /// Where what a step did begins: after its name, state and age.
 const WHAT_AT: usize = 30;
 
-pub(super) fn drawn(chain: &Chain, events: &[Said], now: Timestamp, room: Room) -> String {
+pub(super) fn drawn(chain: &Chain, events: &[Said], now: Timestamp, size: TerminalSize) -> String {
     let mut page = Page {
         text: String::new(),
         now,
-        room,
+        size,
     };
     page.text
         .push_str(&format!("{} {}\n\n", chain.called, head(chain, now)));
@@ -90,7 +90,7 @@ fn headline(message: &str) -> String {
 struct Page {
     text: String,
     now: Timestamp,
-    room: Room,
+    size: TerminalSize,
 }
 
 impl Page {
@@ -105,7 +105,7 @@ impl Page {
         let mut fresh = true;
         for word in words.split_whitespace().map(brief) {
             let wide = console::measure_text_width(&line) + 1 + word.chars().count();
-            if !fresh && wide > self.room.width {
+            if !fresh && wide > self.size.width {
                 self.line(&line);
                 line = stem.to_owned();
                 fresh = true;
@@ -147,7 +147,7 @@ impl Page {
 
     fn state(&self, state: State, width: usize) -> String {
         let text = format!("{:width$}", state.text());
-        let style = console::Style::new().force_styling(self.room.colour);
+        let style = console::Style::new().force_styling(self.size.colour);
         let style = match state {
             State::Done => style.green(),
             State::Failed => style.red(),

@@ -4,9 +4,9 @@
 //! controllers and shows what they do, until interrupted or, with `--once`, until all is ready.
 
 mod bootstrap;
+mod dashboard;
 mod endpoints;
 mod once;
-mod picture;
 mod repository;
 mod run;
 mod screen;

@@ -1,12 +1,12 @@
 //! `equate up --once`: whether the wait is over. Pure.
 
-use super::view::{Picture, Row, State};
+use super::view::{Dashboard, Row, State};
 use std::time::Duration;
 
 /// How long nothing may change before what has failed counts as final.
 pub(crate) const QUIET: Duration = Duration::from_secs(3);
 
-/// What a picture means to somebody who waits.
+/// What a dashboard means to somebody who waits.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Everything that is looked after is ready.
@@ -17,10 +17,10 @@ pub(crate) enum Verdict {
     Waiting(Vec<String>),
 }
 
-/// Judges a picture. Nothing known yet is waiting, not success.
-pub(crate) fn judge(picture: &Picture) -> Verdict {
+/// Judges a dashboard. Nothing known yet is waiting, not success.
+pub(crate) fn judge(dashboard: &Dashboard) -> Verdict {
     let reasons = |wanted: &[State]| -> Vec<String> {
-        picture
+        dashboard
             .groups
             .iter()
             .flat_map(|group| group.rows.iter().map(|row| (group.heading, row)))
@@ -28,7 +28,7 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
             .map(|(heading, row)| reason(heading, row))
             .collect()
     };
-    let nothing_yet = picture.groups.iter().take(2).any(|group| group.rows.is_empty());
+    let nothing_yet = dashboard.groups.iter().take(2).any(|group| group.rows.is_empty());
     if nothing_yet || !reasons(&[State::Waiting]).is_empty() && reasons(&[State::Failed]).is_empty() {
         return Verdict::Waiting(reasons(&[State::Waiting]));
     }
@@ -74,15 +74,15 @@ mod tests {
                 })
                 .collect(),
         };
-        let picture = Picture {
+        let dashboard = Dashboard {
             groups: vec![
                 group("SOURCES", sources),
                 group("KUSTOMIZATIONS", kustomizations),
                 group("OBJECTS", &[]),
             ],
-            ..Picture::default()
+            ..Dashboard::default()
         };
-        assert_eq!(judge(&picture), *expected);
+        assert_eq!(judge(&dashboard), *expected);
     }
 
     #[test]

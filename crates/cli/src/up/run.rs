@@ -2,12 +2,12 @@
 
 use super::Args;
 use super::bootstrap::{self, BootstrapError, Root};
+use super::dashboard::{Known, dashboard};
 use super::endpoints::{Endpoints, Loop};
 use super::once::{QUIET, Verdict, judge};
-use super::picture::{Known, picture};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
-use super::view::Picture;
+use super::view::Dashboard;
 use crate::counts::{self, Requests};
 use crate::failure::Failure;
 use crate::transit::CertificatesError;
@@ -161,9 +161,9 @@ pub(crate) async fn run(args: Args) -> Result<(), UpError> {
             .note("note: uncommitted work is not applied; commit it to see it here")
             .map_err(UpError::Output)?;
     }
-    let starting = Picture {
+    let starting = Dashboard {
         title: format!("{}  starting", title(&repository, &args)),
-        ..Picture::default()
+        ..Dashboard::default()
     };
     screen.show(&starting).map_err(UpError::Output)?;
     let session = tokio::select! {
@@ -280,9 +280,9 @@ impl Session {
             .map_err(|source| UpError::Write { path, source })
     }
 
-    fn picture(&self) -> Picture {
+    fn dashboard(&self) -> Dashboard {
         let engine = &self.engine.engine;
-        picture(Known {
+        dashboard(Known {
             title: self.title.clone(),
             hints: self.hints.clone(),
             sources: &engine.objects::<GitRepository>(),
@@ -304,7 +304,7 @@ impl Session {
         let mut changes = self.engine.engine.changes();
         loop {
             let begun = Instant::now();
-            screen.show(&self.picture()).map_err(UpError::Output)?;
+            screen.show(&self.dashboard()).map_err(UpError::Output)?;
             let pace = Pace::of(begun.elapsed());
             tokio::select! {
                 result = &mut interrupt => return result.map_err(UpError::Signal),
@@ -326,9 +326,9 @@ impl Session {
         let mut quiet_since = begun;
         loop {
             changes.mark_unchanged();
-            let picture = self.picture();
-            screen.show(&picture).map_err(UpError::Output)?;
-            let verdict = judge(&picture);
+            let dashboard = self.dashboard();
+            screen.show(&dashboard).map_err(UpError::Output)?;
+            let verdict = judge(&dashboard);
             let (deadline, reasons) = match verdict {
                 Verdict::Ready => return Ok(()),
                 Verdict::Waiting(reasons) => (begun + timeout, reasons),

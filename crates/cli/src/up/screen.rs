@@ -1,6 +1,6 @@
 //! Where the view goes: a terminal that is redrawn in place, or lines for a log.
 
-use super::view::{Group, Picture, Room, Row, State, draw};
+use super::view::{Dashboard, Group, Row, State, TerminalSize, draw};
 use console::Term;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -47,11 +47,11 @@ impl Screen {
         matches!(self, Self::Terminal(_))
     }
 
-    /// Shows a picture; writes nothing where it is the one that is shown.
-    pub(crate) fn show(&mut self, picture: &Picture) -> std::io::Result<()> {
+    /// Shows a dashboard; writes nothing where it is the one that is shown.
+    pub(crate) fn show(&mut self, dashboard: &Dashboard) -> std::io::Result<()> {
         match self {
-            Self::Terminal(terminal) => terminal.show(picture),
-            Self::Log(log) => log.show(picture, &mut std::io::stdout().lock()),
+            Self::Terminal(terminal) => terminal.show(dashboard),
+            Self::Log(log) => log.show(dashboard, &mut std::io::stdout().lock()),
         }
     }
 
@@ -69,15 +69,15 @@ impl Screen {
 }
 
 impl Terminal {
-    fn show(&mut self, picture: &Picture) -> std::io::Result<()> {
+    fn show(&mut self, dashboard: &Dashboard) -> std::io::Result<()> {
         let (height, width) = self.term.size();
-        let room = Room {
+        let size = TerminalSize {
             width: usize::from(width),
             // The line below the view is the cursor's.
             height: usize::from(height).saturating_sub(1),
             colour: self.colour,
         };
-        let text = draw(picture, room);
+        let text = draw(dashboard, size);
         if text == self.shown {
             return Ok(());
         }
@@ -94,13 +94,13 @@ impl Terminal {
 }
 
 impl Log {
-    fn show(&mut self, picture: &Picture, out: &mut impl Write) -> std::io::Result<()> {
-        for Group { heading, rows } in &picture.groups {
+    fn show(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
+        for Group { heading, rows } in &dashboard.groups {
             for row in rows {
                 self.say(heading, row, out)?;
             }
         }
-        let here: Vec<&str> = picture
+        let here: Vec<&str> = dashboard
             .groups
             .iter()
             .flat_map(|group| group.rows.iter().map(|row| row.name.as_str()))
@@ -145,8 +145,8 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn picture(rows: &[(&str, State, &str)]) -> Picture {
-        Picture {
+    fn dashboard(rows: &[(&str, State, &str)]) -> Dashboard {
+        Dashboard {
             groups: vec![Group {
                 heading: "OBJECTS",
                 rows: rows
@@ -160,7 +160,7 @@ mod tests {
                     })
                     .collect(),
             }],
-            ..Picture::default()
+            ..Dashboard::default()
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         let mut log = Log::default();
         let mut say = |rows: &[(&str, State, &str)]| {
             let mut out = Vec::new();
-            log.show(&picture(rows), &mut out).unwrap();
+            log.show(&dashboard(rows), &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(say(&[("a", State::Waiting, "0 of 1")]), "waiting  a    0 of 1\n");

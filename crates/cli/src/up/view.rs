@@ -1,4 +1,4 @@
-//! What a person sees while `equate up` runs: a picture in, text out.
+//! What a person sees while `equate up` runs: a dashboard in, text out.
 //!
 //! Pure: no terminal, no clock. The caller says how wide and high it may be and
 //! whether colour is wanted. What needs attention comes first; what is well is
@@ -8,7 +8,7 @@ use console::{Style, measure_text_width, truncate_str};
 
 /// Everything at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Picture {
+pub(crate) struct Dashboard {
     pub(crate) title: String,
     pub(crate) hints: Vec<String>,
     pub(crate) groups: Vec<Group>,
@@ -66,9 +66,9 @@ impl State {
     }
 }
 
-/// How much room there is.
+/// How much of a dashboard can be seen, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct TerminalSize {
     pub(crate) width: usize,
     pub(crate) height: usize,
     pub(crate) colour: bool,
@@ -77,50 +77,56 @@ pub(crate) struct Room {
 const NAME_WIDTH_MAX: usize = 52;
 const DETAIL_WIDTH_MAX: usize = 28;
 
-/// The picture as lines that fit the room.
-pub(crate) fn draw(picture: &Picture, room: Room) -> String {
-    let bold = Style::new().force_styling(room.colour).bold();
-    let dim = Style::new().force_styling(room.colour).dim();
+/// The dashboard as lines that fit the terminal.
+pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
+    let bold = Style::new().force_styling(size.colour).bold();
+    let dim = Style::new().force_styling(size.colour).dim();
     let mut text = String::new();
-    line(&mut text, room, &bold.apply_to(&picture.title).to_string());
-    let fixed = 1 + picture.groups.len() * 2 + picture.hints.len() + 1;
-    let mut free = room.height.saturating_sub(fixed);
-    let columns = Columns::of(&picture.groups);
-    for (position, group) in picture.groups.iter().enumerate() {
+    line(&mut text, size, &bold.apply_to(&dashboard.title).to_string());
+    let fixed = 1 + dashboard.groups.len() * 2 + dashboard.hints.len() + 1;
+    let mut free = size.height.saturating_sub(fixed);
+    let columns = Columns::of(&dashboard.groups);
+    for (position, group) in dashboard.groups.iter().enumerate() {
         // Later groups keep at least a line each, so that a long first one does not hide them.
-        let later = picture.groups.len() - position - 1;
+        let later = dashboard.groups.len() - position - 1;
         let allowed = free.saturating_sub(later).max(1);
-        let shown = draw_group(&mut text, group, columns, allowed, room);
+        let shown = draw_group(&mut text, group, columns, allowed, size);
         free = free.saturating_sub(shown);
     }
-    if !picture.hints.is_empty() {
+    if !dashboard.hints.is_empty() {
         text.push('\n');
     }
-    for hint in &picture.hints {
-        line(&mut text, room, &dim.apply_to(hint).to_string());
+    for hint in &dashboard.hints {
+        line(&mut text, size, &dim.apply_to(hint).to_string());
     }
     text
 }
 
 /// Writes a group; says how many lines its rows took.
-fn draw_group(text: &mut String, group: &Group, columns: Columns, allowed: usize, room: Room) -> usize {
-    let dim = Style::new().force_styling(room.colour).dim();
+fn draw_group(
+    text: &mut String,
+    group: &Group,
+    columns: Columns,
+    allowed: usize,
+    size: TerminalSize,
+) -> usize {
+    let dim = Style::new().force_styling(size.colour).dim();
     text.push('\n');
-    line(text, room, &dim.apply_to(group.heading).to_string());
+    line(text, size, &dim.apply_to(group.heading).to_string());
     if group.rows.is_empty() {
-        line(text, room, "  none");
+        line(text, size, "  none");
         return 1;
     }
     let drawn: Vec<(State, Vec<String>)> = group
         .rows
         .iter()
-        .map(|row| (row.state, columns.row(row, room)))
+        .map(|row| (row.state, columns.row(row, size)))
         .collect();
     let (picked, hidden) = pick(&drawn, allowed);
     let mut taken = 0;
     for (_, lines) in picked.iter().filter_map(|&index| drawn.get(index)) {
         for content in lines {
-            line(text, room, content);
+            line(text, size, content);
             taken += 1;
         }
     }
@@ -131,7 +137,7 @@ fn draw_group(text: &mut String, group: &Group, columns: Columns, allowed: usize
         } else {
             format!("  … and {} more, {unwell} of them not ready", hidden.len())
         };
-        line(text, room, &dim.apply_to(more).to_string());
+        line(text, size, &dim.apply_to(more).to_string());
         taken += 1;
     }
     taken
@@ -188,8 +194,8 @@ impl Columns {
     }
 
     /// The row; its message stands below where the line has no room for it.
-    fn row(self, row: &Row, room: Room) -> Vec<String> {
-        let style = row.state.style(room.colour);
+    fn row(self, row: &Row, size: TerminalSize) -> Vec<String> {
+        let style = row.state.style(size.colour);
         let mut text = format!("  {} ", style.apply_to(row.state.mark()));
         pad(&mut text, &row.name, self.name);
         text.push_str("  ");
@@ -201,7 +207,7 @@ impl Columns {
         }
         // One line: a message of several would break the table.
         let message = row.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        let beside = measure_text_width(&text) + 2 + measure_text_width(&message) <= room.width;
+        let beside = measure_text_width(&text) + 2 + measure_text_width(&message) <= size.width;
         let message = style.apply_to(message).to_string();
         if beside {
             vec![format!("{text}  {message}")]
@@ -220,8 +226,8 @@ fn pad(text: &mut String, cell: &str, width: usize) {
     ));
 }
 
-fn line(text: &mut String, room: Room, content: &str) {
-    text.push_str(truncate_str(content, room.width, "…").trim_end());
+fn line(text: &mut String, size: TerminalSize, content: &str) {
+    text.push_str(truncate_str(content, size.width, "…").trim_end());
     text.push('\n');
 }
 
@@ -239,20 +245,20 @@ mod tests {
         }
     }
 
-    fn check(picture: &Picture, width: usize, height: usize, expected: &str) {
-        let room = Room {
+    fn check(dashboard: &Dashboard, width: usize, height: usize, expected: &str) {
+        let size = TerminalSize {
             width,
             height,
             colour: false,
         };
-        let drawn = draw(picture, room);
+        let drawn = draw(dashboard, size);
         assert_eq!(drawn.trim_end(), expected.trim_matches('\n'), "\n{drawn}");
         assert!(drawn.lines().count() <= height.max(6), "{drawn}");
     }
 
     #[test]
     fn what_fits_is_shown_in_order() {
-        let picture = Picture {
+        let dashboard = Dashboard {
             title: "fleet".into(),
             hints: vec!["Ctrl-C stops".into()],
             groups: vec![
@@ -274,7 +280,7 @@ mod tests {
             ],
         };
         check(
-            &picture,
+            &dashboard,
             80,
             24,
             "
@@ -299,7 +305,7 @@ Ctrl-C stops",
         let mut rows: Vec<Row> = (0..20).map(|n| row(State::Ready, &format!("a{n}"), "")).collect();
         rows[17].state = State::Waiting;
         rows[19].state = State::Failed;
-        let picture = Picture {
+        let dashboard = Dashboard {
             title: "fleet".into(),
             hints: vec![],
             groups: vec![Group {
@@ -308,7 +314,7 @@ Ctrl-C stops",
             }],
         };
         check(
-            &picture,
+            &dashboard,
             20,
             8,
             "

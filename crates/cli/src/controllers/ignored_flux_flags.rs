@@ -80,12 +80,12 @@ const REFUSED: [Flag; 4] = [
 
 /// What of them is on the command line.
 #[derive(Debug, Default)]
-pub(crate) struct Foreign {
+pub(crate) struct IgnoredFluxFlags {
     given: Vec<&'static Flag>,
     refused: Option<&'static Flag>,
 }
 
-impl Foreign {
+impl IgnoredFluxFlags {
     /// Sentences about those that mean nothing.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let given = self.given.iter();
@@ -99,7 +99,7 @@ impl Foreign {
     }
 }
 
-impl clap::FromArgMatches for Foreign {
+impl clap::FromArgMatches for IgnoredFluxFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given =
             |flag: &&Flag| matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);
@@ -115,7 +115,7 @@ impl clap::FromArgMatches for Foreign {
     }
 }
 
-impl clap::Args for Foreign {
+impl clap::Args for IgnoredFluxFlags {
     fn augment_args(command: Command) -> Command {
         IDLE.iter().chain(&REFUSED).fold(command, |command, flag| {
             let arg = Arg::new(flag.name).long(flag.name).hide(true).help(flag.why);

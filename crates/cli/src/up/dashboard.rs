@@ -1,6 +1,6 @@
-//! Custom resources and observed objects in, the view's picture out. Pure.
+//! Custom resources and observed objects in, the view's dashboard out. Pure.
 
-use super::view::{Group, Picture, Row, State};
+use super::view::{Dashboard, Group, Row, State};
 use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
 use equate_api::source::GitRepository;
@@ -29,7 +29,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Everything, ready to be drawn.
-pub(crate) fn picture(known: Known<'_>) -> Picture {
+pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
     let listed = Listed::of(&known);
     let held: BTreeSet<ObjectId> = known
         .kustomizations
@@ -47,7 +47,7 @@ pub(crate) fn picture(known: Known<'_>) -> Picture {
         age: String::new(),
         message: "this loop takes their place".into(),
     });
-    Picture {
+    Dashboard {
         title: known.title,
         hints: known.hints,
         groups: vec![
@@ -337,7 +337,7 @@ mod tests {
             Arc::new(serde_json::from_value(object).unwrap())
         };
         let check = |kustomizations: &[Arc<Kustomization>], expected: &[&str]| {
-            let drawn = picture(Known {
+            let drawn = dashboard(Known {
                 title: String::new(),
                 hints: Vec::new(),
                 sources: &[],
