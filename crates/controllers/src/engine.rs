@@ -24,6 +24,7 @@ use crate::kit::about::About;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::events::{Limits as EventLimits, Recorder};
 use crate::kit::feed;
+use crate::kit::listed::Listed;
 use crate::kit::notify::Notifier;
 use crate::kit::queue::Counts;
 use crate::kit::runner::{Observer, Pace, Run};
@@ -318,6 +319,12 @@ impl Engine {
         mirror.map(|mirror| mirror.all()).unwrap_or_default()
     }
 
+    /// The objects of all controllers that run, by kind.
+    pub fn reconciled(&self) -> Vec<(&'static About, Vec<Arc<dyn Listed>>)> {
+        let runners = self.runners.iter();
+        runners.map(|runner| (runner.about(), runner.objects())).collect()
+    }
+
     /// What is known of an object that somebody applied, in the eyes of the first kind of owner that knows it.
     pub fn object(&self, id: &ObjectId) -> Presence {
         let owners = self.runners.iter().filter_map(|runner| runner.about().owner);
@@ -335,7 +342,7 @@ impl Engine {
         files.iter().map(|(file, count)| (file.clone(), *count)).collect()
     }
 
-    /// Changes whenever any of the three above may have.
+    /// Changes whenever any of the four above may have.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.kit.changes().subscribe()
     }

@@ -334,6 +334,11 @@ impl Reconcilable for GitRepository {
     fn is_suspended(&self) -> bool {
         self.spec.suspend
     }
+
+    fn revision(&self) -> Option<&str> {
+        let artifact = self.status.as_ref()?.artifact.as_ref()?;
+        Some(&artifact.revision)
+    }
 }
 
 crate::standard_status!(GitRepositoryStatus);

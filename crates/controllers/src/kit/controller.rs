@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::{
     Condition, ConditionStatus, ConditionType, Reason as Why, remove_condition, set_condition,
 };
@@ -187,10 +188,23 @@ pub trait Reconcilable:
     fn is_suspended(&self) -> bool {
         false
     }
+
+    /// The revision that it stands at, for lists; none where its kind has no revisions.
+    fn revision(&self) -> Option<&str> {
+        None
+    }
+
+    /// What it applied, by its status.
+    fn inventory(&self) -> &[InventoryEntry] {
+        &[]
+    }
 }
 
 /// The parts of a status that all of Flux's kinds have.
 pub trait Status: Clone + Default + PartialEq + fmt::Debug + Serialize + Send + Sync + 'static {
+    /// `conditions`, and the `observedGeneration` that they are of.
+    fn observed(&self) -> (&[Condition], Option<i64>);
+
     /// `conditions`.
     fn conditions(&mut self) -> &mut Vec<Condition>;
 
@@ -206,6 +220,10 @@ pub trait Status: Clone + Default + PartialEq + fmt::Debug + Serialize + Send + 
 macro_rules! standard_status {
     ($($status:ty),+ $(,)?) => {$(
         impl $crate::kit::Status for $status {
+            fn observed(&self) -> (&[::equate_api::meta::Condition], Option<i64>) {
+                (&self.conditions, self.observed_generation)
+            }
+
             fn conditions(&mut self) -> &mut Vec<::equate_api::meta::Condition> {
                 &mut self.conditions
             }

@@ -19,6 +19,7 @@
 //! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver | to block or fail a run |
 //! | `owner_rules` | health and drift in the words of each kind of owner | rules of its own |
 //! | `read` | one object by its name | the text of an answer that may quote a Secret |
+//! | [`listed`] | an object of any kind, for lists | to change it |
 //! | [`lease`] | one of several processes that works | to let two work at once |
 
 pub mod about;
@@ -28,6 +29,7 @@ pub mod events;
 pub mod feed;
 pub mod inputs;
 pub mod lease;
+pub mod listed;
 pub mod mirror;
 pub mod notify;
 mod owner_rules;
@@ -47,5 +49,6 @@ pub use controller::{
     Status, StatusOf,
 };
 pub use events::Severity;
+pub use listed::Listed;
 pub use reconciliation::{Reconciliation, Stop};
 pub use services::Kit;

@@ -21,6 +21,7 @@ use super::controller::{
     StandardConditions, Status as _, StatusOf,
 };
 use super::events::Severity;
+use super::listed;
 use super::mirror::{Change, Mirror};
 use super::queue::{Counts, Queue, Requeue, RunInfo, Settings};
 use super::read::chain;
@@ -71,6 +72,9 @@ pub(crate) trait Run: Send + Sync {
 
     /// How its queue stands.
     fn counts(&self) -> Counts;
+
+    /// The objects that are known, also those that another process reconciles.
+    fn objects(&self) -> Vec<Arc<dyn listed::Listed>>;
 
     /// Has all objects run that are known.
     fn wake_all(&self, reason: Reason);
@@ -291,6 +295,11 @@ impl<C: Controller> Run for Runner<C> {
 
     fn counts(&self) -> Counts {
         self.queue.counts()
+    }
+
+    fn objects(&self) -> Vec<Arc<dyn listed::Listed>> {
+        let all = self.mirror.all().into_iter();
+        all.map(|object| object as Arc<dyn listed::Listed>).collect()
     }
 
     fn wake_all(&self, reason: Reason) {

@@ -2,8 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use equate_api::kustomize::Kustomization;
+use equate_api::kustomize::{InventoryEntry, Kustomization, KustomizationStatus};
 use equate_api::meta::{FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,8 @@ use super::run::{Context, reconcile};
 use super::{KUSTOMIZATION, declaration};
 use crate::Key;
 use crate::kit::about::{About, Column, Concurrency};
+use crate::kit::controller::Reconcilable;
+use crate::kit::listed;
 use crate::kit::mirror::{Change, Mirror};
 use crate::kit::queue::{Counts, Queue, RunInfo, Settings};
 use crate::kit::runner::{Observer, Pace, ReconcileEvent, Run};
@@ -40,6 +43,37 @@ pub(crate) const ABOUT: About = About {
         pointer: "/status/lastAppliedRevision",
     }],
 };
+
+impl Reconcilable for Kustomization {
+    type Status = KustomizationStatus;
+
+    fn status(&self) -> Option<&KustomizationStatus> {
+        self.status.as_ref()
+    }
+
+    fn interval(&self) -> Duration {
+        self.spec.interval.get()
+    }
+
+    fn retry_interval(&self) -> Duration {
+        self.spec.retry_interval()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.spec.suspend
+    }
+
+    fn revision(&self) -> Option<&str> {
+        self.status.as_ref()?.last_applied_revision.as_deref()
+    }
+
+    fn inventory(&self) -> &[InventoryEntry] {
+        let inventory = self.status.as_ref().and_then(|status| status.inventory.as_ref());
+        inventory.map_or(&[], |inventory| &inventory.entries)
+    }
+}
+
+crate::standard_status!(KustomizationStatus);
 
 /// Runs Kustomizations.
 pub(crate) struct KustomizationRunner {
@@ -99,6 +133,11 @@ impl Run for KustomizationRunner {
 
     fn counts(&self) -> Counts {
         self.cx.queue.counts()
+    }
+
+    fn objects(&self) -> Vec<Arc<dyn listed::Listed>> {
+        let all = self.cx.kustomizations.all().into_iter();
+        all.map(|object| object as Arc<dyn listed::Listed>).collect()
     }
 
     fn wake_all(&self, reason: Reason) {
