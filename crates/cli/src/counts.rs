@@ -8,12 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use equate_controllers::Stats;
+use equate_controllers::kit::about::About;
+use equate_controllers::kit::queue::Counts;
 use http::{Request, Response};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-/// What an engine did so far.
-pub(crate) fn engine(text: &mut String, stats: &Stats) {
+/// What controller-runtime calls the controller of a kind, and client-go its queue.
+pub(crate) fn queue_name(about: &About) -> String {
+    about.kind.to_lowercase()
+}
+
+/// What an engine did so far, and how the queue of each kind stands.
+pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About, Counts)]) {
     let Stats {
         runs,
         builds,
@@ -23,7 +30,8 @@ pub(crate) fn engine(text: &mut String, stats: &Stats) {
         corrections,
         status_patches,
         prune_checks,
-        queue,
+        // of those that apply alone: all queues are told below
+        queue: _,
     } = *stats;
     for (name, value) in [
         ("equate_runs", runs),
@@ -37,10 +45,11 @@ pub(crate) fn engine(text: &mut String, stats: &Stats) {
     ] {
         let _infallible = writeln!(text, "# TYPE {name} counter\n{name}_total {value}");
     }
-    let _infallible = writeln!(
-        text,
-        "# TYPE workqueue_depth gauge\nworkqueue_depth{{name=\"kustomization\"}} {queue}"
-    );
+    text.push_str("# TYPE workqueue_depth gauge\n");
+    for (about, counts) in queues {
+        let (name, depth) = (queue_name(about), counts.ready + counts.running);
+        let _infallible = writeln!(text, "workqueue_depth{{name=\"{name}\"}} {depth}");
+    }
 }
 
 /// Requests to the API server so far, by method and status. A clone counts into the same place.
@@ -121,13 +130,20 @@ mod tests {
         let mut text = String::new();
         let stats = Stats {
             builds: 3,
-            queue: 2,
             ..Stats::default()
         };
-        engine(&mut text, &stats);
+        let counts = |ready, running| Counts {
+            ready,
+            running,
+            ..Counts::default()
+        };
+        let controllers = equate_controllers::all();
+        let queues: Vec<_> = controllers.iter().zip([counts(4, 0), counts(1, 1)]).collect();
+        engine(&mut text, &stats, &queues);
         requests.write(&mut text);
         for line in [
             "equate_builds_total 3",
+            "workqueue_depth{name=\"gitrepository\"} 4",
             "workqueue_depth{name=\"kustomization\"} 2",
             "rest_client_requests_total{method=\"GET\",code=\"200\"} 2",
             "rest_client_requests_total{method=\"PATCH\",code=\"409\"} 1",

@@ -5,7 +5,7 @@ use crate::document::{Form, document};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::interrupt::interrupted;
-use crate::kinds::{self, KINDS, KindError};
+use crate::kinds::{KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::reconcile::source;
 use crate::table::{self, Table, Value};
@@ -90,11 +90,12 @@ type Subject = (&'static str, String, String);
 
 /// Which events count.
 struct Filter<'a> {
+    kinds: &'a Kinds,
     subjects: Option<Vec<Subject>>,
     types: &'a [String],
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), EventsError> {
+pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), EventsError> {
     let connection = args.cluster.connect_aloud().await?;
     let mut out = std::io::stdout();
     let end = async {
@@ -102,11 +103,12 @@ pub(crate) async fn run(args: Args) -> Result<(), EventsError> {
             tracing::warn!(%error, "cannot hear an interrupt");
         }
     };
-    events(&connection.client, &args, &mut out, table::colour(), end).await
+    events(&connection.client, kinds, &args, &mut out, table::colour(), end).await
 }
 
 async fn events(
     client: &Client,
+    kinds: &Kinds,
     args: &Args,
     out: &mut (impl Write + Send),
     colour: bool,
@@ -114,7 +116,8 @@ async fn events(
 ) -> Result<(), EventsError> {
     let namespaces = args.scope.namespaces();
     let filter = Filter {
-        subjects: subjects(client, args, &namespaces).await?,
+        kinds,
+        subjects: subjects(client, kinds, args, &namespaces).await?,
         types: &args.types,
     };
     // The events of an object are in its namespace; those of its source may be in another.
@@ -192,19 +195,20 @@ async fn events(
 /// The object of `--for`, and the source it names.
 async fn subjects(
     client: &Client,
+    kinds: &Kinds,
     args: &Args,
     namespaces: &Namespaces,
 ) -> Result<Option<Vec<Subject>>, EventsError> {
     let Some(said) = &args.object else { return Ok(None) };
-    let (kind, name) = kinds::parse_one(std::slice::from_ref(said))?;
+    let (kind, name) = kinds.parse_one(std::slice::from_ref(said))?;
     let name = name.ok_or_else(|| EventsError::For(said.clone()))?;
     let Namespaces::One(namespace) = namespaces else {
         return Err(EventsError::Everywhere);
     };
     let mut subjects = vec![(kind.kind, namespace.clone(), name.clone())];
-    match objects::get(client, kind, namespace, &name).await {
+    match objects::get(client, &kind, namespace, &name).await {
         Ok(object) => {
-            if let Ok((kind, namespace, name)) = source(kind, &object) {
+            if let Ok((kind, namespace, name)) = source(kinds, &kind, &object) {
                 subjects.push((kind.kind, namespace, name));
             }
         }
@@ -235,9 +239,7 @@ impl Filter<'_> {
             None => {
                 let group = field(&object.api_version);
                 let group = group.split_once('/').map_or("", |(group, _)| group);
-                KINDS
-                    .iter()
-                    .any(|known| known.kind == kind && known.resource().group == group)
+                self.kinds.find(group, &kind).is_some()
             }
         };
         let said = event.type_.as_deref().unwrap_or_default();

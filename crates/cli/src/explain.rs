@@ -16,7 +16,7 @@ use crate::document::{Form, document};
 use crate::events;
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::{self, Kind, KindError};
+use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::table;
 use equate_api::kustomize::Kustomization;
@@ -126,7 +126,7 @@ impl Failure for ExplainError {
     }
 }
 
-pub(crate) async fn run(args: Args) -> Result<ExitCode, ExplainError> {
+pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainError> {
     let connection = args.cluster.connect_aloud().await?;
     let size = TerminalSize {
         width: console::Term::stdout()
@@ -134,7 +134,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ExplainError> {
             .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH, WIDTH_MAX)),
         colour: table::colour(),
     };
-    let ready = explain(&connection.client, &args, &mut std::io::stdout(), size).await?;
+    let ready = explain(&connection.client, kinds, &args, &mut std::io::stdout(), size).await?;
     Ok(if ready {
         ExitCode::SUCCESS
     } else {
@@ -145,11 +145,12 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, ExplainError> {
 /// Prints it; whether it is ready.
 async fn explain(
     client: &Client,
+    kinds: &Kinds,
     args: &Args,
     out: &mut impl Write,
     size: TerminalSize,
 ) -> Result<bool, ExplainError> {
-    let (kind, name) = kinds::parse_one(&args.what)?;
+    let (kind, name) = kinds.parse_one(&args.what)?;
     if kind.kind != "Kustomization" {
         return Err(ExplainError::NoChain(kind.kind));
     }
@@ -159,9 +160,10 @@ async fn explain(
     };
     let reader = Reader {
         client: client.clone(),
+        kinds,
         kind,
     };
-    let object = match objects::get(client, kind, &namespace, &name).await {
+    let object = match objects::get(client, &kind, &namespace, &name).await {
         Err(RequestError::NotFound { .. }) => return Err(reader.elsewhere(namespace, name).await),
         found => found?,
     };
@@ -188,15 +190,16 @@ fn typed(object: DynamicObject) -> Result<Kustomization, ExplainError> {
 }
 
 /// What reading needs on the way down.
-struct Reader {
+struct Reader<'a> {
     client: Client,
-    kind: &'static Kind,
+    kinds: &'a Kinds,
+    kind: Kind,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// It is not there: where one of its name is, if anywhere.
     async fn elsewhere(&self, namespace: String, name: String) -> ExplainError {
-        let all = objects::list(&self.client, self.kind, &Namespaces::All, None, None).await;
+        let all = objects::list(&self.client, &self.kind, &Namespaces::All, None, None).await;
         let others: Vec<String> = all
             .unwrap_or_default()
             .iter()
@@ -232,7 +235,7 @@ impl Reader {
                 let known = if looked.len() >= CHAIN_MAX || !looked.insert(called.clone()) {
                     Known::Elsewhere
                 } else {
-                    match objects::get(&self.client, self.kind, namespace, name).await {
+                    match objects::get(&self.client, &self.kind, namespace, name).await {
                         Ok(found) => Known::Read(Box::new(self.look(typed(found)?, looked).await?)),
                         Err(RequestError::NotFound { .. }) => Known::Absent,
                         Err(error) => return Err(error.into()),
@@ -258,7 +261,7 @@ impl Reader {
         let own = object.metadata.namespace.as_deref().unwrap_or_default();
         let namespace = reference.namespace.as_deref().unwrap_or(own);
         let called = format!("{}/{namespace}/{}", reference.kind, reference.name);
-        let Some(kind) = Kind::of(&reference.kind.to_string()) else {
+        let Some(kind) = self.kinds.named(&reference.kind.to_string()) else {
             return Ok(Source {
                 called,
                 ..Source::default()

@@ -1,6 +1,7 @@
 //! A cluster to run commands against: the embedded API, over TLS, with our kinds and a few objects.
 
 use crate::connection::{self, Connection, Options};
+use crate::kinds::Kinds;
 use equate_apiserver::EmbeddedCluster;
 use equate_apiserver::cluster::Serving;
 use equate_manifest::yaml;
@@ -13,6 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// A running cluster, and the way to it that a command line names.
 pub(crate) struct Fixture {
     pub(crate) connection: Connection,
+    pub(crate) kinds: Kinds,
     _serving: Serving,
     _cluster: EmbeddedCluster,
     _folder: tempfile::TempDir,
@@ -47,6 +49,7 @@ impl Fixture {
         let connection = options.connect().await.unwrap();
         Self {
             connection,
+            kinds: Kinds::of(equate_controllers::all().iter()),
             _serving: serving,
             _cluster: cluster,
             _folder: folder,

@@ -3,7 +3,7 @@
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::interrupt::interrupted;
-use crate::kinds::{self, Kind, KindError};
+use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
 use crate::table::{self, Table, Value};
 use equate_manifest::yaml;
@@ -116,16 +116,19 @@ impl Failure for GetError {
     }
 }
 
+/// The column of kinds without a controller here.
+const REVISION: &str = "REVISION";
+
 /// What is asked.
 struct Query<'a> {
     client: &'a Client,
-    kinds: Vec<&'static Kind>,
+    kinds: Vec<Kind>,
     object: Option<String>,
     namespaces: Namespaces,
     args: &'a Args,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), GetError> {
+pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), GetError> {
     let connection = args.cluster.connect_aloud().await?;
     let mut out = std::io::stdout();
     let end = async {
@@ -133,7 +136,7 @@ pub(crate) async fn run(args: Args) -> Result<(), GetError> {
             tracing::warn!(%error, "cannot hear an interrupt");
         }
     };
-    get(&connection.client, &args, &mut out, table::colour(), end).await
+    get(&connection.client, kinds, &args, &mut out, table::colour(), end).await
 }
 
 impl Scope {
@@ -148,12 +151,13 @@ impl Scope {
 
 async fn get(
     client: &Client,
+    kinds: &Kinds,
     args: &Args,
     out: &mut (impl Write + Send),
     colour: bool,
     end: impl Future<Output = ()>,
 ) -> Result<(), GetError> {
-    let (kinds, object) = kinds::parse(&args.what)?;
+    let (kinds, object) = kinds.parse(&args.what)?;
     let namespaces = args.scope.namespaces();
     if let (Some(object), Namespaces::All) = (&object, &namespaces) {
         return Err(GetError::NameEverywhere(object.clone()));
@@ -170,7 +174,7 @@ async fn get(
         let plurals: Vec<&str> = query.kinds.iter().map(|kind| kind.plural).collect();
         eprintln!("no {} {}", plurals.join(", "), query.namespaces);
     }
-    let served: Vec<&'static Kind> = found.iter().map(|(kind, _)| *kind).collect();
+    let served: Vec<Kind> = found.iter().map(|(kind, _)| *kind).collect();
     if args.watch {
         query.watch(served, out, colour, end).await
     } else {
@@ -181,19 +185,19 @@ async fn get(
 
 impl Query<'_> {
     /// The objects by kind. Of several kinds those that are not served are left out.
-    async fn fetch(&self) -> Result<Vec<(&'static Kind, Vec<DynamicObject>)>, GetError> {
+    async fn fetch(&self) -> Result<Vec<(Kind, Vec<DynamicObject>)>, GetError> {
         if let ([kind], Some(name), Namespaces::One(namespace)) =
             (self.kinds.as_slice(), &self.object, &self.namespaces)
         {
             let object = objects::get(self.client, kind, namespace, name).await?;
-            return Ok(vec![(kind, vec![object])]);
+            return Ok(vec![(*kind, vec![object])]);
         }
         let selector = self.args.selector.as_deref();
         let lists = stream::iter(self.kinds.clone())
             .map(|kind| async move {
                 (
                     kind,
-                    objects::list(self.client, kind, &self.namespaces, selector, None).await,
+                    objects::list(self.client, &kind, &self.namespaces, selector, None).await,
                 )
             })
             .buffered(self.kinds.len().max(1))
@@ -235,19 +239,16 @@ impl Query<'_> {
         named && stands
     }
 
-    fn print(
-        &self,
-        found: Vec<(&'static Kind, Vec<DynamicObject>)>,
-        colour: bool,
-    ) -> Result<String, GetError> {
+    fn print(&self, found: Vec<(Kind, Vec<DynamicObject>)>, colour: bool) -> Result<String, GetError> {
         let several = self.kinds.len() > 1;
         match self.args.form.output {
             None | Some(Output::Wide) => {
                 let mut tables = Vec::new();
                 for (kind, objects) in found.iter().filter(|(_, objects)| !objects.is_empty()) {
-                    let mut table = self.table(colour);
+                    let columns = columns(std::slice::from_ref(kind));
+                    let mut table = self.table(&columns, colour);
                     for object in objects {
-                        table.row(self.row(kind, object, several));
+                        table.row(self.row(kind, object, &columns, several));
                     }
                     tables.push(table.take());
                 }
@@ -274,7 +275,7 @@ impl Query<'_> {
     /// Prints what is there, then whatever changes, until the end.
     async fn watch(
         &self,
-        kinds: Vec<&'static Kind>,
+        kinds: Vec<Kind>,
         out: &mut (impl Write + Send),
         colour: bool,
         end: impl Future<Output = ()>,
@@ -291,7 +292,8 @@ impl Query<'_> {
             stream.map(move |event| (*kind, event)).boxed()
         });
         let mut changes = stream::select_all(streams);
-        let mut table = self.table(colour);
+        let columns = columns(&kinds);
+        let mut table = self.table(&columns, colour);
         let mut initial = kinds.len();
         tokio::pin!(end);
         loop {
@@ -323,11 +325,11 @@ impl Query<'_> {
             }
             match self.args.form.output {
                 None | Some(Output::Wide) => {
-                    table.row(self.row(kind, &object, several));
+                    table.row(self.row(&kind, &object, &columns, several));
                     self.flush(&mut table, out, initial)?;
                 }
                 Some(Output::Name) => {
-                    let line = name_line(kind, &object);
+                    let line = name_line(&kind, &object);
                     out.write_all(line.as_bytes()).map_err(GetError::Output)?;
                 }
                 Some(form) => {
@@ -354,12 +356,14 @@ impl Query<'_> {
             .map_err(GetError::Output)
     }
 
-    fn table(&self, colour: bool) -> Table {
+    fn table(&self, columns: &[&'static str], colour: bool) -> Table {
         let mut header = Vec::new();
         if self.namespaces == Namespaces::All {
             header.push("NAMESPACE");
         }
-        header.extend(["NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"]);
+        header.push("NAME");
+        header.extend(columns);
+        header.extend(["SUSPENDED", "READY", "MESSAGE"]);
         if self.wide() {
             header.extend(["AGE", "SOURCE"]);
         }
@@ -374,7 +378,7 @@ impl Query<'_> {
         self.args.form.output == Some(Output::Wide)
     }
 
-    fn row(&self, kind: &Kind, object: &DynamicObject, several: bool) -> Vec<Value> {
+    fn row(&self, kind: &Kind, object: &DynamicObject, columns: &[&str], several: bool) -> Vec<Value> {
         let (namespace, name) = names(object);
         let mut row = Vec::new();
         if self.namespaces == Namespaces::All {
@@ -384,12 +388,8 @@ impl Query<'_> {
             true => format!("{}/{name}", kind.singular()),
             false => name.to_owned(),
         }));
-        let revision = revision(object);
-        row.push(Value::plain(if self.wide() {
-            revision
-        } else {
-            short(&revision)
-        }));
+        let own = columns.iter().map(|header| cell(kind, object, header));
+        row.extend(own.map(|text| Value::plain(if self.wide() { text } else { short(&text) })));
         row.push(Value::plain(suspended(object)));
         let (ready, message) = readiness(kind, object);
         row.push(Value::status(ready));
@@ -405,7 +405,41 @@ impl Query<'_> {
     }
 }
 
-/// The revision an object stands at.
+/// The headers of the columns that kinds have besides those that all have.
+fn columns(kinds: &[Kind]) -> Vec<&'static str> {
+    let mut headers = Vec::new();
+    for kind in kinds {
+        let own: Vec<&'static str> = match kind.controller {
+            Some(about) => about.columns.iter().map(|column| column.header).collect(),
+            None => vec![REVISION],
+        };
+        for header in own {
+            if !headers.contains(&header) {
+                headers.push(header);
+            }
+        }
+    }
+    headers
+}
+
+/// What stands in a column of an object; nothing where its kind has no such column.
+fn cell(kind: &Kind, object: &DynamicObject, header: &str) -> String {
+    let Some(about) = kind.controller else {
+        return if header == REVISION {
+            revision(object)
+        } else {
+            String::new()
+        };
+    };
+    let column = about.columns.iter().find(|column| column.header == header);
+    match column.and_then(|column| object.data.pointer(column.pointer)) {
+        None | Some(serde_json::Value::Null) => String::new(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// The revision an object stands at, whatever its kind calls it.
 pub(crate) fn revision(object: &DynamicObject) -> String {
     let status = &object.data["status"];
     let latest = &status["latestRef"];
@@ -447,8 +481,8 @@ pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str,
     let ready = condition(object, "Ready");
     match (ready, kind.controller) {
         (Some(_), _) => (text(ready, "status"), text(ready, "message")),
-        (None, true) => ("Unknown", "waiting to be reconciled"),
-        (None, false) => ("Unknown", "no controller"),
+        (None, Some(_)) => ("Unknown", "waiting to be reconciled"),
+        (None, None) => ("Unknown", "no controller"),
     }
 }
 

@@ -1,49 +1,60 @@
 //! The kinds the commands know, by every name people have for them.
 //!
+//! The controllers of this program say what their kinds are called; only Flux's kinds without a
+//! controller here stand in a table.
+//!
 //! Flux's own command line says `sources git`, kubectl `gitrepositories` or
 //! `gitrepo`, a manifest `GitRepository`: all are understood, in any case.
 
 use crate::failure::Failure;
+use equate_controllers::kit::about::About;
 use kube::core::ApiResource;
 use kube::core::gvk::GroupVersionKind;
 
 /// A kind, and what the commands may do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
-    group: &'static str,
+    pub(crate) group: &'static str,
     version: &'static str,
     /// Its name in manifests.
     pub(crate) kind: &'static str,
     /// Its name in URLs, and in what the commands print of several.
     pub(crate) plural: &'static str,
-    names: &'static [&'static str],
-    family: Option<Family>,
-    /// Whether Equate has a controller for it.
-    pub(crate) controller: bool,
+    aliases: &'static [&'static str],
+    /// The word under which Flux's command line lists it with others, `sources`.
+    family: Option<&'static str>,
     /// Whether it has `spec.suspend`.
     pub(crate) suspends: bool,
     /// Whether it has a status, in which a controller reports.
     pub(crate) reports: bool,
+    /// The controller of this program; none where only Flux has one.
+    pub(crate) controller: Option<&'static About>,
 }
 
-/// Kinds that Flux's command line lists together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
-    Sources,
-    Images,
-    Artifacts,
-}
+/// The kinds that the commands know: those of this program's controllers, and Flux's others.
+#[derive(Debug, Clone)]
+pub(crate) struct Kinds(Vec<Kind>);
+
+/// Flux's groups, in the order in which `get all` lists their kinds; those of other groups come last.
+const GROUPS: [&str; 6] = [
+    "source.toolkit.fluxcd.io",
+    "source.extensions.fluxcd.io",
+    "kustomize.toolkit.fluxcd.io",
+    "helm.toolkit.fluxcd.io",
+    "notification.toolkit.fluxcd.io",
+    "image.toolkit.fluxcd.io",
+];
 
 const SOURCE: Kind = Kind {
     group: "source.toolkit.fluxcd.io",
     version: "v1",
     kind: "",
     plural: "",
-    names: &[],
-    family: Some(Family::Sources),
-    controller: false,
+    aliases: &[],
+    family: Some("sources"),
     suspends: true,
     reports: true,
+    controller: None,
 };
 const NOTIFICATION: Kind = Kind {
     group: "notification.toolkit.fluxcd.io",
@@ -54,47 +65,41 @@ const NOTIFICATION: Kind = Kind {
 };
 const IMAGE: Kind = Kind {
     group: "image.toolkit.fluxcd.io",
-    family: Some(Family::Images),
+    family: Some("images"),
     ..SOURCE
 };
 
-/// All of them, in the order `get all` lists them.
-pub(crate) const KINDS: [Kind; 15] = [
-    Kind {
-        kind: "GitRepository",
-        plural: "gitrepositories",
-        names: &["gitrepo", "git"],
-        controller: true,
-        ..SOURCE
-    },
+/// Flux's kinds that Equate has no controller for yet. An entry counts only while no controller has its
+/// kind, so the author of a controller need not touch this table.
+const WITHOUT_CONTROLLER: [Kind; 13] = [
     Kind {
         kind: "OCIRepository",
         plural: "ocirepositories",
-        names: &["ocirepo", "oci"],
+        aliases: &["ocirepo", "oci"],
         ..SOURCE
     },
     Kind {
         kind: "HelmRepository",
         plural: "helmrepositories",
-        names: &["helmrepo", "helm"],
+        aliases: &["helmrepo", "helm"],
         ..SOURCE
     },
     Kind {
         kind: "HelmChart",
         plural: "helmcharts",
-        names: &["hc", "chart"],
+        aliases: &["hc", "chart"],
         ..SOURCE
     },
     Kind {
         kind: "Bucket",
         plural: "buckets",
-        names: &[],
+        aliases: &[],
         ..SOURCE
     },
     Kind {
         kind: "ExternalArtifact",
         plural: "externalartifacts",
-        names: &["ea", "external"],
+        aliases: &["ea", "external"],
         suspends: false,
         ..SOURCE
     },
@@ -103,18 +108,9 @@ pub(crate) const KINDS: [Kind; 15] = [
         version: "v1beta1",
         kind: "ArtifactGenerator",
         plural: "artifactgenerators",
-        names: &["ag", "generators", "generator"],
-        family: Some(Family::Artifacts),
+        aliases: &["ag", "generators", "generator"],
+        family: Some("artifacts"),
         suspends: false,
-        ..SOURCE
-    },
-    Kind {
-        group: "kustomize.toolkit.fluxcd.io",
-        kind: "Kustomization",
-        plural: "kustomizations",
-        names: &["ks"],
-        family: None,
-        controller: true,
         ..SOURCE
     },
     Kind {
@@ -122,7 +118,7 @@ pub(crate) const KINDS: [Kind; 15] = [
         version: "v2",
         kind: "HelmRelease",
         plural: "helmreleases",
-        names: &["hr"],
+        aliases: &["hr"],
         family: None,
         ..SOURCE
     },
@@ -134,7 +130,7 @@ pub(crate) const KINDS: [Kind; 15] = [
     Kind {
         kind: "Provider",
         plural: "providers",
-        names: &["alert-provider", "alert-providers"],
+        aliases: &["alert-provider", "alert-providers"],
         ..NOTIFICATION
     },
     Kind {
@@ -147,19 +143,19 @@ pub(crate) const KINDS: [Kind; 15] = [
     Kind {
         kind: "ImageRepository",
         plural: "imagerepositories",
-        names: &["imgrepo", "imagerepo", "repository"],
+        aliases: &["imgrepo", "imagerepo", "repository"],
         ..IMAGE
     },
     Kind {
         kind: "ImagePolicy",
         plural: "imagepolicies",
-        names: &["imgpol", "imagepol", "policy"],
+        aliases: &["imgpol", "imagepol", "policy"],
         ..IMAGE
     },
     Kind {
         kind: "ImageUpdateAutomation",
         plural: "imageupdateautomations",
-        names: &["iua", "imgupd", "imgauto", "update"],
+        aliases: &["iua", "imgupd", "imgauto", "update"],
         ..IMAGE
     },
 ];
@@ -210,6 +206,31 @@ impl Failure for KindError {
 }
 
 impl Kind {
+    /// The kind of a controller of this program.
+    fn of(about: &'static About) -> Self {
+        let About {
+            kind,
+            plural,
+            group,
+            version,
+            aliases,
+            family,
+            suspends,
+            ..
+        } = *about;
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            aliases,
+            family,
+            suspends,
+            reports: true,
+            controller: Some(about),
+        }
+    }
+
     /// Where it is served.
     pub(crate) fn resource(&self) -> ApiResource {
         let gvk = GroupVersionKind::gvk(self.group, self.version, self.kind);
@@ -221,81 +242,110 @@ impl Kind {
         self.kind.to_lowercase()
     }
 
-    /// The plural with its group, as kubectl's `-o name` has it for one object.
+    /// The singular with its group, as kubectl's `-o name` has it for one object.
     pub(crate) fn qualified(&self) -> String {
         format!("{}.{}", self.singular(), self.group)
     }
 
-    /// The kind of that name in manifests.
-    pub(crate) fn of(kind: &str) -> Option<&'static Kind> {
-        KINDS.iter().find(|known| known.kind == kind)
+    /// Whether its objects list what they applied in their status.
+    pub(crate) fn has_inventory(&self) -> bool {
+        self.controller.is_some_and(|about| about.owner.is_some())
+    }
+
+    fn is(&self, group: &str, kind: &str) -> bool {
+        self.group == group && self.kind == kind
     }
 
     fn is_called(&self, name: &str) -> bool {
-        name == self.plural || name == self.singular() || self.names.contains(&name)
+        name == self.plural || name == self.singular() || self.aliases.contains(&name)
     }
 }
 
-impl Family {
-    fn of(name: &str) -> Option<Self> {
-        match name {
-            "source" | "sources" => Some(Self::Sources),
-            "image" | "images" => Some(Self::Images),
-            "artifact" | "artifacts" => Some(Self::Artifacts),
-            _ => None,
+impl Kinds {
+    /// The kinds of a program with these controllers.
+    pub(crate) fn of(controllers: impl IntoIterator<Item = &'static About>) -> Self {
+        let mut kinds: Vec<Kind> = controllers.into_iter().map(Kind::of).collect();
+        for other in WITHOUT_CONTROLLER {
+            if !kinds.iter().any(|kind| kind.is(other.group, other.kind)) {
+                kinds.push(other);
+            }
+        }
+        kinds.sort_by_key(|kind| {
+            GROUPS
+                .iter()
+                .position(|group| *group == kind.group)
+                .unwrap_or(GROUPS.len())
+        });
+        Self(kinds)
+    }
+
+    /// All of them, in the order in which they are listed.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.0.iter()
+    }
+
+    /// The kind of this name in manifests.
+    pub(crate) fn named(&self, kind: &str) -> Option<&Kind> {
+        self.0.iter().find(|known| known.kind == kind)
+    }
+
+    /// The kind of this name in a group, where it is one of these.
+    pub(crate) fn find(&self, group: &str, kind: &str) -> Option<&Kind> {
+        self.0.iter().find(|known| known.is(group, kind))
+    }
+
+    /// Kinds, and perhaps one object: `all`, `sources`, `sources git [NAME]`, `ks [NAME]`, `ks/NAME`.
+    pub(crate) fn parse(&self, words: &[String]) -> Result<(Vec<Kind>, Option<String>), KindError> {
+        let mut words = words.iter().flat_map(|word| match word.split_once('/') {
+            Some((kind, name)) => vec![kind.to_owned(), name.to_owned()],
+            None => vec![word.clone()],
+        });
+        let Some(first) = words.next() else {
+            return Ok((self.0.clone(), None));
+        };
+        let name = first.to_lowercase();
+        let family = self.family(&name);
+        let kinds = if name == "all" {
+            self.0.clone()
+        } else if family.is_empty() {
+            let mut known = self.0.iter();
+            let known = known.find(|kind| kind.is_called(&name) && !ONLY_IN_FAMILY.contains(&name.as_str()));
+            vec![*known.ok_or(KindError::Unknown(first))?]
+        } else {
+            match words.next().map(|word| word.to_lowercase()) {
+                Some(word) if word != "all" => vec![in_family(&family, &first, &word)?],
+                _ => family,
+            }
+        };
+        let object = words.next();
+        match words.next() {
+            Some(extra) => Err(KindError::TooMany(extra)),
+            None => Ok((kinds, object)),
         }
     }
 
-    fn kinds(self) -> Vec<&'static Kind> {
-        KINDS.iter().filter(|kind| kind.family == Some(self)).collect()
-    }
-}
-
-/// Kinds, and perhaps one object: `all`, `sources`, `sources git [NAME]`, `ks [NAME]`, `ks/NAME`.
-pub(crate) fn parse(words: &[String]) -> Result<(Vec<&'static Kind>, Option<String>), KindError> {
-    let mut words = words.iter().flat_map(|word| match word.split_once('/') {
-        Some((kind, name)) => vec![kind.to_owned(), name.to_owned()],
-        None => vec![word.clone()],
-    });
-    let Some(first) = words.next() else {
-        return Ok((KINDS.iter().collect(), None));
-    };
-    let name = first.to_lowercase();
-    let kinds = if name == "all" {
-        KINDS.iter().collect()
-    } else if let Some(family) = Family::of(&name) {
-        match words.next().map(|word| word.to_lowercase()) {
-            Some(word) if word != "all" => vec![in_family(family, &first, &word)?],
-            _ => family.kinds(),
+    /// One kind, and perhaps one object of it.
+    pub(crate) fn parse_one(&self, words: &[String]) -> Result<(Kind, Option<String>), KindError> {
+        match self.parse(words)? {
+            (kinds, object) if kinds.len() == 1 => Ok((kinds[0], object)),
+            _ => Err(KindError::Several(words.join(" "))),
         }
-    } else {
-        let known = KINDS
-            .iter()
-            .find(|kind| kind.is_called(&name) && !ONLY_IN_FAMILY.contains(&name.as_str()));
-        vec![known.ok_or(KindError::Unknown(first))?]
-    };
-    let object = words.next();
-    match words.next() {
-        Some(extra) => Err(KindError::TooMany(extra)),
-        None => Ok((kinds, object)),
+    }
+
+    /// The kinds of a family, which is called in the singular or the plural; none where it is no family.
+    fn family(&self, name: &str) -> Vec<Kind> {
+        let is = |family: &str| family == name || family.strip_suffix('s') == Some(name);
+        let kinds = self.0.iter().filter(|kind| kind.family.is_some_and(is));
+        kinds.copied().collect()
     }
 }
 
-/// One kind, and perhaps one object of it.
-pub(crate) fn parse_one(words: &[String]) -> Result<(&'static Kind, Option<String>), KindError> {
-    match parse(words)? {
-        (kinds, object) if kinds.len() == 1 => Ok((kinds[0], object)),
-        _ => Err(KindError::Several(words.join(" "))),
-    }
-}
-
-fn in_family(family: Family, said: &str, word: &str) -> Result<&'static Kind, KindError> {
-    let kinds = family.kinds();
-    let found = kinds.iter().find(|kind| kind.is_called(word)).copied();
+fn in_family(family: &[Kind], said: &str, word: &str) -> Result<Kind, KindError> {
+    let found = family.iter().find(|kind| kind.is_called(word)).copied();
     found.ok_or_else(|| KindError::NotInFamily {
         family: said.to_owned(),
         name: word.to_owned(),
-        known: kinds
+        known: family
             .iter()
             .map(|kind| kind.plural)
             .collect::<Vec<_>>()
@@ -306,12 +356,14 @@ fn in_family(family: Family, said: &str, word: &str) -> Result<&'static Kind, Ki
 #[cfg(test)]
 mod tests {
     use super::*;
+    use equate_controllers::kit::about::Concurrency;
 
     #[test]
     fn every_name_people_have() {
+        let kinds = Kinds::of(equate_controllers::all().iter());
         let check = |text: &str, expected: &str| {
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            let said = match parse(&words) {
+            let said = match kinds.parse(&words) {
                 Ok((kinds, object)) => {
                     let kinds: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
                     format!("{} {}", kinds.join(","), object.as_deref().unwrap_or("-"))
@@ -344,16 +396,66 @@ mod tests {
         check("ks a b", "\"b\" is one word too many");
     }
 
+    /// A kind that Equate has no controller for, with one.
+    const HELM_RELEASES: About = About {
+        kind: "HelmRelease",
+        plural: "helmreleases",
+        group: "helm.toolkit.fluxcd.io",
+        version: "v2",
+        aliases: &["hr", "release"],
+        family: None,
+        component: "helm-controller",
+        finalizer: None,
+        owner: None,
+        status_manager: "gotk-helm-controller",
+        concurrency: Concurrency::Computes,
+        suspends: true,
+        columns: &[],
+    };
+
+    #[test]
+    fn kind_with_a_controller_leaves_the_table() {
+        let set = equate_controllers::all();
+        let list = |kinds: &Kinds| -> Vec<&str> { kinds.0.iter().map(|kind| kind.kind).collect() };
+        let before = Kinds::of(set.iter());
+        let after = Kinds::of(set.iter().chain([&HELM_RELEASES]));
+        assert_eq!(list(&before), list(&after));
+        let release = |kinds: &Kinds| *kinds.named("HelmRelease").unwrap();
+        assert_eq!(release(&before).controller, None);
+        assert_eq!(release(&after).controller, Some(&HELM_RELEASES));
+        assert!(release(&after).is_called("release"));
+    }
+
+    #[test]
+    fn kinds_are_listed_by_group() {
+        let scratch = About {
+            kind: "Scratch",
+            plural: "scratches",
+            group: "example.org",
+            ..HELM_RELEASES
+        };
+        let scratch: &'static About = Box::leak(Box::new(scratch));
+        let kinds = Kinds::of([scratch].into_iter().chain(equate_controllers::all().iter()));
+        let listed: Vec<&str> = kinds.0.iter().map(|kind| kind.kind).collect();
+        assert_eq!(
+            listed.join(" "),
+            "GitRepository OCIRepository HelmRepository HelmChart Bucket ExternalArtifact ArtifactGenerator \
+             Kustomization HelmRelease Alert Provider Receiver ImageRepository ImagePolicy \
+             ImageUpdateAutomation Scratch"
+        );
+    }
+
     #[test]
     fn the_kinds_are_those_of_the_definitions() {
-        let mut ours: Vec<String> = KINDS
+        let kinds = Kinds::of(equate_controllers::all().iter()).0;
+        let mut ours: Vec<String> = kinds
             .iter()
             .map(|kind| format!("{}.{}", kind.plural, kind.group))
             .collect();
         ours.sort();
         let defined: Vec<&str> = equate_api::definitions().iter().map(|d| d.name).collect();
         assert_eq!(ours, defined);
-        for (kind, definition) in KINDS.iter().filter_map(|kind| {
+        for (kind, definition) in kinds.iter().filter_map(|kind| {
             let name = format!("{}.{}", kind.plural, kind.group);
             Some((kind, equate_api::definitions().iter().find(|d| d.name == name)?))
         }) {

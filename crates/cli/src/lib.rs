@@ -33,7 +33,9 @@ mod up;
 mod version;
 mod workspace;
 
+use equate_controllers::ControllerSet;
 use failure::{Failure, StdoutError};
+use kinds::Kinds;
 use line::Command;
 use std::io::Write;
 use std::process::ExitCode;
@@ -46,52 +48,70 @@ struct RuntimeError(#[from] std::io::Error);
 
 impl Failure for RuntimeError {}
 
+/// The program that the commands are part of.
+struct App {
+    controllers: ControllerSet,
+    kinds: Kinds,
+}
+
 /// Runs the command that the arguments of the process name; the exit code says what came of it.
-pub fn main() -> ExitCode {
+///
+/// The controllers are those of the program: a kind that one reconciles is a kind of every command.
+pub fn main(controllers: ControllerSet) -> ExitCode {
+    let app = App {
+        kinds: Kinds::of(controllers.iter()),
+        controllers,
+    };
     connection::install_tls();
-    let cli = line::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let cli = line::parse(std::env::args_os(), &app.controllers).unwrap_or_else(|error| error.exit());
     match &cli.command {
         Command::Controllers(args) => controllers::log::start(&args.log),
         _ => start_logging(cli.verbose),
     }
-    exit::finish(run(cli.command))
+    exit::finish(app.run(cli.command))
 }
 
-fn run(command: Command) -> Result<ExitCode, Box<dyn Failure>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(RuntimeError)?;
-    execute(command, &runtime)
-}
-
-fn execute(command: Command, runtime: &Runtime) -> Result<ExitCode, Box<dyn Failure>> {
-    match command {
-        Command::Up(args) => runtime.block_on(up::run(args))?,
-        Command::Controllers(args) => runtime.block_on(controllers::run(*args))?,
-        Command::Install(args) => runtime.block_on(install::run(args))?,
-        Command::Diff(args) => return Ok(diff::run(&args, runtime)?),
-        Command::Explain(args) => return Ok(runtime.block_on(explain::run(args))?),
-        Command::Build(args) => build::run(args, runtime)?,
-        Command::Template(args) => template::run(&args, runtime)?,
-        Command::Get(args) => runtime.block_on(get::run(args))?,
-        Command::Tree(args) => runtime.block_on(tree::run(args))?,
-        Command::Events(args) => runtime.block_on(events::run(args))?,
-        Command::Reconcile(args) => runtime.block_on(reconcile::run(args))?,
-        Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args))?,
-        Command::Resume(args) => runtime.block_on(suspend::run_resume(args))?,
-        Command::Api(args) => runtime.block_on(api::run(args))?,
-        Command::Version(args) => version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?,
-        Command::Completion { shell } => complete(shell)?,
+impl App {
+    fn run(&self, command: Command) -> Result<ExitCode, Box<dyn Failure>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(RuntimeError)?;
+        self.execute(command, &runtime)
     }
-    Ok(ExitCode::SUCCESS)
-}
 
-fn complete(shell: clap_complete::Shell) -> Result<(), StdoutError> {
-    // By way of memory: writing to it cannot fail, and to a reader that left may.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut line::command(), "equate", &mut script);
-    Ok(std::io::stdout().write_all(&script)?)
+    fn execute(&self, command: Command, runtime: &Runtime) -> Result<ExitCode, Box<dyn Failure>> {
+        let Self { controllers, kinds } = self;
+        match command {
+            Command::Up(args) => runtime.block_on(up::run(args, controllers, kinds))?,
+            Command::Controllers(args) => runtime.block_on(controllers::run(*args, controllers))?,
+            Command::Install(args) => runtime.block_on(install::run(args, controllers))?,
+            Command::Diff(args) => return Ok(diff::run(&args, runtime)?),
+            Command::Explain(args) => return Ok(runtime.block_on(explain::run(args, kinds))?),
+            Command::Build(args) => build::run(args, runtime)?,
+            Command::Template(args) => template::run(&args, runtime)?,
+            Command::Get(args) => runtime.block_on(get::run(args, kinds))?,
+            Command::Tree(args) => runtime.block_on(tree::run(args, kinds))?,
+            Command::Events(args) => runtime.block_on(events::run(args, kinds))?,
+            Command::Reconcile(args) => runtime.block_on(reconcile::run(args, kinds))?,
+            Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args, kinds))?,
+            Command::Resume(args) => runtime.block_on(suspend::run_resume(args, kinds))?,
+            Command::Api(args) => runtime.block_on(api::run(args))?,
+            Command::Version(args) => {
+                version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?;
+            }
+            Command::Completion { shell } => self.complete(shell)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn complete(&self, shell: clap_complete::Shell) -> Result<(), StdoutError> {
+        // By way of memory: writing to it cannot fail, and to a reader that left may.
+        let mut script = Vec::new();
+        let mut command = line::command(&self.controllers);
+        clap_complete::generate(shell, &mut command, "equate", &mut script);
+        Ok(std::io::stdout().write_all(&script)?)
+    }
 }
 
 fn start_logging(verbose: u8) {

@@ -12,9 +12,11 @@ use crate::{
     api, build, controllers, diff, events, explain, get, install, reconcile, suspend, template, tree, up,
     version,
 };
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use equate_controllers::ControllerSet;
 
 /// Keeps a Kubernetes cluster equal to its declarations, and those equal to git.
 #[derive(Debug, Parser)]
@@ -88,17 +90,41 @@ const OWN_CLUSTER: [&str; 2] = ["up", "api"];
 /// What `equate diff kustomization` does with a directory alone, besides what it says itself.
 const OF_A_PATH: [&str; 3] = ["no_remote_bases", "instead_of", "cache_dir"];
 
-/// The command line that is understood.
-pub(crate) fn command() -> clap::Command {
+/// Arguments whose values are names of Flux's controllers: the command, and the argument.
+const NAMES_OF_CONTROLLERS: [(&str, &str); 2] = [("controllers", "controllers"), ("install", "components")];
+
+/// The command line that is understood by a program with these controllers.
+pub(crate) fn command(controllers: &ControllerSet) -> clap::Command {
     let command = PLACELESS.iter().fold(Cli::command(), |command, name| {
         command.mut_subcommand(name, without_place)
     });
+    let command = with_components(command, controllers);
     command.mut_subcommand("diff", |diff| {
         diff.mut_subcommand("kustomization", |one| {
             // the repository here is built as the controllers build it, who fetch nothing
             OF_A_PATH
                 .iter()
                 .fold(one, |one, id| one.mut_arg(id, |arg| arg.requires("path")))
+        })
+    })
+}
+
+/// Has those arguments take the names of Flux's controllers that this program stands for; all of them,
+/// where none is given.
+fn with_components(command: clap::Command, controllers: &ControllerSet) -> clap::Command {
+    let components = controllers.components();
+    let values = components.iter().map(|component| {
+        let reconciled = controllers.iter().filter(|about| about.component == *component);
+        let kinds: Vec<&str> = reconciled.map(|about| about.kind).collect();
+        PossibleValue::new(*component).help(format!("Reconciles {} objects", kinds.join(", ")))
+    });
+    let values = PossibleValuesParser::new(values);
+    NAMES_OF_CONTROLLERS.iter().fold(command, |command, (name, id)| {
+        command.mut_subcommand(name, |command| {
+            command.mut_arg(id, |arg| {
+                arg.value_parser(values.clone())
+                    .default_values(components.clone())
+            })
         })
     })
 }
@@ -119,8 +145,9 @@ fn without_place(command: clap::Command) -> clap::Command {
 /// Reads the words of a command line; the error knows how to print itself and its exit code.
 pub(crate) fn parse(
     words: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+    controllers: &ControllerSet,
 ) -> Result<Cli, clap::Error> {
-    let mut command = command();
+    let mut command = command(controllers);
     let matches = command.try_get_matches_from_mut(words)?;
     let misplaced = placed_for_nothing(&command, &matches).or_else(|| not_of_the_inner(&command, &matches));
     if let Some(message) = misplaced {

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    equate_cli::main()
+    equate_cli::main(equate_controllers::all())
 }

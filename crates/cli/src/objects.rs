@@ -89,7 +89,7 @@ pub(crate) fn api(client: &Client, kind: &Kind, namespaces: &Namespaces) -> Api<
 /// One object.
 pub(crate) async fn get(
     client: &Client,
-    kind: &'static Kind,
+    kind: &Kind,
     namespace: &str,
     name: &str,
 ) -> Result<DynamicObject, RequestError> {
@@ -112,7 +112,7 @@ pub(crate) async fn get(
 /// All objects of a kind, by namespace and name.
 pub(crate) async fn list(
     client: &Client,
-    kind: &'static Kind,
+    kind: &Kind,
     namespaces: &Namespaces,
     selector: Option<&str>,
     limit: Option<u32>,
@@ -142,7 +142,7 @@ pub(crate) async fn list(
 /// Changes one object by a merge patch.
 pub(crate) async fn patch(
     client: &Client,
-    kind: &'static Kind,
+    kind: &Kind,
     namespace: &str,
     name: &str,
     patch: &Value,

@@ -3,7 +3,7 @@
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::{Scope, revision};
-use crate::kinds::{self, Kind, KindError};
+use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
 use equate_api::meta::{Duration, REQUESTED_AT};
 use futures::StreamExt;
@@ -131,13 +131,18 @@ pub(crate) enum Goal {
     Generation(i64),
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), ReconcileError> {
+pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), ReconcileError> {
     let connection = args.cluster.connect_aloud().await?;
-    reconcile(&connection.client, &args, &mut std::io::stdout()).await
+    reconcile(&connection.client, kinds, &args, &mut std::io::stdout()).await
 }
 
-async fn reconcile(client: &Client, args: &Args, out: &mut impl Write) -> Result<(), ReconcileError> {
-    let (kind, name) = kinds::parse_one(&args.what)?;
+async fn reconcile(
+    client: &Client,
+    kinds: &Kinds,
+    args: &Args,
+    out: &mut impl Write,
+) -> Result<(), ReconcileError> {
+    let (kind, name) = kinds.parse_one(&args.what)?;
     let name = name.ok_or(ReconcileError::Unnamed(kind.kind))?;
     if !kind.reports {
         return Err(ReconcileError::Mute(kind.kind));
@@ -145,18 +150,18 @@ async fn reconcile(client: &Client, args: &Args, out: &mut impl Write) -> Result
     let Namespaces::One(namespace) = args.scope.namespaces() else {
         return Err(ReconcileError::Everywhere);
     };
-    let object = objects::get(client, kind, &namespace, &name).await?;
+    let object = objects::get(client, &kind, &namespace, &name).await?;
     if args.with_source {
-        let (kind, namespace, name) = source(kind, &object)?;
-        once(client, kind, &namespace, &name, args.timeout, out).await?;
+        let (kind, namespace, name) = source(kinds, &kind, &object)?;
+        once(client, &kind, &namespace, &name, args.timeout, out).await?;
     }
-    once(client, kind, &namespace, &name, args.timeout, out).await
+    once(client, &kind, &namespace, &name, args.timeout, out).await
 }
 
 /// Runs one object and says what came of it.
 async fn once(
     client: &Client,
-    kind: &'static Kind,
+    kind: &Kind,
     namespace: &str,
     name: &str,
     timeout: Duration,
@@ -189,7 +194,7 @@ pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {
 /// Waits until a run has ended well.
 pub(crate) async fn settle(
     client: &Client,
-    kind: &'static Kind,
+    kind: &Kind,
     namespace: &str,
     name: &str,
     goal: &Goal,
@@ -270,9 +275,10 @@ fn verdict(object: &DynamicObject, goal: &Goal) -> Verdict {
 
 /// The source an object names.
 pub(crate) fn source(
+    kinds: &Kinds,
     kind: &Kind,
     object: &DynamicObject,
-) -> Result<(&'static Kind, String, String), ReconcileError> {
+) -> Result<(Kind, String, String), ReconcileError> {
     let (own, name) = names(object);
     let spec = &object.data["spec"];
     let candidates = [
@@ -281,7 +287,7 @@ pub(crate) fn source(
         &spec["chart"]["spec"]["sourceRef"],
     ];
     let found = candidates.into_iter().find_map(|reference| {
-        let kind = Kind::of(reference["kind"].as_str()?)?;
+        let kind = *kinds.named(reference["kind"].as_str()?)?;
         let namespace = reference["namespace"].as_str().unwrap_or(own);
         Some((kind, namespace.to_owned(), reference["name"].as_str()?.to_owned()))
     });

@@ -3,7 +3,7 @@
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::{self, Kind, KindError};
+use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, RequestError, names};
 use crate::reconcile::{Goal, ReconcileError, outcome, settle};
 use equate_api::meta::Duration;
@@ -99,20 +99,25 @@ impl Failure for SuspendError {
     }
 }
 
-pub(crate) async fn run_suspend(args: Suspend) -> Result<(), SuspendError> {
+pub(crate) async fn run_suspend(args: Suspend, kinds: &Kinds) -> Result<(), SuspendError> {
     let connection = args.objects.cluster.connect_aloud().await?;
-    suspend(&connection.client, &args, &mut std::io::stdout()).await
+    suspend(&connection.client, kinds, &args, &mut std::io::stdout()).await
 }
 
-pub(crate) async fn run_resume(args: Resume) -> Result<(), SuspendError> {
+pub(crate) async fn run_resume(args: Resume, kinds: &Kinds) -> Result<(), SuspendError> {
     let connection = args.objects.cluster.connect_aloud().await?;
-    resume(&connection.client, &args, &mut std::io::stdout()).await
+    resume(&connection.client, kinds, &args, &mut std::io::stdout()).await
 }
 
-async fn suspend(client: &Client, args: &Suspend, out: &mut impl Write) -> Result<(), SuspendError> {
-    let (kind, objects) = args.objects.find(client).await?;
+async fn suspend(
+    client: &Client,
+    kinds: &Kinds,
+    args: &Suspend,
+    out: &mut impl Write,
+) -> Result<(), SuspendError> {
+    let (kind, objects) = args.objects.find(client, kinds).await?;
     for object in objects {
-        let said = match set(client, kind, &object, true).await? {
+        let said = match set(client, &kind, &object, true).await? {
             Some(_) => "suspended",
             None => "was suspended already",
         };
@@ -121,11 +126,16 @@ async fn suspend(client: &Client, args: &Suspend, out: &mut impl Write) -> Resul
     Ok(())
 }
 
-async fn resume(client: &Client, args: &Resume, out: &mut impl Write) -> Result<(), SuspendError> {
-    let (kind, objects) = args.objects.find(client).await?;
+async fn resume(
+    client: &Client,
+    kinds: &Kinds,
+    args: &Resume,
+    out: &mut impl Write,
+) -> Result<(), SuspendError> {
+    let (kind, objects) = args.objects.find(client, kinds).await?;
     let mut resumed = Vec::new();
     for object in objects {
-        let said = match set(client, kind, &object, false).await? {
+        let said = match set(client, &kind, &object, false).await? {
             Some(changed) => {
                 resumed.push(changed);
                 "resumed"
@@ -140,15 +150,15 @@ async fn resume(client: &Client, args: &Resume, out: &mut impl Write) -> Result<
     for object in resumed {
         let (namespace, name) = names(&object);
         let goal = Goal::Generation(object.metadata.generation.unwrap_or_default());
-        let done = settle(client, kind, namespace, name, &goal, args.timeout).await?;
-        writeln!(out, "{}", outcome(kind, &done)).map_err(SuspendError::Output)?;
+        let done = settle(client, &kind, namespace, name, &goal, args.timeout).await?;
+        writeln!(out, "{}", outcome(&kind, &done)).map_err(SuspendError::Output)?;
     }
     Ok(())
 }
 
 impl Objects {
-    async fn find(&self, client: &Client) -> Result<(&'static Kind, Vec<DynamicObject>), SuspendError> {
-        let (kind, name) = kinds::parse_one(&self.what)?;
+    async fn find(&self, client: &Client, kinds: &Kinds) -> Result<(Kind, Vec<DynamicObject>), SuspendError> {
+        let (kind, name) = kinds.parse_one(&self.what)?;
         if !kind.suspends {
             return Err(SuspendError::Never(kind.kind));
         }
@@ -156,10 +166,10 @@ impl Objects {
         let objects = match (name, self.all) {
             (Some(name), true) => return Err(SuspendError::NameAndAll(name)),
             (None, false) => return Err(SuspendError::Unnamed(kind.kind)),
-            (None, true) => objects::list(client, kind, &namespaces, None, None).await?,
+            (None, true) => objects::list(client, &kind, &namespaces, None, None).await?,
             (Some(name), false) => match &namespaces {
                 objects::Namespaces::One(namespace) => {
-                    vec![objects::get(client, kind, namespace, &name).await?]
+                    vec![objects::get(client, &kind, namespace, &name).await?]
                 }
                 objects::Namespaces::All => return Err(SuspendError::NameEverywhere(name)),
             },
@@ -171,7 +181,7 @@ impl Objects {
 /// Sets the field; nothing when it is so already.
 async fn set(
     client: &Client,
-    kind: &'static Kind,
+    kind: &Kind,
     object: &DynamicObject,
     suspend: bool,
 ) -> Result<Option<DynamicObject>, RequestError> {

@@ -3,7 +3,7 @@
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::{self, KINDS, Kind, KindError};
+use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::table::{self, Table, Value};
 use equate_apply::cluster::{ApplyError, Cluster};
@@ -57,15 +57,20 @@ pub(crate) enum TreeError {
     /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// Another kind than a Kustomization.
-    #[error("a {0} has no inventory to show; a Kustomization has")]
-    NoInventory(&'static str),
+    /// A kind that applies nothing.
+    #[error("a {kind} has no inventory to show; a {others} has")]
+    NoInventory {
+        /// The kind.
+        kind: &'static str,
+        /// Those that have one.
+        others: String,
+    },
     /// No name.
-    #[error("which Kustomization? say its name")]
-    Unnamed,
+    #[error("which {0}? say its name")]
+    Unnamed(&'static str),
     /// All namespaces.
-    #[error("one Kustomization lives in one namespace: say which, not --all-namespaces")]
-    Everywhere,
+    #[error("one {0} lives in one namespace: say which, not --all-namespaces")]
+    Everywhere(&'static str),
     /// The cluster did not answer.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -79,8 +84,10 @@ pub(crate) enum TreeError {
         source: Box<ApplyError>,
     },
     /// The inventory cannot be read.
-    #[error("the inventory of Kustomization {namespace}/{name} cannot be read")]
+    #[error("the inventory of {kind} {namespace}/{name} cannot be read")]
     Inventory {
+        /// The kind.
+        kind: &'static str,
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -103,9 +110,9 @@ impl Failure for TreeError {
             Self::Connect(error) => error.hint(),
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::NoInventory(_)
-            | Self::Unnamed
-            | Self::Everywhere
+            Self::NoInventory { .. }
+            | Self::Unnamed(_)
+            | Self::Everywhere(_)
             | Self::Read { .. }
             | Self::Inventory { .. }
             | Self::Json(_)
@@ -127,33 +134,53 @@ struct Node {
 }
 
 /// What reading needs on the way down.
-struct Reader {
+struct Reader<'a> {
     client: Client,
     cluster: Cluster,
+    kinds: &'a Kinds,
     compact: bool,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), TreeError> {
+pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), TreeError> {
     let connection = args.cluster.connect_aloud().await?;
-    tree(&connection.client, &args, &mut std::io::stdout(), table::colour()).await
+    tree(
+        &connection.client,
+        kinds,
+        &args,
+        &mut std::io::stdout(),
+        table::colour(),
+    )
+    .await
 }
 
-async fn tree(client: &Client, args: &Args, out: &mut impl Write, colour: bool) -> Result<(), TreeError> {
-    let (kind, name) = kinds::parse_one(&args.what)?;
-    if kind.kind != "Kustomization" {
-        return Err(TreeError::NoInventory(kind.kind));
+async fn tree(
+    client: &Client,
+    kinds: &Kinds,
+    args: &Args,
+    out: &mut impl Write,
+    colour: bool,
+) -> Result<(), TreeError> {
+    let (kind, name) = kinds.parse_one(&args.what)?;
+    if !kind.has_inventory() {
+        let others = kinds.iter().filter(|kind| kind.has_inventory());
+        let others: Vec<&str> = others.map(|kind| kind.kind).collect();
+        return Err(TreeError::NoInventory {
+            kind: kind.kind,
+            others: others.join(" or a "),
+        });
     }
-    let name = name.ok_or(TreeError::Unnamed)?;
+    let name = name.ok_or(TreeError::Unnamed(kind.kind))?;
     let Namespaces::One(namespace) = args.scope.namespaces() else {
-        return Err(TreeError::Everywhere);
+        return Err(TreeError::Everywhere(kind.kind));
     };
     let reader = Reader {
         client: client.clone(),
         cluster: Cluster::new(client.clone()),
+        kinds,
         compact: args.compact,
     };
-    let root = objects::get(client, kind, &namespace, &name).await?;
-    let node = reader.kustomization(kind, root, BTreeSet::new()).await?;
+    let root = objects::get(client, &kind, &namespace, &name).await?;
+    let node = reader.owner(kind, root, BTreeSet::new()).await?;
     let text = match args.output {
         None => drawn(&node, colour),
         Some(Output::Yaml) => yaml::to_string(&data(&node)),
@@ -162,25 +189,29 @@ async fn tree(client: &Client, args: &Args, out: &mut impl Write, colour: bool) 
     out.write_all(text.as_bytes()).map_err(TreeError::Output)
 }
 
-impl Reader {
-    /// A Kustomization with everything below it. `above` are those it is part of, so that a circle ends.
-    fn kustomization(
+impl Reader<'_> {
+    /// An object that applied others, with everything below it. `above` are those it is part of, so that a
+    /// circle ends.
+    fn owner(
         &self,
-        kind: &'static Kind,
+        kind: Kind,
         object: DynamicObject,
         mut above: BTreeSet<ObjectId>,
     ) -> BoxFuture<'_, Result<Node, TreeError>> {
         Box::pin(async move {
             let (namespace, name) = objects::names(&object);
-            let id = ObjectId::new(&kind.resource().group, kind.kind, namespace, name);
+            let id = ObjectId::new(kind.group, kind.kind, namespace, name);
             above.insert(id.clone());
             let entries = inventory(&object).map_err(|source| TreeError::Inventory {
+                kind: kind.kind,
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
                 source,
             })?;
             let remote = object.data["spec"]["kubeConfig"].is_object();
-            let wanted = entries.into_iter().filter(|(id, _)| !self.compact || flux(id));
+            let wanted = entries
+                .into_iter()
+                .filter(|(id, _)| !self.compact || self.kinds.find(&id.group, &id.kind).is_some());
             let children = stream::iter(wanted)
                 .map(|(id, version)| self.object(id, version, remote, above.clone()))
                 .buffered(READS_MAX)
@@ -212,10 +243,12 @@ impl Reader {
                 children: Vec::new(),
             });
         }
-        if &*id.kind == "Kustomization" && flux(&id) && !above.contains(&id) {
-            let (kind, _) = kinds::parse_one(&["kustomization".to_owned()])?;
+        let kind = self.kinds.find(&id.group, &id.kind);
+        if let Some(kind) = kind.filter(|kind| kind.has_inventory())
+            && !above.contains(&id)
+        {
             match objects::get(&self.client, kind, &id.namespace, &id.name).await {
-                Ok(object) => return self.kustomization(kind, object, above).await,
+                Ok(object) => return self.owner(*kind, object, above).await,
                 Err(RequestError::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -237,7 +270,7 @@ impl Reader {
     }
 }
 
-/// The objects of a Kustomization and the versions they were applied in.
+/// The objects that one applied and the versions they were applied in.
 fn inventory(object: &DynamicObject) -> Result<Vec<(ObjectId, String)>, ParseIdError> {
     let entries = object.data["status"]["inventory"]["entries"].as_array();
     let ids = entries.into_iter().flatten().map(|entry| {
@@ -245,12 +278,6 @@ fn inventory(object: &DynamicObject) -> Result<Vec<(ObjectId, String)>, ParseIdE
         Ok((id, entry["v"].as_str().unwrap_or_default().to_owned()))
     });
     ids.collect()
-}
-
-fn flux(id: &ObjectId) -> bool {
-    KINDS
-        .iter()
-        .any(|kind| kind.kind == &*id.kind && kind.resource().group == *id.group)
 }
 
 fn drawn(root: &Node, colour: bool) -> String {

@@ -16,27 +16,6 @@ use super::log;
 use super::value::{Listen, boolean};
 use crate::connection;
 
-/// A controller by Flux's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Controller {
-    /// Makes artifacts of sources.
-    #[value(name = "source-controller")]
-    Source,
-    /// Applies Kustomizations.
-    #[value(name = "kustomize-controller")]
-    Kustomize,
-}
-
-impl Controller {
-    /// As Flux calls it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Source => "source-controller",
-            Self::Kustomize => "kustomize-controller",
-        }
-    }
-}
-
 /// Reconcile the sources and Kustomizations of a cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES:
@@ -47,9 +26,10 @@ impl Controller {
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) cluster: connection::Options,
-    /// Which controllers run in this process.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["source-controller", "kustomize-controller"])]
-    pub(crate) controllers: Vec<Controller>,
+    /// Run only these controllers in this process.
+    // `crate::line` fills in the values
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) controllers: Vec<String>,
     #[command(flatten)]
     pub(crate) scope: Scope,
     #[command(flatten)]
@@ -58,7 +38,7 @@ pub(crate) struct Args {
     pub(crate) storage: StorageFlags,
     #[command(flatten)]
     pub(crate) ssh: SshFlags,
-    /// How many Kustomizations are reconciled at once.
+    /// Reconcile this many objects of a kind at once; more of a kind that mostly waits for hosts.
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
     /// How often the download of an artifact is tried again.

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_controllers::Engine;
 use equate_controllers::kit::runner::{Observer, ReconcileEvent};
+use equate_controllers::{ControllerSet, Engine};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -26,6 +26,7 @@ pub(crate) struct Metrics {
     reconciles: Family<Outcome, Counter>,
     times: Family<Controller, Histogram, fn() -> Histogram>,
     work: Family<Line, Histogram, fn() -> Histogram>,
+    waits: Family<Line, Histogram, fn() -> Histogram>,
     requests: Requests,
     leads: Family<Named, Gauge>,
 }
@@ -45,20 +46,20 @@ struct Object {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
-    controller: &'static str,
+    controller: String,
     result: Verdict,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
-    controller: &'static str,
+    controller: String,
 }
 
 /// controller-runtime calls the queue as its controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Line {
-    controller: &'static str,
-    name: &'static str,
+    controller: String,
+    name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -96,13 +97,13 @@ fn times() -> Histogram {
 }
 
 /// client-go's: powers of ten from a hundred-millionth of a second.
-fn work() -> Histogram {
+fn queue_times() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
 }
 
 impl Metrics {
-    /// Nothing is measured yet; so many Kustomizations are reconciled at once.
-    pub(crate) fn new(concurrent: u16) -> Arc<Self> {
+    /// Nothing is measured yet; these controllers run, with this value of `--concurrent`.
+    pub(crate) fn new(controllers: &ControllerSet, concurrent: u16) -> Arc<Self> {
         let mut registry = Registry::default();
         let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
         registry.register(
@@ -123,11 +124,17 @@ impl Metrics {
             "Length of time per reconciliation per controller",
             times.clone(),
         );
-        let work = Family::new_with_constructor(work as fn() -> Histogram);
+        let work = Family::new_with_constructor(queue_times as fn() -> Histogram);
         registry.register(
             "workqueue_work_duration_seconds",
             "How long in seconds processing an item from workqueue takes",
             work.clone(),
+        );
+        let waits = Family::new_with_constructor(queue_times as fn() -> Histogram);
+        registry.register(
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested",
+            waits.clone(),
         );
         let most = Family::<Controller, Gauge>::default();
         registry.register(
@@ -135,9 +142,12 @@ impl Metrics {
             "Maximum number of concurrent reconciles per controller",
             most.clone(),
         );
-        let controller = "kustomization";
-        most.get_or_create(&Controller { controller })
-            .set(concurrent.into());
+        for about in controllers.iter() {
+            let controller = counts::queue_name(about);
+            let limit = about.concurrency.limit(concurrent.into());
+            most.get_or_create(&Controller { controller })
+                .set(limit.try_into().unwrap_or(i64::MAX));
+        }
         let leads = Family::default();
         registry.register(
             "leader_election_master_status",
@@ -150,6 +160,7 @@ impl Metrics {
             reconciles,
             times,
             work,
+            waits,
             requests: Requests::default(),
             leads,
         })
@@ -179,15 +190,18 @@ impl Metrics {
                 .get_or_create(&object)
                 .observe(ran.took.as_secs_f64()),
         }
-        let controller = controller(ran.about.kind);
+        let controller = counts::queue_name(ran.about);
         self.times
-            .get_or_create(&Controller { controller })
+            .get_or_create(&Controller {
+                controller: controller.clone(),
+            })
             .observe(ran.took.as_secs_f64());
         let line = Line {
-            controller,
-            name: controller,
+            controller: controller.clone(),
+            name: controller.clone(),
         };
         self.work.get_or_create(&line).observe(ran.took.as_secs_f64());
+        self.waits.get_or_create(&line).observe(ran.waited.as_secs_f64());
         let outcome = Outcome {
             controller,
             result: if ran.failed {
@@ -213,19 +227,12 @@ impl Metrics {
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
         if let Some(engine) = engine {
-            counts::engine(&mut text, &engine.stats());
+            counts::engine(&mut text, &engine.stats(), &engine.queues());
         }
         self.requests.write(&mut text);
         process(&mut text);
         text.push_str("# EOF\n");
         text
-    }
-}
-
-fn controller(kind: &str) -> &'static str {
-    match kind {
-        "Kustomization" => "kustomization",
-        _ => "gitrepository",
     }
 }
 
@@ -268,13 +275,15 @@ mod tests {
 
     #[test]
     fn runs_are_told_under_the_names_of_flux() {
-        let metrics = Metrics::new(8);
+        let controllers = equate_controllers::all();
+        let metrics = Metrics::new(&controllers, 8);
         let observer = metrics.observer();
+        let about = |kind: &str| controllers.iter().find(|about| about.kind == kind).unwrap();
         let ran = |name: &str, failed: bool, gone: bool| {
             observer(&ReconcileEvent {
-                about: equate_controllers::all().iter().last().unwrap(),
+                about: about("Kustomization"),
                 key: &Key::new("flux-system", name),
-                waited: Duration::ZERO,
+                waited: Duration::from_millis(250),
                 took: Duration::from_millis(500),
                 failed,
                 gone,
@@ -292,7 +301,9 @@ mod tests {
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"error\"} 1",
             "controller_runtime_reconcile_time_seconds_count{controller=\"kustomization\"} 4",
             "workqueue_work_duration_seconds_count{controller=\"kustomization\",name=\"kustomization\"} 4",
+            "workqueue_queue_duration_seconds_sum{controller=\"kustomization\",name=\"kustomization\"} 1.0",
             "controller_runtime_max_concurrent_reconciles{controller=\"kustomization\"} 8",
+            "controller_runtime_max_concurrent_reconciles{controller=\"gitrepository\"} 64",
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"success\"} 3",
             "leader_election_master_status{name=\"kustomize-controller-leader-election\"} 1",
         ] {

@@ -25,6 +25,6 @@ mod probe;
 mod run;
 mod value;
 
-pub(crate) use flags::{Args, Controller};
+pub(crate) use flags::Args;
 pub(crate) use run::run;
 pub(crate) use value::boolean;

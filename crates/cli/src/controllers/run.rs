@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use equate_controllers::engine::StartError;
+use equate_controllers::engine::{Builder, StartError};
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
-use equate_controllers::{Engine, Policy, Shards};
+use equate_controllers::{ControllerSet, Engine, Policy};
 use equate_git::{Limits, Mirrors, SshAlgorithmError};
 use equate_source::{Storage, StorageError};
 use futures::StreamExt as _;
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::flags::{Args, Controller};
+use super::flags::Args;
 use super::gates;
 use super::metrics::Metrics;
 use super::probe::Probe;
@@ -127,8 +127,8 @@ impl Failure for ControllersError {
     }
 }
 
-/// Runs until a signal, or until a Lease is lost.
-pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
+/// Runs those of a program's controllers that are asked for, until a signal, or until a Lease is lost.
+pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), ControllersError> {
     if let Some(refused) = args.ignored.refusal() {
         return Err(ControllersError::Refused(refused));
     }
@@ -137,10 +137,11 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         tracing::warn!("{warning}");
     }
     let shards = args.scope.shards()?;
-    let terms = terms(&args)?;
+    let controllers = controllers.only(&args.controllers);
+    let terms = terms(&args, &controllers.components())?;
     let mirrors = mirrors(&args)?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
-    let metrics = Metrics::new(args.concurrent);
+    let metrics = Metrics::new(&controllers, args.concurrent);
     let client = client(&args, metrics.requests()).await?;
     let probe = Probe::new(Arc::clone(&metrics));
     let mut listeners = Listeners::default();
@@ -161,14 +162,21 @@ pub(crate) async fn run(args: Args) -> Result<(), ControllersError> {
         external_artifacts: gates.external_artifacts,
         ..args.tenancy.policy(&args.scope.namespace)
     };
+    let components = controllers.components().join(",");
+    let engine = Engine::builder(client)
+        .controllers(controllers)
+        .mirrors(mirrors)
+        .storage(storage)
+        .policy(policy)
+        .shards(shards)
+        .observer(metrics.observer());
     // it asks the API server, which may be silent
     let engine = tokio::select! {
         end = End::of(&mut interrupts, &leases) => return end.come(leases, listeners, &args).await,
-        started = start(&args, client, mirrors, storage, shards, policy, &metrics) => Arc::new(started?),
+        started = start(&args, engine) => Arc::new(started?),
     };
     probe.works(&engine);
-    let names = args.controllers.iter().map(|controller| controller.name());
-    tracing::info!(controllers = names.collect::<Vec<_>>().join(","), "starting");
+    tracing::info!(controllers = components, "starting");
     let end = End::of(&mut interrupts, &leases).await;
     if let End::Asked(_) = end {
         tracing::info!("stopping");
@@ -220,59 +228,38 @@ impl End {
     }
 }
 
-async fn start(
-    args: &Args,
-    client: Client,
-    mirrors: Mirrors,
-    storage: Storage,
-    shards: Shards,
-    policy: Policy,
-    metrics: &Arc<Metrics>,
-) -> Result<Engine, ControllersError> {
+/// Starts an engine with what the flags say of how it works.
+async fn start(args: &Args, engine: Builder) -> Result<Engine, ControllersError> {
     let events = Some(args.endpoints.events_addr.as_str()).filter(|address| !address.is_empty());
     let notifier = events
         .map(|address| Notifier::start(address, &host()))
         .transpose()?;
-    let components: Vec<&str> = args
-        .controllers
-        .iter()
-        .map(|controller| controller.name())
-        .collect();
-    let engine = Engine::builder(client)
-        .mirrors(mirrors)
-        .storage(storage)
+    let engine = engine
         .concurrency(args.concurrent.into())
         .http_retries(args.http_retry)
-        .policy(policy)
-        .shards(shards)
         .configure(crate::transit::settings()?)
-        .controllers(equate_controllers::all().only(&components))
         .notifier(notifier)
         .backoff(args.retry.backoff())
         .interval_jitter(f64::from(args.retry.interval_jitter_percentage) / 100.0)
         .dependency_retry(args.retry.requeue_dependency.get())
-        .observer(metrics.observer())
         .start()
         .await?;
     Ok(engine)
 }
 
-/// The Leases to hold, in an order that is the same in every process: nobody waits for one while another
-/// waits for what this one has.
-fn terms(args: &Args) -> Result<Vec<LeaseConfig>, ControllersError> {
+/// The Leases to hold, one for each of Flux's controllers, in an order that is the same in every process:
+/// nobody waits for one while another waits for what this one has.
+fn terms(args: &Args, components: &[&str]) -> Result<Vec<LeaseConfig>, ControllersError> {
     if !args.election.enable_leader_election {
         return Ok(Vec::new());
     }
     let share = args.scope.share();
     let share: Vec<&str> = share.iter().map(String::as_str).collect();
     let identity = format!("{}_{}", host(), uuid::Uuid::new_v4());
-    let wanted = [Controller::Source, Controller::Kustomize];
-    let wanted = wanted
-        .into_iter()
-        .filter(|controller| args.controllers.contains(controller));
-    wanted
-        .map(|controller| {
-            let name = lease::name(controller.name(), &share);
+    components
+        .iter()
+        .map(|component| {
+            let name = lease::name(component, &share);
             Ok(args.election.terms(&args.scope.namespace, name, &identity)?)
         })
         .collect()
@@ -361,6 +348,11 @@ struct Listeners {
 impl Listeners {
     fn serve(&mut self, listener: Option<TcpListener>, router: Router, what: &'static str) {
         let Some(listener) = listener else { return };
+        // of port 0 nothing else tells which it is
+        match listener.local_addr() {
+            Ok(address) => tracing::info!(what, %address, "listening"),
+            Err(error) => tracing::warn!(what, %error, "listening at an address that is not known"),
+        }
         let told = self.stop.clone().cancelled_owned();
         self.tasks.spawn(async move {
             let served = axum::serve(listener, router).with_graceful_shutdown(told);

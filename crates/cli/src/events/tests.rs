@@ -40,6 +40,7 @@ async fn what_was_said() {
         let mut out = Vec::new();
         let said = match events(
             &fixture.connection.client,
+            &fixture.kinds,
             &args,
             &mut out,
             false,

@@ -17,7 +17,7 @@ async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
         width: 80,
         colour: false,
     };
-    match explain(&fixture.connection.client, &args, &mut out, size).await {
+    match explain(&fixture.connection.client, &fixture.kinds, &args, &mut out, size).await {
         Ok(ready) => (Some(ready), String::from_utf8(out).unwrap()),
         Err(error) => (None, format!("error: {error}\n")),
     }

@@ -17,7 +17,16 @@ fn parsed(line: &str) -> Args {
 async fn said(fixture: &Fixture, line: &str) -> String {
     let mut out = Vec::new();
     let end = std::future::pending();
-    match get(&fixture.connection.client, &parsed(line), &mut out, false, end).await {
+    match get(
+        &fixture.connection.client,
+        &fixture.kinds,
+        &parsed(line),
+        &mut out,
+        false,
+        end,
+    )
+    .await
+    {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(error) => format!("error: {error}\n"),
     }
@@ -148,7 +157,14 @@ async fn a_watch_goes_on() {
     let (done, end) = tokio::sync::oneshot::channel::<()>();
     let (lines, mut seen) = tokio::sync::mpsc::unbounded_channel::<String>();
     let mut out = Lines(lines);
-    let watch = get(&fixture.connection.client, &args, &mut out, false, end.map(drop));
+    let watch = get(
+        &fixture.connection.client,
+        &fixture.kinds,
+        &args,
+        &mut out,
+        false,
+        end.map(drop),
+    );
     let change = async {
         let first = seen.recv().await.unwrap();
         assert!(

@@ -4,6 +4,7 @@
 //! applied by turns and nothing changes: the namespace, the definitions, the ServiceAccounts, the roles
 //! of people, the quota, the policies, the Service. What only Equate needs is called `equate`.
 
+use equate_controllers::ControllerSet;
 use equate_manifest::yaml;
 use serde_json::{Value, json};
 
@@ -17,10 +18,10 @@ pub(super) const NAME: &str = "equate";
 pub(super) struct Settings {
     pub(super) namespace: String,
     pub(super) image: String,
-    /// Whether GitRepositories are reconciled, in place of source-controller.
-    pub(super) sources: bool,
-    /// Whether Kustomizations are reconciled, in place of kustomize-controller.
-    pub(super) kustomizations: bool,
+    /// The controllers that run.
+    pub(super) running: ControllerSet,
+    /// All controllers of this program: what the others reconcile is read.
+    pub(super) known: ControllerSet,
     /// Whether what Flux's manifests hold is left out.
     pub(super) beside_flux: bool,
     pub(super) watch_all_namespaces: bool,
@@ -57,9 +58,7 @@ impl Settings {
             if self.network_policy {
                 all.extend(self.policies());
             }
-            if self.sources {
-                all.push(self.service());
-            }
+            all.extend(self.artifact_server().map(|name| self.service(name)));
         }
         all.push(pod::deployment(self));
         Ok(all)
@@ -67,25 +66,30 @@ impl Settings {
 
     /// The controllers that run, as Flux calls them.
     pub(super) fn components(&self) -> Vec<&'static str> {
-        let all = [
-            (self.sources, crate::controllers::Controller::Source.name()),
-            (
-                self.kustomizations,
-                crate::controllers::Controller::Kustomize.name(),
-            ),
-        ];
-        all.into_iter()
-            .filter_map(|(runs, name)| runs.then_some(name))
-            .collect()
+        self.running.components()
+    }
+
+    /// Flux's controller that applies what nobody knows before, where one runs.
+    pub(super) fn applier(&self) -> Option<&'static str> {
+        let mut running = self.running.iter();
+        running
+            .find(|about| about.owner.is_some())
+            .map(|about| about.component)
+    }
+
+    /// Flux's controller that serves artifacts, where one runs.
+    pub(super) fn artifact_server(&self) -> Option<&'static str> {
+        let mut running = self.running.iter();
+        running
+            .find(|about| about.family == Some("sources"))
+            .map(|about| about.component)
     }
 
     /// As whom the pod runs: with Flux's ServiceAccount of the controller that needs most, so that
     /// what clouds, registries and admission policies grant to that one is granted.
     pub(super) fn runs_as(&self) -> &'static str {
-        match self.kustomizations {
-            true => crate::controllers::Controller::Kustomize.name(),
-            false => crate::controllers::Controller::Source.name(),
-        }
+        let first = self.components().first().copied();
+        self.applier().or(first).unwrap_or(NAME)
     }
 
     /// The labels of all that is installed, as Flux puts them; its tools look for them.
@@ -193,8 +197,7 @@ impl Settings {
 
     /// Artifacts, by Flux's name. It finds the pod that is ready, which is the one that has the Lease:
     /// Flux's or Equate's.
-    fn service(&self) -> Value {
-        let name = crate::controllers::Controller::Source.name();
+    fn service(&self, name: &str) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Service",

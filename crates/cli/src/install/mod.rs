@@ -27,12 +27,13 @@ mod tests;
 use std::io::Write;
 
 use equate_api::meta::Duration;
+use equate_controllers::ControllerSet;
 use equate_manifest::yaml;
 
 pub(crate) use self::apply::InstallError;
 use self::manifests::{DefinitionError, Settings};
 use crate::connection;
-use crate::controllers::{Controller, boolean};
+use crate::controllers::boolean;
 
 /// Put Equate into a cluster, where Flux's controllers would be.
 #[derive(Debug, clap::Args)]
@@ -60,8 +61,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REGISTRY")]
     registry: Option<String>,
     /// Which controllers run.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["source-controller", "kustomize-controller"])]
-    components: Vec<Controller>,
+    // `crate::line` fills in the values
+    #[arg(long, value_delimiter = ',')]
+    components: Vec<String>,
     /// Leave out what Flux's own manifests hold: only what is Equate's.
     #[arg(long)]
     beside_flux: bool,
@@ -129,13 +131,12 @@ fn registry_creds(_: &str) -> Result<String, &'static str> {
 }
 
 impl Args {
-    fn settings(&self) -> Settings {
-        let has = |controller| self.components.contains(&controller);
+    fn settings(&self, controllers: &ControllerSet) -> Settings {
         Settings {
             namespace: self.namespace.clone(),
             image: self.image.clone().unwrap_or_else(|| self.own_image()),
-            sources: has(Controller::Source),
-            kustomizations: has(Controller::Kustomize),
+            running: controllers.only(&self.components),
+            known: controllers.clone(),
             beside_flux: self.beside_flux,
             watch_all_namespaces: self.watch_all_namespaces,
             network_policy: self.network_policy,
@@ -157,8 +158,8 @@ impl Args {
     }
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), InstallError> {
-    let settings = args.settings();
+pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), InstallError> {
+    let settings = args.settings(controllers);
     let mut out = std::io::stdout();
     if args.export {
         let text = export(&settings)?;

@@ -108,8 +108,7 @@ fn args(settings: &Settings) -> Vec<String> {
         "--enable-leader-election".to_owned(),
         format!("--storage-path={STORAGE}"),
     ];
-    if settings.sources {
-        let name = crate::controllers::Controller::Source.name();
+    if let Some(name) = settings.artifact_server() {
         let domain = settings.cluster_domain.trim_end_matches('.');
         args.push(format!(
             "--storage-adv-addr={name}.$(RUNTIME_NAMESPACE).svc.{domain}."

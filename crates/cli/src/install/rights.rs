@@ -5,6 +5,7 @@
 //! impersonation (`spec.serviceAccountName`, `--default-service-account`). Without Kustomizations
 //! nothing is bound to all rights.
 
+use equate_controllers::ControllerSet;
 use serde_json::{Value, json};
 
 use super::manifests::{NAME, Settings};
@@ -37,7 +38,13 @@ pub(super) fn of_people(settings: &Settings) -> [Value; 2] {
     );
     let read = json!(["get", "list", "watch"]);
     let write = json!(["create", "delete", "deletecollection", "patch", "update"]);
-    let rules = |verbs: Value| json!([{ "apiGroups": GROUPS, "resources": ["*"], "verbs": verbs }]);
+    let mut all = GROUPS.to_vec();
+    all.extend(
+        groups(&settings.known)
+            .into_iter()
+            .filter(|group| !GROUPS.contains(group)),
+    );
+    let rules = |verbs: Value| json!([{ "apiGroups": all, "resources": ["*"], "verbs": verbs }]);
     [
         role(settings, "flux-view", &[view, edit, admin], &rules(read)),
         role(settings, "flux-edit", &[edit, admin], &rules(write)),
@@ -51,7 +58,7 @@ pub(super) fn of_controllers(settings: &Settings) -> Vec<Value> {
         role(settings, &name, &[], &rules(settings)),
         binding(settings, &name, &format!("{name}-{}", settings.namespace)),
     ];
-    if settings.kustomizations {
+    if settings.applier().is_some() {
         all.push(binding(settings, &format!("{NAME}-reconciler"), "cluster-admin"));
     }
     all
@@ -64,20 +71,34 @@ fn rules(settings: &Settings) -> Value {
     let read: &[&str] = &["get", "list", "watch"];
     // specs, statuses, finalizers and annotations of what is reconciled
     let work: &[&str] = &["get", "list", "watch", "patch", "update"];
-    let of = |reconciled: bool| if reconciled { work } else { read };
-    json!([
-        rule("source.toolkit.fluxcd.io", &["*"], of(settings.sources)),
-        rule("kustomize.toolkit.fluxcd.io", &["*"], of(settings.kustomizations)),
+    let own = groups(&settings.known).into_iter().map(|group| {
+        let mut running = settings.running.iter();
+        let reconciled = running.any(|about| about.group == group);
+        rule(group, &["*"], if reconciled { work } else { read })
+    });
+    let others = [
         // credentials, keys and values; whose labels admit a reference; whom to impersonate
         rule(
             "",
             &["configmaps", "namespaces", "secrets", "serviceaccounts"],
-            read
+            read,
         ),
         rule("", &["events"], &["create", "patch"]),
         // who works and who waits
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
-    ])
+    ];
+    own.chain(others).collect()
+}
+
+/// The API groups of controllers, each once.
+fn groups(controllers: &ControllerSet) -> Vec<&'static str> {
+    let mut groups = Vec::new();
+    for about in controllers.iter() {
+        if !groups.contains(&about.group) {
+            groups.push(about.group);
+        }
+    }
+    groups
 }
 
 fn role(settings: &Settings, name: &str, labels: &[(&str, &str)], rules: &Value) -> Value {

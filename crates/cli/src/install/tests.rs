@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use equate_api::meta::DEFAULT_NAMESPACE;
+use equate_controllers::all;
 use serde_json::Value;
 
 use super::*;
@@ -10,8 +11,8 @@ pub(super) fn settings() -> Settings {
     Settings {
         namespace: DEFAULT_NAMESPACE.to_owned(),
         image: "equate:test".to_owned(),
-        sources: true,
-        kustomizations: true,
+        running: all(),
+        known: all(),
         beside_flux: false,
         watch_all_namespaces: true,
         network_policy: true,
@@ -124,14 +125,15 @@ fn difference(a: &Settings, b: &Settings) -> (Vec<String>, Vec<String>) {
 fn a_flag_changes_what_it_says_and_nothing_else() {
     let check = |flags: &str, gone: &[&str], new: &[&str]| {
         let line = format!("equate install {flags}");
-        let line::Command::Install(args) = line::parse(line.split_whitespace()).unwrap().command else {
+        let line::Command::Install(args) = line::parse(line.split_whitespace(), &all()).unwrap().command
+        else {
             panic!("{flags}")
         };
         let usual = Settings {
             image: concat!("equate:", env!("CARGO_PKG_VERSION")).to_owned(),
             ..settings()
         };
-        let (was, is) = difference(&usual, &args.settings());
+        let (was, is) = difference(&usual, &args.settings(&all()));
         assert_eq!(was, gone, "{flags}");
         assert_eq!(is, new, "{flags}");
     };
@@ -173,10 +175,11 @@ fn a_flag_changes_what_it_says_and_nothing_else() {
 fn the_image_is_this_version_s() {
     let check = |flags: &str, expected: &str| {
         let line = format!("equate install {flags}");
-        let line::Command::Install(args) = line::parse(line.split_whitespace()).unwrap().command else {
+        let line::Command::Install(args) = line::parse(line.split_whitespace(), &all()).unwrap().command
+        else {
             panic!("{flags}")
         };
-        assert_eq!(args.settings().image, expected);
+        assert_eq!(args.settings(&all()).image, expected);
     };
     check("", concat!("equate:", env!("CARGO_PKG_VERSION")));
     check(
@@ -209,7 +212,9 @@ fn what_is_not_carried_out_is_refused_by_name() {
         ("--token-auth", "unexpected argument '--token-auth'"),
     ] {
         let line = format!("equate install {flags}");
-        let error = line::parse(line.split_whitespace()).unwrap_err().to_string();
+        let error = line::parse(line.split_whitespace(), &all())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{flags}: {error}");
     }
 }
@@ -222,7 +227,7 @@ fn what_is_not_wanted_is_left_out() {
         assert_eq!(names(&changed).join(" "), expected);
     };
     check(
-        &|s| s.kustomizations = false,
+        &|s| s.running = s.known.only(&["source-controller"]),
         "Namespace/flux-system ServiceAccount/source-controller \
          ClusterRole/flux-view-flux-system ClusterRole/flux-edit-flux-system \
          ClusterRole/equate-controllers-flux-system ClusterRoleBinding/equate-controllers-flux-system \
@@ -231,7 +236,7 @@ fn what_is_not_wanted_is_left_out() {
     );
     check(
         &|s| {
-            s.sources = false;
+            s.running = s.known.only(&["kustomize-controller"]);
             s.network_policy = false;
         },
         "Namespace/flux-system ServiceAccount/kustomize-controller \
@@ -259,12 +264,12 @@ fn the_pod_s_command_line_is_one() {
         .unwrap()
         .iter()
         .map(|word| word.as_str().unwrap());
-    let command = line::parse(std::iter::once("equate").chain(words))
+    let command = line::parse(std::iter::once("equate").chain(words), &equate_controllers::all())
         .unwrap()
         .command;
     let said = format!("{command:?}");
     for part in [
-        "controllers: [Source, Kustomize]",
+        "controllers: [\"source-controller\", \"kustomize-controller\"]",
         "enable_leader_election: true",
         "storage_path: \"/data\"",
         "storage_adv_addr: \"source-controller.$(RUNTIME_NAMESPACE).svc.cluster.local.\"",

@@ -1,8 +1,9 @@
 use super::{command, parse};
+use equate_controllers::all;
 
 /// What is read of the words, as far as the fields that are named; or the first line of the refusal.
 fn check(line: &str, expected: &[&str]) {
-    let said = match parse(line.split_whitespace()) {
+    let said = match parse(line.split_whitespace(), &all()) {
         Ok(cli) => format!("{:?}", cli.command),
         Err(error) => error.to_string(),
     };
@@ -13,7 +14,7 @@ fn check(line: &str, expected: &[&str]) {
 
 #[test]
 fn the_command_line_is_sound() {
-    command().debug_assert();
+    command(&all()).debug_assert();
 }
 
 #[test]

@@ -1,6 +1,5 @@
 use super::{Args, Goal, Verdict, reconcile, verdict};
 use crate::fixture::{FLEET, Fixture};
-use crate::kinds::Kind;
 use crate::objects::{self, Namespaces};
 use clap::Parser;
 use equate_api::meta::REQUESTED_AT;
@@ -22,7 +21,14 @@ fn parsed(line: &str) -> Args {
 
 async fn said(fixture: &Fixture, line: &str) -> String {
     let mut out = Vec::new();
-    match reconcile(&fixture.connection.client, &parsed(line), &mut out).await {
+    match reconcile(
+        &fixture.connection.client,
+        &fixture.kinds,
+        &parsed(line),
+        &mut out,
+    )
+    .await
+    {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(error) => format!("{}error: {error}\n", String::from_utf8(out).unwrap()),
     }
@@ -59,7 +65,7 @@ async fn a_run_is_asked_for_and_waited_for() {
     fixture.apply(FLEET).await;
     let client = fixture.connection.client.clone();
     let here = Namespaces::One("flux-system".to_owned());
-    let served = |kind: &str| objects::api(&client, Kind::of(kind).unwrap(), &here);
+    let served = |kind: &str| objects::api(&client, fixture.kinds.named(kind).unwrap(), &here);
     let (sources, kustomizations) = (served("GitRepository"), served("Kustomization"));
 
     let (said_ready, ()) = futures::join!(

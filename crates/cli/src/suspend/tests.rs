@@ -13,8 +13,8 @@ async fn said(fixture: &Fixture, line: &str) -> String {
     let client = &fixture.connection.client;
     let outcome =
         match Line::try_parse_from(std::iter::once("equate").chain(line.split_whitespace())).unwrap() {
-            Line::Suspend(args) => suspend(client, &args, &mut out).await,
-            Line::Resume(args) => resume(client, &args, &mut out).await,
+            Line::Suspend(args) => suspend(client, &fixture.kinds, &args, &mut out).await,
+            Line::Resume(args) => resume(client, &fixture.kinds, &args, &mut out).await,
         };
     let text = String::from_utf8(out).unwrap();
     match outcome {

@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 /// What the loop's objects are called, and the namespace they are in.
 pub(crate) const NAME: &str = "flux-system";
+/// The kinds of the loop's own objects.
+pub(crate) const OWN_KINDS: [&str; 2] = ["GitRepository", "Kustomization"];
 /// The field manager of what this command writes.
 const MANAGER: &str = "equate";
 /// How many definitions are written at once.

@@ -1,12 +1,14 @@
 //! Custom resources and observed objects in, the view's dashboard out. Pure.
 
+use super::bootstrap::OWN_KINDS;
 use super::view::{Dashboard, Group, Row, State};
-use equate_api::kustomize::Kustomization;
+use crate::kinds::Kinds;
+use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
-use equate_api::source::GitRepository;
 use equate_apply::health::Status;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
+use equate_controllers::kit::{About, Listed};
 use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -20,8 +22,9 @@ const COMMIT_DIGITS: usize = 7;
 pub(crate) struct Known<'a> {
     pub(crate) title: String,
     pub(crate) hints: Vec<String>,
-    pub(crate) sources: &'a [Arc<GitRepository>],
-    pub(crate) kustomizations: &'a [Arc<Kustomization>],
+    pub(crate) kinds: &'a Kinds,
+    /// The objects of the controllers that run, by kind.
+    pub(crate) reconciled: &'a [(&'static About, Vec<Arc<dyn Listed>>)],
     pub(crate) observed: &'a dyn Fn(&ObjectId) -> Option<Arc<Observed>>,
     /// What was left to this very loop: a file, and how many objects it declares.
     pub(crate) kept: &'a [(String, usize)],
@@ -30,16 +33,57 @@ pub(crate) struct Known<'a> {
 
 /// Everything, ready to be drawn.
 pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
-    let listed = Listed::of(&known);
-    let held: BTreeSet<ObjectId> = known
-        .kustomizations
-        .iter()
-        .flat_map(|k| inventory(k))
-        .filter(|id| !listed.has(id))
+    let mut groups = groups(&known);
+    groups.push(Group {
+        heading: "OBJECTS".into(),
+        rows: objects(&known),
+        ..Group::default()
+    });
+    Dashboard {
+        title: known.title,
+        hints: known.hints,
+        groups,
+    }
+}
+
+/// A group for each kind that is reconciled, or for its family. An empty one says nothing, unless an object
+/// of the loop's own is missing in it.
+fn groups(known: &Known<'_>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (about, objects) in known.reconciled {
+        let rows = objects.iter().map(|object| row(about, &**object, known.now));
+        let heading = about.family.unwrap_or(about.plural).to_uppercase();
+        let place = groups.iter().position(|group| group.heading == heading);
+        let place = place.unwrap_or_else(|| {
+            groups.push(Group {
+                heading,
+                kind: about.family.is_none().then_some(about.kind),
+                ..Group::default()
+            });
+            groups.len() - 1
+        });
+        let group = &mut groups[place];
+        group.has_own_object |= OWN_KINDS.contains(&about.kind);
+        group.rows.extend(rows);
+    }
+    for group in &mut groups {
+        group.rows.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    groups.retain(|group| group.has_own_object || !group.rows.is_empty());
+    groups
+}
+
+/// What is applied and has no row in another group.
+fn objects(known: &Known<'_>) -> Vec<Row> {
+    let listed = listed(known);
+    let all = known.reconciled.iter().flat_map(|(_, objects)| objects);
+    let held: BTreeSet<ObjectId> = all
+        .flat_map(|object| inventory(object.inventory()))
+        .filter(|id| !listed.contains(&(&*id.group, &*id.kind, &*id.namespace, &*id.name)))
         .collect();
-    let objects = held
+    let held = held
         .iter()
-        .map(|id| object_row(id, (known.observed)(id).as_deref(), known.now));
+        .map(|id| object_row(known, id, (known.observed)(id).as_deref()));
     let kept = known.kept.iter().map(|(file, count)| Row {
         state: State::Kept,
         name: file.clone(),
@@ -47,167 +91,81 @@ pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
         age: String::new(),
         message: "this loop takes their place".into(),
     });
-    Dashboard {
-        title: known.title,
-        hints: known.hints,
-        groups: vec![
-            Group {
-                heading: "SOURCES",
-                rows: sorted(known.sources.iter().map(|source| source_row(source, known.now))),
-            },
-            Group {
-                heading: "KUSTOMIZATIONS",
-                rows: sorted(
-                    known
-                        .kustomizations
-                        .iter()
-                        .map(|k| kustomization_row(k, known.now)),
-                ),
-            },
-            Group {
-                heading: "OBJECTS",
-                rows: objects.chain(kept).collect(),
-            },
-        ],
-    }
+    held.chain(kept).collect()
 }
 
-/// What has a row in another group already. One that was applied this moment may not be known there
-/// yet: to leave it out would call a loop ready that has only begun.
-struct Listed<'a> {
-    sources: HashSet<(&'a str, &'a str)>,
-    kustomizations: HashSet<(&'a str, &'a str)>,
-}
-
-impl<'a> Listed<'a> {
-    fn of(known: &Known<'a>) -> Self {
-        let names = |meta: &'a ObjectMeta| {
-            let text = |field: &'a Option<String>| field.as_deref().unwrap_or_default();
-            (text(&meta.namespace), text(&meta.name))
-        };
-        Self {
-            sources: known
-                .sources
-                .iter()
-                .map(|source| names(&source.metadata))
-                .collect(),
-            kustomizations: known.kustomizations.iter().map(|k| names(&k.metadata)).collect(),
-        }
+/// What has a row in another group already: API group, kind, namespace and name. One that was applied this moment
+/// may not be known there yet: to leave it out would call a loop ready that has only begun.
+fn listed<'a>(known: &Known<'a>) -> HashSet<(&'a str, &'a str, &'a str, &'a str)> {
+    let text = |field: &'a Option<String>| field.as_deref().unwrap_or_default();
+    let mut listed = HashSet::new();
+    for (about, objects) in known.reconciled {
+        let metas = objects.iter().map(|object| object.metadata());
+        listed.extend(metas.map(|meta| (about.group, about.kind, text(&meta.namespace), text(&meta.name))));
     }
-
-    fn has(&self, id: &ObjectId) -> bool {
-        let group = match &*id.kind {
-            _ if !has_its_own_group(id) => return false,
-            "Kustomization" => &self.kustomizations,
-            _ => &self.sources,
-        };
-        group.contains(&(&*id.namespace, &*id.name))
-    }
+    listed
 }
 
 /// Whether objects of its kind have a group of their own.
-fn has_its_own_group(id: &ObjectId) -> bool {
-    matches!(
-        (&*id.group, &*id.kind),
-        ("kustomize.toolkit.fluxcd.io", "Kustomization") | ("source.toolkit.fluxcd.io", "GitRepository")
-    )
+fn is_reconciled(known: &Known<'_>, id: &ObjectId) -> bool {
+    let mut kinds = known.reconciled.iter();
+    kinds.any(|(about, _)| *about.group == *id.group && *about.kind == *id.kind)
 }
 
-/// Whether Equate has a controller for an object of Flux's, yet.
-fn lacks_controller(id: &ObjectId) -> bool {
-    let ours = id.group.ends_with(".toolkit.fluxcd.io") || &*id.group == "source.extensions.fluxcd.io";
-    // These two have no status: there is nothing that a controller would make ready.
-    ours && !has_its_own_group(id) && !matches!(&*id.kind, "Alert" | "Provider")
+/// Whether only Flux has a controller for it.
+fn lacks_controller(known: &Known<'_>, id: &ObjectId) -> bool {
+    let kind = known.kinds.find(&id.group, &id.kind);
+    // A kind without a status has nothing that a controller would make ready.
+    kind.is_some_and(|kind| kind.reports && kind.controller.is_none())
 }
 
-/// The objects that a Kustomization says it holds; an unreadable entry is the controller's to report.
-pub(crate) fn inventory(kustomization: &Kustomization) -> Vec<ObjectId> {
-    let inventory = kustomization
-        .status
-        .as_ref()
-        .and_then(|status| status.inventory.as_ref());
-    inventory
-        .map(|inventory| inventory.entries.as_slice())
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
-        .collect()
+/// The objects of an inventory; an unreadable entry is the controller's to report.
+fn inventory(entries: &[InventoryEntry]) -> impl Iterator<Item = ObjectId> {
+    let ids = entries.iter();
+    ids.filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
 }
 
-fn sorted(rows: impl Iterator<Item = Row>) -> Vec<Row> {
-    let mut rows: Vec<Row> = rows.collect();
-    rows.sort_by(|a, b| a.name.cmp(&b.name));
-    rows
-}
-
-fn source_row(source: &GitRepository, now: Timestamp) -> Row {
-    let status = source.status.as_ref();
-    let revision = status
-        .and_then(|status| status.artifact.as_ref())
-        .map(|artifact| short_revision(&artifact.revision));
-    let (state, message) = standing(
-        &source.metadata,
-        source.spec.suspend,
-        status
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default(),
-        status.and_then(|status| status.observed_generation),
-    );
+/// An object of a kind that is reconciled.
+fn row(about: &About, object: &dyn Listed, now: Timestamp) -> Row {
+    let meta = object.metadata();
+    let (conditions, observed_generation) = object.observed();
+    let (state, message) = standing(meta, object.is_suspended(), conditions, observed_generation);
     Row {
         state,
-        name: format!("GitRepository/{}", name(&source.metadata)),
-        detail: revision.unwrap_or_default(),
-        age: age(created(&source.metadata), now),
-        message,
-    }
-}
-
-fn kustomization_row(kustomization: &Kustomization, now: Timestamp) -> Row {
-    let status = kustomization.status.as_ref();
-    let revision = status
-        .and_then(|status| status.last_applied_revision.as_deref())
-        .map(short_revision);
-    let (state, message) = standing(
-        &kustomization.metadata,
-        kustomization.spec.suspend,
-        status
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default(),
-        status.and_then(|status| status.observed_generation),
-    );
-    Row {
-        state,
-        name: name(&kustomization.metadata),
-        detail: revision.unwrap_or_default(),
-        age: age(created(&kustomization.metadata), now),
+        name: match about.family {
+            Some(_) => format!("{}/{}", about.kind, name(meta)),
+            None => name(meta),
+        },
+        detail: object.revision().map(short_revision).unwrap_or_default(),
+        age: age(created(meta), now),
         message,
     }
 }
 
 /// What an object is called here: as in its own group, where its kind has one.
-fn called(id: &ObjectId) -> String {
-    if has_its_own_group(id) && &*id.namespace == equate_api::meta::DEFAULT_NAMESPACE {
+fn called(known: &Known<'_>, id: &ObjectId) -> String {
+    if is_reconciled(known, id) && &*id.namespace == equate_api::meta::DEFAULT_NAMESPACE {
         return format!("{}/{}", id.kind, id.name);
     }
     id.to_string()
 }
 
-fn object_row(id: &ObjectId, observed: Option<&Observed>, now: Timestamp) -> Row {
+fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> Row {
     let Some(observed) = observed else {
         return Row {
             state: State::Waiting,
-            name: called(id),
+            name: called(known, id),
             detail: "not there".into(),
             age: String::new(),
             message: String::new(),
         };
     };
-    if lacks_controller(id) {
+    if lacks_controller(known, id) {
         return Row {
             state: State::Idle,
             name: id.to_string(),
             detail: "no controller".into(),
-            age: age(observed.created, now),
+            age: age(observed.created, known.now),
             message: String::new(),
         };
     }
@@ -224,9 +182,9 @@ fn object_row(id: &ObjectId, observed: Option<&Observed>, now: Timestamp) -> Row
     };
     Row {
         state,
-        name: called(id),
+        name: called(known, id),
         detail: observed.health.status.to_string(),
-        age: age(observed.created, now),
+        age: age(observed.created, known.now),
         message,
     }
 }
@@ -313,12 +271,13 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use equate_api::kustomize::Kustomization;
     use equate_controllers::kustomization::reasons::Failure;
     use serde_json::json;
 
     #[test]
     fn a_kustomization_that_is_only_in_an_inventory_is_waited_for() {
-        let ready = |name: &str, holds: &[&str]| -> Arc<Kustomization> {
+        let ready = |name: &str, holds: &[&str]| -> Arc<dyn Listed> {
             let entries: Vec<_> = holds
                 .iter()
                 .map(|name| json!({ "id": format!("flux-system_{name}_kustomize.toolkit.fluxcd.io_Kustomization"), "v": "v1" }))
@@ -334,14 +293,21 @@ mod tests {
                     "inventory": { "entries": entries },
                 },
             });
-            Arc::new(serde_json::from_value(object).unwrap())
+            Arc::new(serde_json::from_value::<Kustomization>(object).unwrap())
         };
-        let check = |kustomizations: &[Arc<Kustomization>], expected: &[&str]| {
+        let controllers = equate_controllers::all();
+        let kinds = Kinds::of(controllers.iter());
+        let check = |kustomizations: &[Arc<dyn Listed>], expected: &[&str]| {
+            let objects = |about: &About| match about.kind {
+                "Kustomization" => kustomizations.to_vec(),
+                _ => Vec::new(),
+            };
+            let reconciled: Vec<_> = controllers.iter().map(|about| (about, objects(about))).collect();
             let drawn = dashboard(Known {
                 title: String::new(),
                 hints: Vec::new(),
-                sources: &[],
-                kustomizations,
+                kinds: &kinds,
+                reconciled: &reconciled,
                 observed: &|_| None,
                 kept: &[],
                 now: Timestamp::UNIX_EPOCH,

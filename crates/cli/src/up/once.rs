@@ -1,6 +1,6 @@
 //! `equate up --once`: whether the wait is over. Pure.
 
-use super::view::{Dashboard, Row, State};
+use super::view::{Dashboard, Group, Row, State};
 use std::time::Duration;
 
 /// How long nothing may change before what has failed counts as final.
@@ -23,12 +23,13 @@ pub(crate) fn judge(dashboard: &Dashboard) -> Verdict {
         dashboard
             .groups
             .iter()
-            .flat_map(|group| group.rows.iter().map(|row| (group.heading, row)))
+            .flat_map(|group| group.rows.iter().map(move |row| (group, row)))
             .filter(|(_, row)| wanted.contains(&row.state))
-            .map(|(heading, row)| reason(heading, row))
+            .map(|(group, row)| reason(group, row))
             .collect()
     };
-    let nothing_yet = dashboard.groups.iter().take(2).any(|group| group.rows.is_empty());
+    let mut own = dashboard.groups.iter().filter(|group| group.has_own_object);
+    let nothing_yet = own.any(|group| group.rows.is_empty());
     if nothing_yet || !reasons(&[State::Waiting]).is_empty() && reasons(&[State::Failed]).is_empty() {
         return Verdict::Waiting(reasons(&[State::Waiting]));
     }
@@ -39,29 +40,29 @@ pub(crate) fn judge(dashboard: &Dashboard) -> Verdict {
     }
 }
 
-fn reason(heading: &str, row: &Row) -> String {
-    let kind = if heading == "KUSTOMIZATIONS" {
-        "Kustomization/"
-    } else {
-        ""
-    };
+fn reason(group: &Group, row: &Row) -> String {
     let said = if row.message.is_empty() {
         row.detail.as_str()
     } else {
         row.message.as_str()
     };
     // Of a message of several lines the first belongs to the name, the others stand below it.
-    format!("{kind}{}: {}", row.name, said.trim().replace('\n', "\n    "))
+    format!(
+        "{}: {}",
+        group.full_name(row),
+        said.trim().replace('\n', "\n    ")
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::Group;
     use super::*;
 
     fn check(sources: &[State], kustomizations: &[State], expected: &Verdict) {
-        let group = |heading, states: &[State]| Group {
-            heading,
+        let group = |kind: Option<&'static str>, has_own_object, states: &[State]| Group {
+            heading: String::new(),
+            kind,
+            has_own_object,
             rows: states
                 .iter()
                 .enumerate()
@@ -76,9 +77,9 @@ mod tests {
         };
         let dashboard = Dashboard {
             groups: vec![
-                group("SOURCES", sources),
-                group("KUSTOMIZATIONS", kustomizations),
-                group("OBJECTS", &[]),
+                group(None, true, sources),
+                group(Some("Kustomization"), true, kustomizations),
+                group(None, false, &[]),
             ],
             ..Dashboard::default()
         };

@@ -10,16 +10,15 @@ use super::screen::Screen;
 use super::view::Dashboard;
 use crate::counts::{self, Requests};
 use crate::failure::Failure;
+use crate::kinds::Kinds;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
-use equate_api::kustomize::Kustomization;
-use equate_api::source::GitRepository;
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
-use equate_controllers::{Engine, OwnLoop};
+use equate_controllers::{ControllerSet, Engine, OwnLoop};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage, StorageError};
 use http::Request;
@@ -149,7 +148,7 @@ impl Failure for UpError {
 }
 
 /// Runs until interrupted, or until the wait of `--once` is over.
-pub(crate) async fn run(args: Args) -> Result<(), UpError> {
+pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) -> Result<(), UpError> {
     let here = std::env::current_dir().map_err(UpError::Here)?;
     // Heard from here on: an interrupt while the parts start takes away what they leave behind, too.
     let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
@@ -173,7 +172,7 @@ pub(crate) async fn run(args: Args) -> Result<(), UpError> {
             let reasons = vec!["it was only starting".to_owned()];
             return if args.once { Err(UpError::Interrupted { reasons }) } else { Ok(()) };
         }
-        session = Session::start(&args, &repository, &workspace) => session?,
+        session = Session::start(&args, &repository, &workspace, controllers, kinds) => session?,
     };
     let outcome = if args.once {
         let timeout = args.timeout.get();
@@ -213,6 +212,7 @@ struct Session {
     stop: CancellationToken,
     title: String,
     hints: Vec<String>,
+    kinds: Kinds,
     /// Removed at the end; absent where the state is kept.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -225,7 +225,13 @@ struct Running {
 }
 
 impl Session {
-    async fn start(args: &Args, repository: &Repository, workspace: &Workspace) -> Result<Self, UpError> {
+    async fn start(
+        args: &Args,
+        repository: &Repository,
+        workspace: &Workspace,
+        controllers: &ControllerSet,
+        kinds: &Kinds,
+    ) -> Result<Self, UpError> {
         let (state, temporary) = state_directory(args.persist.as_deref())?;
         let cluster = build(args.persist.as_deref()).await?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
@@ -238,6 +244,7 @@ impl Session {
         let storage = Storage::open(state.join("artifacts"), &endpoints.url(), Retention::default())?;
         let artifacts = storage.router();
         let engine = Engine::builder(client)
+            .controllers(controllers.clone())
             .mirrors(mirrors(args, repository, &state))
             .storage(storage)
             .root(OwnLoop {
@@ -258,6 +265,7 @@ impl Session {
         let session = Self {
             title: title(repository, args),
             hints: hints(args),
+            kinds: kinds.clone(),
             endpoints: tokio::spawn(serving_endpoints),
             cluster,
             serving,
@@ -285,8 +293,8 @@ impl Session {
         dashboard(Known {
             title: self.title.clone(),
             hints: self.hints.clone(),
-            sources: &engine.objects::<GitRepository>(),
-            kustomizations: &engine.objects::<Kustomization>(),
+            kinds: &self.kinds,
+            reconciled: &engine.reconciled(),
             observed: &|id| match engine.object(id) {
                 Presence::Present(observed) => Some(observed),
                 Presence::Absent | Presence::Unknown => None,
@@ -375,7 +383,7 @@ impl Loop for Running {
 
     fn metrics(&self) -> String {
         let mut text = String::new();
-        counts::engine(&mut text, &self.engine.stats());
+        counts::engine(&mut text, &self.engine.stats(), &self.engine.queues());
         self.requests.write(&mut text);
         text
     }

@@ -2,7 +2,7 @@
 
 use super::view::{Dashboard, Group, Row, State, TerminalSize, draw};
 use console::Term;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal, Write};
 
 /// Output of a running loop.
@@ -22,10 +22,14 @@ pub(crate) struct Terminal {
     shown: String,
 }
 
+/// What a line is about: the kind of its group, and the name of its row. Objects of two kinds may have one
+/// name.
+type Subject = (Option<&'static str>, String);
+
 /// What was said last about each thing.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    said: BTreeMap<String, (State, String, String)>,
+    said: BTreeMap<Subject, (State, String, String)>,
 }
 
 impl Screen {
@@ -95,30 +99,30 @@ impl Terminal {
 
 impl Log {
     fn show(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
-        for Group { heading, rows } in &dashboard.groups {
-            for row in rows {
-                self.say(heading, row, out)?;
+        for group in &dashboard.groups {
+            for row in &group.rows {
+                self.say(group, row, out)?;
             }
         }
-        let here: Vec<&str> = dashboard
+        let here: HashSet<(Option<&str>, &str)> = dashboard
             .groups
             .iter()
-            .flat_map(|group| group.rows.iter().map(|row| row.name.as_str()))
+            .flat_map(|group| group.rows.iter().map(|row| (group.kind, row.name.as_str())))
             .collect();
-        let gone: Vec<String> = self
+        let gone: Vec<Subject> = self
             .said
             .keys()
-            .filter(|name| !here.contains(&name.as_str()))
+            .filter(|(kind, name)| !here.contains(&(*kind, name.as_str())))
             .cloned()
             .collect();
-        for name in gone {
-            self.said.remove(&name);
-            writeln!(out, "gone     {name}")?;
+        for subject in gone {
+            self.said.remove(&subject);
+            writeln!(out, "gone     {}", subject.1)?;
         }
         Ok(())
     }
 
-    fn say(&mut self, heading: &str, row: &Row, out: &mut impl Write) -> std::io::Result<()> {
+    fn say(&mut self, group: &Group, row: &Row, out: &mut impl Write) -> std::io::Result<()> {
         let word = match row.state {
             State::Failed => "failed ",
             State::Waiting => "waiting",
@@ -127,15 +131,12 @@ impl Log {
             State::Ready => "ready  ",
         };
         let what = (row.state, row.detail.clone(), row.message.clone());
-        // A Kustomization has no kind in its name: in its group that is plain, in a line it is not.
-        let name = match heading {
-            "KUSTOMIZATIONS" => format!("Kustomization/{}", row.name),
-            _ => row.name.clone(),
-        };
-        if self.said.get(&row.name) != Some(&what) {
+        let subject = (group.kind, row.name.clone());
+        if self.said.get(&subject) != Some(&what) {
+            let name = group.full_name(row);
             let line = format!("{word}  {name}  {}  {}", row.detail, row.message);
             writeln!(out, "{}", line.trim_end())?;
-            self.said.insert(row.name.clone(), what);
+            self.said.insert(subject, what);
         }
         Ok(())
     }
@@ -148,7 +149,7 @@ mod tests {
     fn dashboard(rows: &[(&str, State, &str)]) -> Dashboard {
         Dashboard {
             groups: vec![Group {
-                heading: "OBJECTS",
+                heading: "OBJECTS".into(),
                 rows: rows
                     .iter()
                     .map(|(name, state, message)| Row {
@@ -159,6 +160,7 @@ mod tests {
                         message: (*message).into(),
                     })
                     .collect(),
+                ..Group::default()
             }],
             ..Dashboard::default()
         }

@@ -15,10 +15,24 @@ pub(crate) struct Dashboard {
 }
 
 /// A heading and its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Group {
-    pub(crate) heading: &'static str,
+    pub(crate) heading: String,
+    /// The kind of its rows, where their names do not say it.
+    pub(crate) kind: Option<&'static str>,
+    /// Whether it has a row as soon as anything is known: an object of the loop's own is among them.
+    pub(crate) has_own_object: bool,
     pub(crate) rows: Vec<Row>,
+}
+
+impl Group {
+    /// What a row of it is called where its heading is not seen.
+    pub(crate) fn full_name(&self, row: &Row) -> String {
+        match self.kind {
+            Some(kind) => format!("{kind}/{}", row.name),
+            None => row.name.clone(),
+        }
+    }
 }
 
 /// One thing and how it is.
@@ -112,7 +126,7 @@ fn draw_group(
 ) -> usize {
     let dim = Style::new().force_styling(size.colour).dim();
     text.push('\n');
-    line(text, size, &dim.apply_to(group.heading).to_string());
+    line(text, size, &dim.apply_to(&group.heading).to_string());
     if group.rows.is_empty() {
         line(text, size, "  none");
         return 1;
@@ -263,19 +277,22 @@ mod tests {
             hints: vec!["Ctrl-C stops".into()],
             groups: vec![
                 Group {
-                    heading: "SOURCES",
+                    heading: "SOURCES".into(),
                     rows: vec![row(State::Ready, "GitRepository/flux-system", "")],
+                    ..Group::default()
                 },
                 Group {
-                    heading: "KUSTOMIZATIONS",
+                    heading: "KUSTOMIZATIONS".into(),
                     rows: vec![
                         row(State::Ready, "apps", ""),
                         row(State::Failed, "web", "a: 1\n  b: 2"),
                     ],
+                    ..Group::default()
                 },
                 Group {
-                    heading: "OBJECTS",
+                    heading: "OBJECTS".into(),
                     rows: vec![],
+                    ..Group::default()
                 },
             ],
         };
@@ -309,8 +326,9 @@ Ctrl-C stops",
             title: "fleet".into(),
             hints: vec![],
             groups: vec![Group {
-                heading: "OBJECTS",
+                heading: "OBJECTS".into(),
                 rows,
+                ..Group::default()
             }],
         };
         check(
