@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ use kube::{Client, Config, CustomResourceExt, Resource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::session::equate_in;
+use super::session::{Process, equate_in};
 
 const URL: &str = "https://local.invalid/fleet";
 /// For anything a loaded machine does.
@@ -66,49 +65,6 @@ struct Place {
     cluster: Option<Cluster>,
     // last: nothing writes there any more
     folder: TempDir,
-}
-
-/// One that runs.
-struct Process {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Process {
-    fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
-    }
-
-    /// As the kernel does where memory runs out.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn terminate(&self) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-        assert!(sent.success());
-    }
-
-    /// How it ended.
-    async fn ended(mut self) -> ExitStatus {
-        let child = std::sync::Mutex::new(&mut self.child);
-        let look = async || child.lock().unwrap().try_wait().unwrap().ok_or("it runs");
-        eventually("the process ends", DEADLINE, look).await
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            self.child.kill().unwrap();
-            self.child.wait().unwrap();
-        }
-        if std::thread::panicking() {
-            println!("{}:\n{}", self.log.display(), self.log());
-        }
-    }
 }
 
 /// An object as it was: uid and resource version.
@@ -209,14 +165,14 @@ impl Place {
     /// Starts a process, of the shard that the arguments name.
     fn run(&mut self, name: &str, selector: &str, arguments: &[&str]) {
         let log = self.folder.path().join(format!("{name}.log"));
-        let file = File::options().append(true).create(true).open(&log).unwrap();
         let storage = self.folder.path().join(name);
         std::fs::create_dir_all(&storage).unwrap();
         let selector = match selector {
             "" => format!("{SESSION}={}", self.home),
             selector => format!("{SESSION}={},{selector}", self.home),
         };
-        let child = equate_in(self.folder.path(), &["controllers", "--kubeconfig"])
+        let mut command = equate_in(self.folder.path(), &["controllers", "--kubeconfig"]);
+        command
             .arg(&self.kubeconfig)
             .args(["--namespace", &self.home, "--watch-label-selector", &selector])
             .arg("--storage-path")
@@ -231,13 +187,9 @@ impl Place {
             ])
             .arg("--instead-of")
             .arg(format!("{URL}={}", self.repository.path().display()))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .spawn()
-            .unwrap();
-        self.processes.insert(name.to_owned(), Process { child, log });
+            .args(arguments);
+        self.processes
+            .insert(name.to_owned(), Process::start(&mut command, log));
     }
 
     fn kill(&mut self, name: &str) {
@@ -668,15 +620,11 @@ async fn it_ends_while_the_api_server_is_silent() {
         .write_all(config.to_string().as_bytes())
         .unwrap();
     let log = folder.path().join("log");
-    let file = File::create(&log).unwrap();
-    let child = equate_in(folder.path(), &["controllers", "--kubeconfig", "kubeconfig"])
+    let mut command = equate_in(folder.path(), &["controllers", "--kubeconfig", "kubeconfig"]);
+    command
         .args(["--storage-path", "data", "--storage-addr", "127.0.0.1:0"])
-        .args(["--metrics-addr", "0", "--health-addr", "0"])
-        .stdout(file.try_clone().unwrap())
-        .stderr(file)
-        .spawn()
-        .unwrap();
-    let process = Process { child, log };
+        .args(["--metrics-addr", "0", "--health-addr", "0"]);
+    let process = Process::start(&mut command, log);
     // it asks, and gets no answer
     let asked = tokio::task::spawn_blocking(move || (silent.accept().unwrap(), silent));
     let held = tokio::time::timeout(DEADLINE, asked).await.unwrap().unwrap();

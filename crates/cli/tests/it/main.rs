@@ -15,3 +15,4 @@ mod install;
 mod session;
 mod template;
 mod webhook;
+mod write_a_controller;

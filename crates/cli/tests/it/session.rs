@@ -1,10 +1,11 @@
 //! A copy of the example in a git repository, and the binary in its directory.
 
+use equate_testkit::eventually::eventually;
 use equate_testkit::git::{HttpServer, Repository};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -100,7 +101,12 @@ impl Fleet {
 
 /// The binary in a directory that is also its home.
 pub(crate) fn equate_in(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_equate"));
+    in_directory(Path::new(env!("CARGO_BIN_EXE_equate")), directory, arguments)
+}
+
+/// A program in a directory that is also its home.
+pub(crate) fn in_directory(program: &Path, directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(directory)
@@ -152,6 +158,63 @@ impl Drop for Up {
         if let Ok(None) = self.process.try_wait() {
             self.process.kill().unwrap();
             self.process.wait().unwrap();
+        }
+    }
+}
+
+/// A process that runs until it is told to end; what it says goes to a file.
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a command whose output is appended to this file.
+    pub(crate) fn start(command: &mut Command, log: PathBuf) -> Self {
+        let file = fs::File::options().append(true).create(true).open(&log).unwrap();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    /// What it said so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// As the kernel does where memory runs out.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// As a kubelet does.
+    pub(crate) fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// How it ended.
+    pub(crate) async fn ended(mut self) -> ExitStatus {
+        let child = std::sync::Mutex::new(&mut self.child);
+        let look = async || child.lock().unwrap().try_wait().unwrap().ok_or("it runs");
+        eventually("the process ends", DEADLINE, look).await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+        if std::thread::panicking() {
+            println!("{}:\n{}", self.log.display(), self.log());
         }
     }
 }
