@@ -325,6 +325,62 @@ mod tests {
     }
 
     #[test]
+    fn kinds_of_a_family_share_a_group() {
+        let named = |name: &str| -> Arc<dyn Listed> {
+            let object = json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+                "kind": "Kustomization",
+                "metadata": { "name": name, "namespace": "flux-system" },
+                "spec": { "interval": "1m", "prune": true, "sourceRef": { "kind": "GitRepository", "name": "fleet" } },
+            });
+            Arc::new(serde_json::from_value::<Kustomization>(object).unwrap())
+        };
+        let about =
+            |kind: &'static str, plural: &'static str, family: Option<&'static str>| -> &'static About {
+                Box::leak(Box::new(About {
+                    kind,
+                    plural,
+                    family,
+                    ..About::DEFAULT
+                }))
+            };
+        let check = |releases: Vec<Arc<dyn Listed>>, expected: &str| {
+            let reconciled = [
+                (
+                    about("GitRepository", "gitrepositories", Some("sources")),
+                    vec![named("fleet")],
+                ),
+                (about("Kustomization", "kustomizations", None), Vec::new()),
+                (about("Bucket", "buckets", Some("sources")), vec![named("charts")]),
+                (about("HelmRelease", "helmreleases", None), releases),
+            ];
+            let drawn = dashboard(Known {
+                title: String::new(),
+                hints: Vec::new(),
+                kinds: &Kinds::of(reconciled.iter().map(|(about, _)| *about)),
+                reconciled: &reconciled,
+                observed: &|_| None,
+                kept: &[],
+                now: Timestamp::UNIX_EPOCH,
+            });
+            let text = drawn.groups.iter().map(|group| {
+                let rows: Vec<String> = group.rows.iter().map(|row| group.full_name(row)).collect();
+                format!("{} {}", group.heading, rows.join(" "))
+            });
+            assert_eq!(text.collect::<Vec<_>>().join("\n"), expected);
+        };
+        check(
+            vec![named("redis")],
+            "SOURCES Bucket/charts GitRepository/fleet\nKUSTOMIZATIONS \nHELMRELEASES HelmRelease/redis\nOBJECTS ",
+        );
+        // a group that may stay empty is left out; the loop's own Kustomization is waited for
+        check(
+            Vec::new(),
+            "SOURCES Bucket/charts GitRepository/fleet\nKUSTOMIZATIONS \nOBJECTS ",
+        );
+    }
+
+    #[test]
     fn what_waits_is_told_from_what_failed() {
         let check = |reason: &str, message: &str, expected: State| {
             let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
