@@ -274,3 +274,31 @@ fn unknown_controller_is_refused_with_the_choices() {
         "{text}"
     );
 }
+
+#[test]
+fn manifests_have_the_account_and_the_rights_of_an_added_controller() {
+    let words = ["install", "--export", "--components=greeting-controller"];
+    let output = in_directory(&example(), Path::new("."), &words).output().unwrap();
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    let documents: Vec<&str> = text.split("---\n").collect();
+    let of = |kind: &str, name: &str| {
+        let parts = [format!("\nkind: {kind}\n"), format!("\n  name: {name}\n")];
+        let mut found = documents
+            .iter()
+            .filter(|text| parts.iter().all(|part| text.contains(part)));
+        found.next().copied()
+    };
+    assert!(of("ServiceAccount", "greeting-controller").is_some(), "{text}");
+    assert!(
+        of("ServiceAccount", "source-controller").is_none(),
+        "it does not run"
+    );
+    let rights = of("ClusterRole", "equate-controllers-flux-system").unwrap();
+    let rule = "- apiGroups:\n  - example.equate.dev\n  resources:\n  - '*'\n  verbs:\n  - get\n  - list\n  - watch\n  - patch\n";
+    assert!(rights.contains(rule), "{rights}");
+    let pod = of("Deployment", "equate").unwrap();
+    assert!(pod.contains("serviceAccountName: greeting-controller\n"), "{pod}");
+    // it applies nothing
+    assert!(!text.contains("cluster-admin"), "{text}");
+}
