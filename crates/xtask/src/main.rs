@@ -7,6 +7,7 @@
 mod baseline;
 mod bench;
 mod charts;
+mod contests;
 mod corpus;
 mod fuzz;
 mod r#gen;
@@ -37,6 +38,8 @@ enum Command {
     Bench(bench::Args),
     /// Renders public charts and compares with Helm itself.
     Charts(charts::Args),
+    /// Runs fleets with contested objects many times: each has one answer.
+    Contests(contests::Args),
     /// Builds whole repositories and compares with the real kustomize.
     Corpus(corpus::Args),
     /// Runs the fuzz targets for a while.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Baseline(args) => baseline::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Charts(args) => charts::run(&args),
+        Command::Contests(args) => contests::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Gen(args) => r#gen::run(&args),

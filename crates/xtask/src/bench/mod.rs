@@ -9,8 +9,8 @@ mod fleet;
 mod helm;
 mod hostile;
 mod kustomize;
-mod process;
-mod session;
+pub(crate) mod process;
+pub(crate) mod session;
 mod steps;
 
 use std::error::Error;
@@ -120,7 +120,7 @@ fn found(binary: &Path) -> Result<PathBuf, Box<dyn Error>> {
 }
 
 /// Runs a program, and says which it was if it does not even start.
-fn launch<T>(
+pub(crate) fn launch<T>(
     command: &mut Command,
     run: impl FnOnce(&mut Command) -> std::io::Result<T>,
 ) -> Result<T, String> {

@@ -6,18 +6,18 @@ use std::process::{Child, Command, ExitStatus};
 
 /// A running child; told to end when dropped, and waited for.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
-    pub(super) fn start(command: &mut Command) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Box<dyn Error>> {
         let child = launch(command, Command::spawn)?;
         Ok(Self { child })
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, Box<dyn Error>> {
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Box<dyn Error>> {
         Ok(self.child.try_wait()?)
     }
 
@@ -42,6 +42,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
         // by the number we started: SIGTERM lets it remove what it wrote
         let pid = self.child.id().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status();

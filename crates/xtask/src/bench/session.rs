@@ -102,7 +102,7 @@ pub(super) fn read(page: &str) -> Counters {
 }
 
 /// The API of a kind in a namespace.
-pub(super) fn api(
+pub(crate) fn api(
     client: &Client,
     group: &str,
     version: &str,
