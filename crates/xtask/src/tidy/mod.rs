@@ -4,8 +4,10 @@
 //! first: whoever runs it wants to fix them in one go. Formatting is rustfmt's and style
 //! within a file clippy's; neither is repeated here.
 
+mod controllers;
 mod documents;
 mod edges;
+mod rust;
 mod sources;
 
 use std::error::Error;
@@ -39,6 +41,7 @@ pub(crate) fn run(_args: &Args) -> Result<(), Box<dyn Error>> {
         sources::check(&files),
         documents::check(&files),
         edges::check(&files),
+        controllers::check(&files),
     ]
     .concat();
     for complaint in &complaints {

@@ -81,7 +81,7 @@ fn check_file(file: &File) -> Vec<String> {
     complaints
 }
 
-fn is_test(file: &File) -> bool {
+pub(super) fn is_test(file: &File) -> bool {
     file.name() == "tests.rs" || file.path.split('/').any(|part| part == "tests")
 }
 

@@ -159,3 +159,134 @@ fn edges() {
         check(&edges::check(&[file(path, text)]), expected);
     }
 }
+
+/// A crate of a shared folder, a shared file, and two controllers.
+fn controllers(shared: &str, importers: &[&str]) -> Vec<String> {
+    let files = [
+        file("crates/controllers/src/lib.rs", "pub use kustomization::X;"),
+        file("crates/controllers/src/set.rs", "use crate::kustomization::X;"),
+        file("crates/controllers/src/kit/queue.rs", shared),
+        file(
+            "crates/controllers/src/kustomization/mod.rs",
+            "use crate::git_repository::X;",
+        ),
+        file("crates/controllers/src/git_repository/mod.rs", ""),
+        file("crates/apply/src/kit/queue.rs", "use crate::kustomization::X;"),
+    ];
+    controllers::check_with(&files, importers, &[])
+}
+
+#[test]
+fn shared_modules_import_no_controller() {
+    let here = "crates/controllers/src/kit/queue.rs";
+    let imports = |line: usize, name: &str| {
+        format!("{here}:{line}: imports the controller `{name}`, which shared modules do not")
+    };
+    for (text, expected) in [
+        ("use crate::kit::kustomization::X;", None),
+        (
+            "use crate::Key;\nuse crate::kustomization::X;",
+            Some((2, "kustomization")),
+        ),
+        (
+            "use crate::{\n    Key,\n    kit::{self, kustomization},\n    git_repository::X,\n};",
+            Some((4, "git_repository")),
+        ),
+        (
+            "fn f() { crate::kustomization::f(); }",
+            Some((1, "kustomization")),
+        ),
+        ("use super::super::kustomization;", Some((1, "kustomization"))),
+        (
+            "use super::{super::kustomization, Key};",
+            Some((1, "kustomization")),
+        ),
+        // a module beside this one
+        ("use super::kustomization;", None),
+        (
+            "// crate::kustomization::X\nconst A: &str = \"crate::kustomization\";",
+            None,
+        ),
+        (
+            "const A: &str = r#\"\"crate::kustomization\"#; const B: char = '\"';",
+            None,
+        ),
+        ("use equate_api::kustomization::X;", None),
+    ] {
+        let expected: Vec<String> = expected
+            .into_iter()
+            .map(|(line, name)| imports(line, name))
+            .collect();
+        assert_eq!(controllers(text, &[]), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_list_of_importers_only_shrinks() {
+    let list = "crates/xtask/src/tidy/controllers.rs";
+    let listed = ["kit/queue.rs"];
+    check(&controllers("use crate::kustomization::X;", &listed), &[]);
+    check(
+        &controllers("use crate::Key;", &listed),
+        &[&format!(
+            "crates/controllers/src/kit/queue.rs: imports no controller any more: take it off the list in {list}"
+        )],
+    );
+    check(
+        &controllers("use crate::Key;", &["gone.rs"]),
+        &[&format!(
+            "crates/controllers/src/gone.rs: is not there: take it off the list in {list}"
+        )],
+    );
+}
+
+#[test]
+fn no_type_has_too_many_methods_that_change_it() {
+    let methods = |from: usize, until: usize| -> String {
+        (from..until)
+            .map(|number| {
+                format!(
+                    "pub(super) async fn f{number}<'a, F: Fn(&X) -> Y>(&'a mut self, f: F) {{ if x {{ }} }}\n"
+                )
+            })
+            .collect()
+    };
+    let one = format!(
+        "impl Run<'_> {{ {} fn read(&self) {{}} fn new() -> Self {{}} }}",
+        methods(0, 8)
+    );
+    let tests = format!(
+        "#[cfg(test)]\nmod tests {{ impl Run<'_> {{ {} }} }}",
+        methods(20, 30)
+    );
+    let check = |second: usize, listed: &[(&str, &str)], expected: &[&str]| {
+        let two = format!(
+            "impl<'a, T> Step<T> for Run<'a> where T: X {{ {} fn make() -> impl Fn(&mut Y) {{}} }} {tests}",
+            methods(8, second)
+        );
+        let files = [
+            file("crates/controllers/src/one/run/a.rs", &one),
+            file("crates/controllers/src/one/run/b.rs", &two),
+            // another of this name
+            file("crates/controllers/src/two/mod.rs", &one),
+            file("crates/controllers/src/one/tests.rs", &one),
+        ];
+        let complaints = controllers::check_with(&files, &[], listed);
+        assert_eq!(complaints, expected);
+    };
+    check(15, &[], &[]);
+    check(
+        16,
+        &[],
+        &["crates/controllers/src/one: `Run` has 16 methods that take `&mut self`, more than 15: split it"],
+    );
+    check(16, &[("one", "Run")], &[]);
+    check(
+        15,
+        &[("one", "Run")],
+        &[concat!(
+            "crates/controllers/src/one: `Run` is no large type any more: take it off the list in ",
+            "crates/xtask/src/tidy/controllers.rs"
+        )],
+    );
+}

@@ -1,0 +1,146 @@
+//! Rules of the crate `controllers`: what controllers share knows none of them, and no type does everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::File;
+use super::rust::Tokens;
+
+const SOURCES: &str = "crates/controllers/src/";
+
+/// The folders that controllers share. Every other folder is a controller's own.
+const SHARED_FOLDERS: [&str; 8] = [
+    "cel",
+    "dependencies",
+    "engine",
+    "kit",
+    "ownership",
+    "shards",
+    "sources",
+    "targets",
+];
+
+/// The files that name the controllers: the list of them, and what the crate shows of itself.
+const LISTS: [&str; 2] = ["lib.rs", "set.rs"];
+
+/// Shared files that import a controller, until they do not.
+const IMPORTERS: &[&str] = &[
+    "ownership/claims.rs",
+    "ownership/graph.rs",
+    "ownership/graph/tests.rs",
+    "ownership/survey.rs",
+    "targets/remote.rs",
+    "targets/target.rs",
+];
+
+/// A type with more methods that may change it is several.
+const MUT_METHODS_MAX: usize = 15;
+
+/// Types with more, until they are split: the folder or file below `src/`, and the name.
+const LARGE_TYPES: &[(&str, &str)] = &[("kustomization", "Run"), ("ownership", "OwnershipGraph")];
+
+pub(super) fn check(files: &[File]) -> Vec<String> {
+    check_with(files, IMPORTERS, LARGE_TYPES)
+}
+
+pub(super) fn check_with(files: &[File], importers: &[&str], large_types: &[(&str, &str)]) -> Vec<String> {
+    let sources: Vec<(&str, &File)> = files
+        .iter()
+        .filter(|file| file.path.ends_with(".rs"))
+        .filter_map(|file| Some((file.path.strip_prefix(SOURCES)?, file)))
+        .collect();
+    let mut complaints = imports(&sources, importers);
+    complaints.extend(sizes(&sources, large_types));
+    complaints
+}
+
+/// The folder below `src/` that a file is in; the file itself where it is in none.
+fn top(path: &str) -> &str {
+    path.split('/').next().unwrap_or(path)
+}
+
+fn imports(sources: &[(&str, &File)], importers: &[&str]) -> Vec<String> {
+    let folders = sources.iter().filter(|(path, _)| path.contains('/'));
+    let controllers: BTreeSet<&str> = folders
+        .map(|(path, _)| top(path))
+        .filter(|folder| !SHARED_FOLDERS.contains(folder))
+        .collect();
+    let mut complaints = Vec::new();
+    for (path, file) in sources {
+        if controllers.contains(top(path)) || LISTS.contains(path) {
+            continue;
+        }
+        let depth = depth(path);
+        let tokens = Tokens::of(&file.text);
+        let imports = tokens.path_heads().into_iter().filter(|head| {
+            let from_the_root = head.supers.is_none_or(|supers| supers >= depth);
+            from_the_root && controllers.contains(&*head.name)
+        });
+        // a file says what it says once
+        let lines: BTreeMap<String, usize> = imports.map(|head| (head.name, head.line)).collect();
+        match (lines.is_empty(), importers.contains(path)) {
+            (true, true) => complaints.push(format!(
+                "{}: imports no controller any more: take it off the list in {}",
+                file.path,
+                file!()
+            )),
+            (false, false) => complaints.extend(lines.into_iter().map(|(name, line)| {
+                format!(
+                    "{}:{line}: imports the controller `{name}`, which shared modules do not",
+                    file.path
+                )
+            })),
+            (true, false) | (false, true) => {}
+        }
+    }
+    let there: BTreeSet<&str> = sources.iter().map(|(path, _)| *path).collect();
+    complaints.extend(
+        importers
+            .iter()
+            .filter(|path| !there.contains(*path))
+            .map(|path| {
+                format!(
+                    "{SOURCES}{path}: is not there: take it off the list in {}",
+                    file!()
+                )
+            }),
+    );
+    complaints
+}
+
+/// How many modules a file is below the root of the crate.
+fn depth(path: &str) -> usize {
+    let modules = path.trim_end_matches(".rs").split('/');
+    modules.filter(|module| *module != "mod").count()
+}
+
+fn sizes(sources: &[(&str, &File)], large_types: &[(&str, &str)]) -> Vec<String> {
+    let mut counts: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for (path, file) in sources {
+        if super::sources::is_test(file) {
+            continue;
+        }
+        for method in Tokens::of(&file.text).without_tests().mut_methods() {
+            *counts.entry((top(path), method.of)).or_default() += 1;
+        }
+    }
+    let mut complaints = Vec::new();
+    for ((place, name), count) in &counts {
+        let listed = large_types.contains(&(place, name));
+        if *count > MUT_METHODS_MAX && !listed {
+            complaints.push(format!(
+                "{SOURCES}{place}: `{name}` has {count} methods that take `&mut self`, more than \
+                 {MUT_METHODS_MAX}: split it"
+            ));
+        }
+    }
+    for (place, name) in large_types {
+        let count = counts.get(&(*place, (*name).to_owned())).copied();
+        if count.unwrap_or_default() <= MUT_METHODS_MAX {
+            complaints.push(format!(
+                "{SOURCES}{place}: `{name}` is no large type any more: take it off the list in {}",
+                file!()
+            ));
+        }
+    }
+    complaints
+}
