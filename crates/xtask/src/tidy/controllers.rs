@@ -23,14 +23,7 @@ const SHARED_FOLDERS: [&str; 8] = [
 const LISTS: [&str; 2] = ["lib.rs", "set.rs"];
 
 /// Shared files that import a controller, until they do not.
-const IMPORTERS: &[&str] = &[
-    "ownership/claims.rs",
-    "ownership/graph.rs",
-    "ownership/graph/tests.rs",
-    "ownership/survey.rs",
-    "targets/remote.rs",
-    "targets/target.rs",
-];
+const IMPORTERS: &[&str] = &[];
 
 /// A type with more methods that may change it is several.
 const MUT_METHODS_MAX: usize = 15;
