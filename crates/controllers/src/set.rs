@@ -10,16 +10,13 @@ use crate::kit::about::About;
 use crate::kit::controller::Controller;
 use crate::kit::runner::{Pace, Run, Runner};
 use crate::kit::services::Kit;
-use crate::kustomization::controller::{ABOUT as KUSTOMIZATIONS, KustomizationRunner};
+use crate::kustomization::Kustomizations;
 
 /// All controllers that Equate has, in the order in which they are listed to people.
 pub fn all() -> ControllerSet {
-    let mut all = ControllerSet::new().with::<GitRepositories>();
-    all.entries.push(Entry {
-        about: &KUSTOMIZATIONS,
-        start: |kit, pace| Arc::new(KustomizationRunner::new(kit, pace)),
-    });
-    all
+    ControllerSet::new()
+        .with::<GitRepositories>()
+        .with::<Kustomizations>()
 }
 
 /// Controllers, each as data and as a way to start it.

@@ -60,6 +60,10 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// The controller as data.
     const ABOUT: &'static About;
 
+    /// Whether suspended objects go through the verbs as well: where other objects depend on what one says of
+    /// itself also then. Else the kit leaves them alone.
+    const ATTENDS_SUSPENDED: bool = false;
+
     /// The controller of one process.
     fn new(kit: &Arc<Kit>) -> Self;
 
@@ -246,6 +250,8 @@ pub enum Acted<D> {
     Again,
     /// It is done; the report says so.
     Done(D),
+    /// It ends without a word; when the object runs next.
+    Silent(Next),
     /// Nothing is left of an object that is being deleted: its finalizer can go.
     Released,
 }

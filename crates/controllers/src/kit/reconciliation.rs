@@ -145,6 +145,10 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     /// When the object is gone, or the API server does not take it: then the next run writes it first.
     pub async fn write_status(&mut self, after: StatusOf<C>) -> Result<(), Stop> {
         let before = self.status();
+        if before == after {
+            // most runs find everything as it was
+            return Ok(());
+        }
         let patch = merge_patch(&before, &after).map_err(WriteError::from)?;
         let Some(patch) = patch else { return Ok(()) };
         if C::ABOUT.owner.is_some() {

@@ -189,7 +189,7 @@ impl<C: Controller> Runner<C> {
                 Ok(declared) => declared,
                 Err(failure) => return self.stall(run, &failure).await,
             };
-            if object.is_suspended() && !deleting {
+            if object.is_suspended() && !deleting && !C::ATTENDS_SUSPENDED {
                 let memory = std::mem::take(&mut run.memory);
                 self.controller.suspend(run.key(), memory);
                 let status = C::suspended(&declared, self.answered(run, run.status()));
@@ -201,6 +201,7 @@ impl<C: Controller> Runner<C> {
             tracing::debug!(kind = C::ABOUT.kind, key = %run.key(), ?plan, "decided");
             match self.controller.act(run, &declared, seen, plan).await? {
                 Acted::Again => {}
+                Acted::Silent(next) => return Ok(next),
                 Acted::Done(done) => {
                     let report = C::report(&declared, &run.status(), done, Timestamp::now());
                     return self.publish(run, report).await;

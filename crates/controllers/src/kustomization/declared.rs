@@ -183,7 +183,8 @@ pub(super) fn holder(object: &Kustomization) -> Option<InputRef> {
     Some(opener.holder(object.metadata.namespace.as_deref().unwrap_or_default()))
 }
 
-fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
+/// What a status says is held.
+pub(super) fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
     let held = object
         .status
         .as_ref()

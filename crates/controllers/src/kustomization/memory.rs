@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use equate_api::kustomize::KustomizationStatus;
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
@@ -16,11 +15,13 @@ use equate_kustomize::Inputs;
 use equate_source::{ContentId, Tree};
 use tokio::time::Instant;
 
-use super::decide::Phase;
+use super::decide;
+use super::decide::objects::Kinds;
+use super::decide::seen::{Passed, Phase, Prerequisites};
 use super::declared::Declared;
-use super::inputs::artifact::Revision;
+use super::inputs::artifact::{Artifact, Revision};
 use super::inputs::masks::Masks;
-use super::inputs::substitute_from::{Stamp, Values};
+use super::inputs::substitute_from::{Stamp, Values, ValuesError};
 use super::inputs::tree::Content;
 use super::reasons::Failure;
 use super::render::Rendered;
@@ -43,7 +44,7 @@ pub(crate) struct Memory {
     /// How its objects are reached.
     pub access: Option<Access>,
     /// Our applies, by object.
-    pub applies: plan::Memory,
+    pub applies: Arc<plan::Memory>,
     /// Corrections of drift.
     pub corrections: Corrections,
     /// Since when something is missing that has not been told yet.
@@ -58,11 +59,73 @@ pub(crate) struct Memory {
     pub surveying_since: Option<Instant>,
     /// Under which terms its objects were looked at.
     pub inspected_under: owner_rules::Stamp,
-    /// A status that could not be written.
-    pub unwritten_status: Option<KustomizationStatus>,
+    /// What belongs to the present run alone.
+    pub this_run: ThisRun,
+}
+
+/// What belongs to one run, and is forgotten when it ends: values of Secrets are among it.
+#[derive(Debug, Default)]
+pub(crate) struct ThisRun {
+    /// Whether its surroundings were looked at.
+    pub begun: bool,
+    /// How many plans it carried out.
+    pub rounds: usize,
+    /// Where it applies, and as whom.
+    pub access: Option<Access>,
+    /// Why it reaches nothing, if it should.
+    pub no_access: Option<Failure>,
+    /// The variables, if it has read them.
+    pub values: Option<Result<Arc<Values>, ValuesError>>,
+    /// What has to be there before anything is built.
+    pub prerequisites: Option<Looked>,
+    /// Whether what it wants could not be built ahead, for the API server could not be asked.
+    pub ahead_unreached: bool,
+    /// The objects for whose sake it was asked who may write them.
+    pub reviewed: BTreeSet<ObjectId>,
+    /// The kinds that are followed for what it applies.
+    pub kinds: Option<Kinds>,
+    /// Whether a stage defined kinds, so that those that are still not served are not waited for.
+    pub defined: bool,
+    /// How many objects it held before it applied anything.
+    pub held_before: Option<usize>,
+    /// What it applied to the last stage, and what is expected of each object then.
+    pub passed: Option<(Passed, Vec<Held>)>,
+    /// What was found out before its objects are deleted.
+    pub deletion: Option<decide::seen::Prepared>,
+    /// What it deleted.
+    pub deleted: Option<Arc<plan::Plan>>,
+}
+
+impl ThisRun {
+    /// What is applied from now on is another build than before.
+    pub(crate) fn begin_applying(&mut self) {
+        self.kinds = None;
+        self.defined = false;
+        self.held_before = None;
+        self.passed = None;
+    }
+}
+
+/// What a build needs, as a run saw it, and the generation that it was seen for.
+#[derive(Debug, Clone)]
+pub(crate) struct Looked {
+    pub generation: i64,
+    pub prerequisites: Arc<Prerequisites>,
+    pub artifact: Option<Artifact>,
 }
 
 impl Memory {
+    /// What is carried out is at the revision that this run found: the inputs are the same.
+    pub(crate) fn renew(&mut self) {
+        let looked = self.this_run.prerequisites.as_ref();
+        let artifact = looked.and_then(|looked| looked.artifact.as_ref());
+        if let (Some(artifact), Some(record)) = (artifact, &mut self.record) {
+            record.tree = artifact.tree.id();
+            record.revision = artifact.revision.clone();
+            record.artifact.clone_from(&artifact.digest);
+        }
+    }
+
     /// Notes what is declared by now: that need not be let go of any more, also if applying it fails.
     pub(crate) fn declare(&mut self, wants: &DesiredSet) {
         if let DesiredSet::Known(objects) = wants {

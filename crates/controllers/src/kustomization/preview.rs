@@ -17,13 +17,17 @@ use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
-use equate_apply::plan::{self, Live, Memory, Options, Plan, Presence, PruneBudgetCheck, Step};
+use equate_apply::plan::{self, Live, Presence, PruneBudgetCheck};
 use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use super::decide::{Decision, Finalize, deletion};
+use super::decide::deletion::deletes;
+use super::decide::objects::{Kinds, Objects, Others};
+use super::decide::seen::{Last, Prepared, Seen};
+use super::decide::{Step, deadline, decide};
 use super::declared::Declared;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from;
@@ -174,57 +178,16 @@ impl Outlook {
     }
 }
 
-/// What the plan of one of them depends on.
+/// What would be done about the objects of one of them.
 struct Prospect<'f> {
-    /// Also where nothing is declared any more.
-    desired: &'f [Desired],
-    declared: Declared,
-    owner: Owner,
-    live: Live,
-    claims: BTreeSet<(ObjectId, Owner)>,
-    contenders: BTreeMap<ObjectId, Owner>,
-    needed: BTreeMap<ObjectId, (Owner, ObjectId)>,
-    awaited: Option<Owner>,
-}
-
-impl Prospect<'_> {
-    fn options(&self) -> Options<'_> {
-        let declared = &self.declared;
-        Options {
-            prune: declared.prune || declared.deleting,
-            // of one that goes there is no revision that could be mistaken for empty
-            allow_empty: match declared.deleting {
-                true => Some(UNCOMMITTED),
-                false => declared.allow_empty.as_deref(),
-            },
-            claims: &self.claims,
-            contenders: &self.contenders,
-            awaited: self.awaited.as_ref(),
-            needed: &self.needed,
-            prune_check: (!declared.deleting).then(|| PruneBudgetCheck {
-                budget: declared.prune_budget,
-                held: self.held(),
-            }),
-            ..Options::new(&self.owner, UNCOMMITTED)
-        }
-    }
-
-    /// How many objects it holds, as far as they were looked at.
-    fn held(&self) -> usize {
-        let ids = self.declared.inventory.ids();
-        ids.filter(|id| *self.live.get(id) != Presence::Absent).count()
-    }
-
-    fn plan(&self) -> Plan {
-        let inventory = &self.declared.inventory;
-        plan::plan(
-            self.desired,
-            inventory,
-            &self.live,
-            &Memory::default(),
-            &self.options(),
-        )
-    }
+    /// What is known of them.
+    objects: Objects,
+    /// Whether a refused change recreates an object.
+    force: bool,
+    /// What is decided, as a run would.
+    step: Step,
+    /// The cluster that they are in.
+    cluster: &'f Cluster,
 }
 
 impl Fleet {
@@ -325,13 +288,13 @@ impl Fleet {
             for member in self.members.values().filter(|member| self.may_drop(member)) {
                 // what cannot be looked at is said where it is asked for
                 let prospect = self.prospect(&member.object).await;
-                let Ok(Some((prospect, _))) = prospect else {
+                let Ok(Some(prospect)) = prospect else {
                     continue;
                 };
-                let plan = prospect.plan();
-                let pruned = plan.prune.iter().filter(|_| plan.guard.is_none());
+                let plan = prospect.step.objects().filter(|plan| plan.guard.is_none());
+                let pruned = plan.into_iter().flat_map(|plan| &plan.prune);
                 found.extend(pruned.filter_map(|step| match step {
-                    Step::Prune { id, .. } => self.living(id),
+                    plan::Step::Prune { id, .. } => self.living(id),
                     _ => None,
                 }));
             }
@@ -512,17 +475,20 @@ impl Fleet {
         if let Some(limit) = self.exceeded {
             return Err(PreviewError::TooMany { limit });
         }
-        let Some((prospect, cluster)) = self.prospect(kustomization).await? else {
+        let Some(prospect) = self.prospect(kustomization).await? else {
             return Ok(Preview::default());
         };
-        let options = prospect.options();
+        let Some(plan) = prospect.step.objects() else {
+            return Ok(Preview::default());
+        };
+        let options = prospect.objects.options();
         let execution = Execution {
-            force: prospect.declared.force,
+            force: prospect.force,
             rules: &*self.rules,
             ..Execution::new(&options)
         };
-        let plan = prospect.plan();
-        let mut preview = cluster.preview(&plan, prospect.desired, &execution).await;
+        let desired = &prospect.objects.desired;
+        let mut preview = prospect.cluster.preview(plan, desired, &execution).await;
         let member = self.members.get(&Key::of(&kustomization.metadata));
         if let Some(rendered) = member.and_then(|member| member.outlook.rendered()) {
             hide(&mut preview, &rendered.opened);
@@ -530,73 +496,121 @@ impl Fleet {
         Ok(preview)
     }
 
-    /// What the plan of one depends on; none where nothing is done.
-    async fn prospect(
-        &self,
-        kustomization: &Kustomization,
-    ) -> Result<Option<(Prospect<'_>, &Cluster)>, PreviewError> {
+    /// What would be done about one; none where nothing is.
+    async fn prospect(&self, kustomization: &Kustomization) -> Result<Option<Prospect<'_>>, PreviewError> {
         let key = Key::of(&kustomization.metadata);
         let Some(member) = self.members.get(&key) else {
             return Err(PreviewError::Unread);
         };
         let mut declared = Declared::from(kustomization);
-        let desired = match &member.outlook {
-            Outlook::Goes => {
-                declared.deleting = true;
-                match deletion(&declared) {
-                    Decision::Finalize(Finalize::Delete | Finalize::DeleteAndWait) => {}
-                    Decision::Stall(_) => {}
-                    _ => return Ok(None),
-                }
-                &[][..]
+        if let Outlook::Goes = &member.outlook {
+            declared.deleting = true;
+            if !deletes(&declared) {
+                return Ok(None);
             }
-            Outlook::Built(Ok(rendered)) => &rendered.desired[..],
-            Outlook::Built(Err(_)) | Outlook::Unread => &[],
-        };
-        if let Some(stall) = self.rules.problem(&declared.key).filter(|_| !declared.deleting) {
-            return Err(PreviewError::Setting(stall.to_string()));
         }
-        if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
-            return Err(PreviewError::Setting(why));
+        if let Some(obstacle) = self.obstacle(&mut declared) {
+            return Err(obstacle);
         }
-        if let Some(name) = declared.service_account.take().filter(|name| !is_name(name)) {
-            return Err(PreviewError::Build(Stall::Account(name).to_string()));
-        }
-        if let Some(error) = declared.unreadable.take() {
-            return Err(PreviewError::Inventory(error));
-        }
-        match &member.outlook {
+        let desired = match &member.outlook {
+            Outlook::Built(Ok(rendered)) => Arc::clone(&rendered.desired),
             Outlook::Built(Err(failure)) => return Err(PreviewError::Build(failure.to_string())),
             Outlook::Unread => return Err(PreviewError::Unread),
-            Outlook::Built(Ok(_)) | Outlook::Goes => {}
-        }
-        let gone = undeclared(desired, &declared.inventory);
-        let live = looked_at(&member.reached.1, &gone).await?;
-        let me = object_ref(&declared.key);
-        let ids = desired.iter().map(|desired| &desired.id);
-        let claims = claimants(&self.index, &me, ids);
-        let contenders = takers(&self.index, &me, gone.ids());
-        let presence = |id: &ObjectId| live.get(id).clone();
-        let needed = claims::needed(&self.index, &me, gone.ids(), presence, Need::Lasting);
-        let prospect = Prospect {
-            desired,
-            owner: owner_of(&declared.key),
-            awaited: self.awaited(&declared),
-            declared,
-            live,
-            claims,
-            contenders,
-            needed,
+            Outlook::Goes => Arc::default(),
         };
-        Ok(Some((prospect, &member.reached.1)))
+        let cluster = &member.reached.1;
+        let objects = self.objects(&declared, desired, cluster).await?;
+        let force = declared.force;
+        Ok(Some(Prospect {
+            step: step(declared, objects.clone()),
+            objects,
+            force,
+            cluster,
+        }))
     }
+
+    /// What stands in the way of one, in the words of a preview; what is said so stands in it no more.
+    fn obstacle(&self, declared: &mut Declared) -> Option<PreviewError> {
+        if let Some(stall) = self.rules.problem(&declared.key).filter(|_| !declared.deleting) {
+            return Some(PreviewError::Setting(stall.to_string()));
+        }
+        if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
+            return Some(PreviewError::Setting(why));
+        }
+        if let Some(name) = declared.service_account.take().filter(|name| !is_name(name)) {
+            return Some(PreviewError::Build(Stall::Account(name).to_string()));
+        }
+        declared.unreadable.take().map(PreviewError::Inventory)
+    }
+
+    /// The objects of one, and what the others would want of them.
+    async fn objects(
+        &self,
+        declared: &Declared,
+        desired: Arc<Vec<Desired>>,
+        cluster: &Cluster,
+    ) -> Result<Objects, PreviewError> {
+        let gone = undeclared(&desired, &declared.inventory);
+        let live = looked_at(cluster, &gone).await?;
+        // how many it holds, as far as they were looked at
+        let held = declared.inventory.ids();
+        let held = held.filter(|id| *live.get(id) != Presence::Absent).count();
+        let presence = |id: &ObjectId| live.get(id).clone();
+        let (me, ids) = (
+            object_ref(&declared.key),
+            desired.iter().map(|desired| &desired.id),
+        );
+        Ok(Objects {
+            owner: owner_of(&declared.key),
+            revision: UNCOMMITTED.to_owned(),
+            claims: claimants(&self.index, &me, ids),
+            takers: takers(&self.index, &me, gone.ids()),
+            needed: claims::needed(&self.index, &me, gone.ids(), presence, Need::Lasting),
+            released: BTreeMap::new(),
+            backing_off: BTreeMap::new(),
+            applies: Arc::default(),
+            held: declared.inventory.clone(),
+            prune: declared.prune || declared.deleting,
+            // of one that goes there is no revision that could be mistaken for empty
+            may_be_empty: declared.deleting || declared.allow_empty.as_deref() == Some(UNCOMMITTED),
+            prune_check: (!declared.deleting).then_some(PruneBudgetCheck {
+                budget: declared.prune_budget,
+                held,
+            }),
+            others: Others {
+                awaited: self.awaited(declared),
+                ..Others::default()
+            },
+            kinds: Kinds::default(),
+            desired,
+            live,
+        })
+    }
+}
+
+/// What a run would do about these objects, if it were not held up.
+fn step(mut declared: Declared, objects: Objects) -> Step {
+    let now = Instant::now();
+    // it is looked at as if it were resumed; what is encrypted was opened when it was built
+    declared.suspend &= declared.deleting;
+    declared.decryption = None;
+    let last = Last {
+        token: declared.requested_at.clone(),
+        ..Last::of_build(declared.generation, UNCOMMITTED, deadline(now, declared.timeout))
+    };
+    let mut seen = Seen::of_build(UNCOMMITTED, last, objects, now);
+    seen.deletion.prepared = Some(Prepared {
+        account: true,
+        starting: false,
+    });
+    decide(&declared, &seen, now).step
 }
 
 /// Masks what was decrypted, in whatever kind of object it stands.
 fn hide(preview: &mut Preview, opened: &Masks) {
     let steps = preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
     let changes = steps.filter_map(|step| match step {
-        Step::Patch { changes, .. } => Some(changes),
+        plan::Step::Patch { changes, .. } => Some(changes),
         _ => None,
     });
     let shown = changes

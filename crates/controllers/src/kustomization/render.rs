@@ -37,7 +37,7 @@ const UNBUILT: &str = "cannot be built at this revision";
 /// A build, ready to be applied.
 #[derive(Debug)]
 pub(crate) struct Rendered {
-    pub(super) desired: Vec<Desired>,
+    pub(super) desired: Arc<Vec<Desired>>,
     /// What it is called.
     pub(super) objects: Arc<BuiltObjects>,
     pub(super) inputs: Inputs,
@@ -237,7 +237,7 @@ impl Rendering<'_> {
         });
         let (desired, objects) = desired.await?;
         Ok(Rendered {
-            desired,
+            desired: Arc::new(desired),
             objects,
             inputs,
             resolved: true,

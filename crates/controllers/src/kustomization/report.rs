@@ -1,429 +1,263 @@
-//! What a run came to, as a status: pure, and the same state always gives the same status.
-//!
-//! Each function takes the status as it stands and answers it as it should stand; the caller
-//! writes the difference, and nothing when there is none. Reasons, and the sentences people match
-//! on, are those of Flux's kustomize-controller.
+//! How a run ended, as a status and events: pure. What the status says stands in `status`; here is which of it
+//! is said, and what of that is news.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use equate_api::kustomize::{
-    HISTORY_RECORDS_MAX, HistoryRecord, Inventory as StatusInventory, InventoryEntry, KustomizationStatus,
-};
-use equate_api::meta::{
-    ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
-};
+use equate_api::kustomize::KustomizationStatus;
+use equate_api::meta::{ConditionType, Reason as Why, condition, is_true};
 use equate_apply::inventory::Inventory;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::declared::Declared;
 use super::inputs::artifact::Revision;
+use super::inputs::masks::Masks;
 use super::reasons::{Failure, Stall, Wait, go};
+use super::status::{Aspects, Attempt, Healthy, StatusDraft};
+use crate::kit::controller::{Next, Notice, Report};
+use crate::kit::events::Severity;
 
-const IN_PROGRESS: &str = "Reconciliation in progress";
-
-/// What goes into the history.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
-    /// The digest of what was built, `sha256:<hex>`.
-    pub digest: String,
-    /// How long the run took.
-    pub took: Duration,
-}
-
-/// What a status says beside how the last run ended: true or not, however that was.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Aspects {
-    /// The objects that another Kustomization declares as well.
-    pub contested: Option<String>,
-    /// The objects that somebody keeps changing.
-    pub drifting: Option<String>,
-    /// The objects that are not deleted yet because others may want them.
-    pub awaited: Option<String>,
-    /// The objects that are not deleted yet because what others need would go with them.
-    pub needed: Option<String>,
-    /// The objects that are not deleted because too much would be at once.
-    pub over_budget: Option<String>,
-    /// The objects that another declares and does not take.
-    pub untaken: Option<String>,
-}
-
-/// What became of the health of what was applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Healthy {
-    /// Nothing has to be healthy.
-    Unasked,
-    /// It is, after this time.
-    Passed(Duration),
-    /// It is, as before: nothing new to say.
-    Still,
-}
-
-/// Writes a status: one Kustomization at one moment.
+/// What was done, and what is known of it then.
 #[derive(Debug)]
-pub struct Report<'a> {
-    ks: &'a Declared,
-    now: Timestamp,
-    status: KustomizationStatus,
+pub(crate) struct Done {
+    /// What it came to.
+    pub(crate) outcome: Outcome,
+    /// What holds whatever it came to.
+    pub(crate) aspects: Aspects,
+    /// What its events are about.
+    pub(crate) context: EventContext,
+    /// When it runs next.
+    pub(crate) next: Next,
 }
 
-impl<'a> Report<'a> {
-    /// Begins with the status as it stands.
-    pub fn new(ks: &'a Declared, before: &KustomizationStatus, now: Timestamp) -> Self {
-        let mut status = before.clone();
-        // with a first word of ours the definition's default goes: it says that nothing was seen
-        if status.observed_generation.is_none() {
-            status.observed_generation = Some(-1);
-        }
-        Self { ks, now, status }
+/// What events say beside what happened, and what they must not say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EventContext {
+    /// The revision that is carried out.
+    pub(crate) revision: Option<Revision>,
+    /// Values of Secrets.
+    pub(crate) masks: Vec<Arc<Masks>>,
+}
+
+impl EventContext {
+    /// A text that may quote what was built, without values of Secrets.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        let masks = self.masks.iter();
+        masks.fold(text.to_owned(), |text, masks| masks.mask(&text))
     }
 
-    /// The status, with the aspects that hold whatever the run came to.
-    pub fn finish(mut self, aspects: &Aspects) -> KustomizationStatus {
-        self.aspect(
-            ConditionType::Contested,
-            Reason::Contested,
-            aspects.contested.as_deref(),
-        );
-        self.aspect(
-            ConditionType::Drifted,
-            Reason::DriftRepeats,
-            aspects.drifting.as_deref(),
-        );
-        // one at a time: what is held for longer is said when the rest is over
-        let reasons = [
-            (Reason::PruneBudgetExceeded, &aspects.over_budget),
-            (Reason::OthersUnknown, &aspects.awaited),
-            (Reason::StillNeeded, &aspects.needed),
-            (Reason::NotTaken, &aspects.untaken),
-        ];
-        let first = reasons
-            .into_iter()
-            .find_map(|(reason, held)| Some((reason, held.as_deref()?)));
-        let (reason, held) = first.unzip();
-        self.aspect(ConditionType::PruneHeld, reason.unwrap_or_default(), held);
-        self.status
-    }
-
-    /// New objects are about to be made: their ids are written down before.
-    #[must_use]
-    pub fn started(mut self, revision: &Revision, inventory: &Inventory) -> Self {
-        self.hold(inventory);
-        self.attempted(revision);
-        let message = detecting(&revision.revision, self.ks.timeout);
-        self.progressing(&message);
-        self
-    }
-
-    /// All is applied, and what has to be healthy is waited for.
-    #[must_use]
-    pub fn checking(mut self, revision: &Revision, inventory: &Inventory) -> Self {
-        self.hold(inventory);
-        self.attempted(revision);
-        let message = checking(&revision.revision, self.ks.timeout);
-        self.progressing(&message);
-        self.set(
-            ConditionType::Healthy,
-            ConditionStatus::Unknown,
-            Reason::Progressing,
-            &message,
-        );
-        self
-    }
-
-    /// It holds other objects than before, and nothing else is new.
-    #[must_use]
-    pub fn holding(mut self, inventory: &Inventory) -> Self {
-        self.hold(inventory);
-        self
-    }
-
-    /// All is as declared.
-    #[must_use]
-    pub fn ready(
-        mut self,
-        revision: &Revision,
-        inventory: &Inventory,
-        attempt: &Attempt,
-        healthy: &Healthy,
-    ) -> Self {
-        self.hold(inventory);
-        self.attempted(revision);
-        self.remember(revision, attempt, Reason::ReconciliationSucceeded);
-        self.status.last_applied_revision = Some(revision.revision.clone());
-        self.status.last_applied_origin_revision = revision.origin.clone();
-        self.clear(ConditionType::Reconciling);
-        self.clear(ConditionType::Stalled);
-        let message = format!("Applied revision: {}", revision.revision);
-        self.set(
-            ConditionType::Ready,
-            ConditionStatus::True,
-            Reason::ReconciliationSucceeded,
-            &message,
-        );
-        match healthy {
-            Healthy::Unasked => self.clear(ConditionType::Healthy),
-            Healthy::Still => {}
-            Healthy::Passed(after) => {
-                let message = format!("Health check passed in {}", go(*after));
-                self.set(
-                    ConditionType::Healthy,
-                    ConditionStatus::True,
-                    Reason::Succeeded,
-                    &message,
-                );
+    /// An event of the revision that is carried out.
+    pub(crate) fn notice(&self, severity: Severity, reason: Why, message: &str) -> Notice {
+        let mut notice = Notice::new(severity, reason.as_str(), self.masked(message));
+        if let Some(revision) = &self.revision {
+            notice = notice.with("revision", &revision.revision);
+            if let Some(origin) = &revision.origin {
+                notice = notice.with("originRevision", origin);
             }
         }
-        self.status.observed_generation = Some(self.ks.generation);
-        self.answered();
-        self
+        notice
     }
+}
 
-    /// Nothing but what it holds may have changed.
-    #[must_use]
-    pub fn steady(mut self, inventory: &Inventory) -> Self {
-        self.hold(inventory);
-        self.answered();
-        self
-    }
-
-    /// The run failed.
-    #[must_use]
-    pub fn failed(
-        mut self,
-        failure: &Failure,
-        revision: &Revision,
-        inventory: &Inventory,
-        attempt: Option<&Attempt>,
-    ) -> Self {
-        if self.status.inventory.is_some() || !inventory.is_empty() {
-            self.hold(inventory);
-        }
-        if !matches!(failure, Failure::PathAbsent(_) | Failure::Artifact(_)) {
-            self.attempted(revision);
-        }
-        if let Some(attempt) = attempt {
-            self.remember(revision, attempt, failure.reason());
-        }
-        let (at, timeout) = (&revision.revision, self.ks.timeout);
-        let doing = match failure {
-            Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
-            Failure::Build(_)
-            | Failure::Substitution(_)
-            | Failure::Sealed(_)
-            | Failure::Values(_)
-            | Failure::BuildTimeout(_) => format!(
-                "Building manifests for revision {at} with a timeout of {}",
-                go(timeout)
-            ),
-            Failure::Health(..) => checking(at, timeout),
-            Failure::Apply(_)
-            | Failure::Unreachable(_)
-            | Failure::Stage(_)
-            | Failure::Contested(_)
-            | Failure::Prune(_) => detecting(at, timeout),
-        };
-        self.clear(ConditionType::Stalled);
-        self.set(
-            ConditionType::Reconciling,
-            ConditionStatus::True,
-            Reason::ProgressingWithRetry,
-            &doing,
-        );
-        let (reason, message) = (failure.reason(), failure.to_string());
-        self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
-        match failure {
-            Failure::Health(_, why) => self.set(ConditionType::Healthy, ConditionStatus::False, reason, why),
-            // of something that is not applied nobody can say that it is healthy
-            _ => self.clear(ConditionType::Healthy),
-        }
-        self.answered();
-        self
-    }
-
-    /// Others have to be built first.
-    #[must_use]
-    pub fn awaiting(mut self, message: &str) -> Self {
-        self.progressing(message);
-        self
-    }
-
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Nothing that was not so before.
+    Unchanged,
+    /// It is suspended.
+    Suspended,
+    /// Nothing happens until somebody changes something.
+    Stalled(Stall),
     /// Something is missing.
-    #[must_use]
-    pub fn waiting(mut self, wait: &Wait) -> Self {
-        if let Wait::Fetching {
+    Waiting {
+        wait: Wait,
+        /// The revision that there is.
+        revision: Option<String>,
+        /// How often it looks by itself.
+        again: Duration,
+    },
+    /// Others have to be built first, or something has to go.
+    Awaiting(String),
+    /// It holds this, and nothing else may be new.
+    Steady(Inventory),
+    /// All is applied, and what has to be healthy is waited for.
+    Checking {
+        revision: Revision,
+        inventory: Inventory,
+    },
+    /// All is as declared.
+    Ready(Ready),
+    /// It was ready, and is at a newer revision that changes nothing.
+    Renewed(Ready),
+    /// It failed.
+    Failed {
+        failure: Failure,
+        revision: Revision,
+        inventory: Inventory,
+        /// What goes into the history, if anything was built.
+        attempt: Option<Attempt>,
+        /// Whether it failed in the same way before.
+        same: bool,
+    },
+}
+
+/// All is as declared.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) revision: Revision,
+    pub(crate) inventory: Inventory,
+    pub(crate) attempt: Attempt,
+    pub(crate) healthy: Healthy,
+    /// Whether anything was changed that no status tells of yet.
+    pub(crate) changed: bool,
+}
+
+/// Says how a run ended.
+pub(crate) fn report(
+    ks: &Declared,
+    before: &KustomizationStatus,
+    done: Done,
+    now: Timestamp,
+) -> Report<KustomizationStatus> {
+    let Done {
+        outcome,
+        aspects,
+        context,
+        next,
+    } = done;
+    let news = is_news(ks, before, &outcome);
+    let draft = StatusDraft::new(ks, before, now);
+    let draft = match &outcome {
+        Outcome::Unchanged => draft,
+        Outcome::Suspended => draft.suspended(),
+        Outcome::Stalled(stall) => draft.stalled(stall),
+        Outcome::Waiting { wait, .. } => draft.waiting(wait),
+        Outcome::Awaiting(message) => draft.awaiting(message),
+        Outcome::Steady(inventory) => draft.steady(inventory),
+        Outcome::Checking { revision, inventory } => draft.checking(revision, inventory),
+        // a status that says all this already, of this generation, is not written again
+        Outcome::Ready(ready) if !news => draft.steady(&ready.inventory),
+        Outcome::Ready(ready) | Outcome::Renewed(ready) => {
+            draft.ready(&ready.revision, &ready.inventory, &ready.attempt, &ready.healthy)
+        }
+        Outcome::Failed {
+            failure,
             revision,
-            trouble: None,
-        } = wait
-        {
-            self.progressing(&fetching(revision, self.ks.timeout));
-            return self;
+            inventory,
+            attempt,
+            ..
+        } => draft.failed(failure, revision, inventory, attempt.as_ref()),
+    };
+    let status = draft.finish(&aspects);
+    let notices = notices(ks, (before, &status), &outcome, &context, news);
+    Report {
+        status,
+        notices,
+        next,
+        // the draft answers requests itself, also in statuses ahead of the end
+        ended: false,
+    }
+}
+
+/// Whether being ready is news.
+fn is_news(ks: &Declared, before: &KustomizationStatus, outcome: &Outcome) -> bool {
+    let Outcome::Ready(ready) = outcome else {
+        return false;
+    };
+    let moved = before.last_applied_revision.as_ref() != Some(&ready.revision.revision);
+    let unanswered = ks.requested_at.is_some() && before.last_handled_reconcile_at != ks.requested_at;
+    ready.changed
+        || moved
+        || !is_true(&before.conditions, ConditionType::Ready)
+        || before.observed_generation != Some(ks.generation)
+        || unanswered
+}
+
+fn notices(
+    ks: &Declared,
+    (before, after): (&KustomizationStatus, &KustomizationStatus),
+    outcome: &Outcome,
+    context: &EventContext,
+    news: bool,
+) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    match outcome {
+        // people have to come and look
+        Outcome::Stalled(stall) if after != before => {
+            notices.push(context.notice(Severity::Warning, stall.reason(), &stall.to_string()));
         }
-        self.clear(ConditionType::Stalled);
-        if let Some(doing) = condition(&self.status.conditions, ConditionType::Reconciling) {
-            let doing = doing.message.clone();
-            self.set(
-                ConditionType::Reconciling,
-                ConditionStatus::True,
-                Reason::ProgressingWithRetry,
-                &doing,
-            );
+        Outcome::Waiting {
+            wait,
+            revision,
+            again,
+        } => {
+            notices.extend(missing(
+                (before, after),
+                wait,
+                revision.as_deref(),
+                *again,
+                context,
+            ));
         }
-        self.set(
-            ConditionType::Ready,
-            ConditionStatus::False,
-            wait.reason(),
-            &wait.to_string(),
-        );
-        self.answered();
-        self
-    }
-
-    /// Nothing more happens until somebody changes something.
-    #[must_use]
-    pub fn stalled(mut self, stall: &Stall) -> Self {
-        let (reason, message) = (stall.reason(), stall.to_string());
-        self.clear(ConditionType::Reconciling);
-        self.set(ConditionType::Stalled, ConditionStatus::True, reason, &message);
-        self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
-        self.status.observed_generation = Some(self.ks.generation);
-        self.answered();
-        self
-    }
-
-    /// It is suspended: a request is answered, and what is ready stays so, also for those who depend on it.
-    #[must_use]
-    pub fn suspended(mut self) -> Self {
-        self.answered();
-        if is_true(&self.status.conditions, ConditionType::Ready) {
-            self.status.observed_generation = Some(self.ks.generation);
-        }
-        self
-    }
-
-    fn progressing(&mut self, doing: &str) {
-        self.clear(ConditionType::Stalled);
-        self.set(
-            ConditionType::Reconciling,
-            ConditionStatus::True,
-            Reason::Progressing,
-            doing,
-        );
-        self.set(
-            ConditionType::Ready,
-            ConditionStatus::Unknown,
-            Reason::Progressing,
-            IN_PROGRESS,
-        );
-    }
-
-    fn attempted(&mut self, revision: &Revision) {
-        self.status.last_attempted_revision = Some(revision.revision.clone());
-    }
-
-    fn hold(&mut self, inventory: &Inventory) {
-        let entries = inventory
-            .entries()
-            .into_iter()
-            .map(|(id, v)| InventoryEntry { id, v });
-        let entries: Vec<InventoryEntry> = entries.collect();
-        if let Some(held) = &self.status.inventory {
-            let mut held = held.entries.clone();
-            held.sort_by(|one, other| one.id.cmp(&other.id));
-            // another order is no other inventory: Flux's is that of applying
-            if held == entries {
-                return;
+        Outcome::Ready(ready) => {
+            if let Healthy::Passed(after) = ready.healthy
+                && (!is_true(&before.conditions, ConditionType::Healthy) || ready.changed)
+            {
+                let message = format!("Health check passed in {}", go(after));
+                // as in Flux, whose events have the reason that `Ready` has at the time
+                notices.push(context.notice(Severity::Normal, Why::Progressing, &message));
+            }
+            if news {
+                let message = format!(
+                    "Reconciliation finished in {}, next run in {}",
+                    go(ready.attempt.took),
+                    go(ks.interval)
+                );
+                let notice = context.notice(Severity::Normal, Why::ReconciliationSucceeded, &message);
+                notices.push(notice.with("commit_status", "update"));
             }
         }
-        self.status.inventory = Some(StatusInventory { entries });
-    }
-
-    /// Whoever asked for a run waits for this: it is said only with an end, good or bad.
-    fn answered(&mut self) {
-        if self.ks.requested_at.is_some() {
-            self.status.last_handled_reconcile_at = self.ks.requested_at.clone();
+        Outcome::Failed { failure, same, .. } if !same => {
+            notices.push(context.notice(Severity::Warning, failure.reason(), &failure.to_string()));
         }
+        Outcome::Unchanged
+        | Outcome::Suspended
+        | Outcome::Stalled(_)
+        | Outcome::Awaiting(_)
+        | Outcome::Steady(_)
+        | Outcome::Checking { .. }
+        | Outcome::Renewed(_)
+        | Outcome::Failed { .. } => {}
     }
-
-    fn remember(&mut self, revision: &Revision, attempt: &Attempt, reason: Reason) {
-        let mut metadata = BTreeMap::from([("revision".to_owned(), revision.revision.clone())]);
-        if let Some(origin) = &revision.origin {
-            metadata.insert("originRevision".to_owned(), origin.clone());
-        }
-        remember(&mut self.status.history, attempt, reason, metadata, self.now);
-    }
-
-    fn set(&mut self, of: ConditionType, status: ConditionStatus, reason: Reason, message: &str) {
-        set_condition(
-            &mut self.status.conditions,
-            of,
-            status,
-            reason,
-            message,
-            self.ks.generation,
-            self.now,
-        );
-    }
-
-    fn clear(&mut self, of: ConditionType) {
-        remove_condition(&mut self.status.conditions, of);
-    }
-
-    fn aspect(&mut self, of: ConditionType, reason: Reason, message: Option<&str>) {
-        match message {
-            Some(message) => self.set(of, ConditionStatus::True, reason, message),
-            None => self.clear(of),
-        }
-    }
+    notices
 }
 
-/// Adds a result to the history: the same digest with the same end is one record, the newest first.
-fn remember(
-    history: &mut Vec<HistoryRecord>,
-    attempt: &Attempt,
-    reason: Reason,
-    metadata: BTreeMap<String, String>,
-    now: Timestamp,
-) {
-    let now = Time(now);
-    let same = history.iter().position(|record| {
-        record.digest == attempt.digest && record.last_reconciled_status == reason.as_str()
-    });
-    let before = same.map(|place| history.remove(place));
-    let record = HistoryRecord {
-        digest: attempt.digest.clone(),
-        first_reconciled: before
-            .as_ref()
-            .map_or_else(|| now.clone(), |b| b.first_reconciled.clone()),
-        last_reconciled: now,
-        last_reconciled_duration: attempt.took.into(),
-        last_reconciled_status: reason.as_str().to_owned(),
-        metadata,
-        total_reconciliations: before.map_or(0, |b| b.total_reconciliations) + 1,
-    };
-    history.insert(0, record);
-    history.truncate(HISTORY_RECORDS_MAX);
-}
-
-fn fetching(revision: &str, timeout: Duration) -> String {
-    format!(
-        "Fetching manifests for revision {revision} with a timeout of {}",
-        go(timeout)
-    )
-}
-
-/// Flux's words for applying, and for pruning, too.
-fn detecting(revision: &str, timeout: Duration) -> String {
-    format!(
-        "Detecting drift for revision {revision} with a timeout of {}",
-        go(timeout)
-    )
-}
-
-fn checking(revision: &str, timeout: Duration) -> String {
-    format!(
-        "Running health checks for revision {revision} with a timeout of {}",
-        go(timeout)
-    )
+/// Tells of what is missing, unless the status said it already.
+fn missing(
+    (before, after): (&KustomizationStatus, &KustomizationStatus),
+    wait: &Wait,
+    revision: Option<&str>,
+    again: Duration,
+    context: &EventContext,
+) -> Option<Notice> {
+    let was = condition(&before.conditions, ConditionType::Ready);
+    if let Wait::Unfetched { revision, .. } = wait {
+        let message = wait.to_string();
+        let said = was.is_some_and(|ready| ready.message == message);
+        let notice = || Notice::new(Severity::Warning, wait.reason().as_str(), message);
+        return (!said).then(|| notice().with("revision", revision));
+    }
+    let is = condition(&after.conditions, ConditionType::Ready);
+    if wait.reason() != Why::DependencyNotReady || is == was {
+        return None;
+    }
+    let message = format!(
+        "Dependencies do not meet ready condition, retrying in {}",
+        go(again)
+    );
+    let notice = context.notice(Severity::Normal, Why::DependencyNotReady, &message);
+    Some(match revision {
+        Some(revision) => notice.with("revision", revision),
+        None => notice,
+    })
 }

@@ -29,7 +29,7 @@ const IMPORTERS: &[&str] = &[];
 const MUT_METHODS_MAX: usize = 15;
 
 /// Types with more, until they are split: the folder or file below `src/`, and the name.
-const LARGE_TYPES: &[(&str, &str)] = &[("kustomization", "Run"), ("ownership", "OwnershipGraph")];
+const LARGE_TYPES: &[(&str, &str)] = &[("ownership", "OwnershipGraph")];
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
     check_with(files, IMPORTERS, LARGE_TYPES)

@@ -1,5 +1,5 @@
 //! The artifact of a source, and what there is to see of it: values. Where one is found says
-//! `run::artifact`.
+//! `observe::artifact`.
 
 use equate_source::Tree;
 
@@ -14,10 +14,10 @@ pub struct Revision {
 
 /// An artifact that can be read.
 #[derive(Debug, Clone)]
-pub(in crate::kustomization) struct Artifact {
-    pub(in crate::kustomization) revision: Revision,
-    pub(in crate::kustomization) digest: String,
-    pub(in crate::kustomization) tree: Tree,
+pub(crate) struct Artifact {
+    pub(crate) revision: Revision,
+    pub(crate) digest: String,
+    pub(crate) tree: Tree,
 }
 
 /// A source, as far as a Kustomization needs it.

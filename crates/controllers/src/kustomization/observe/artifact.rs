@@ -10,28 +10,30 @@ use equate_api::meta::REQUESTED_AT;
 use equate_api::source::Artifact as Published;
 use equate_source::Tree;
 
-use super::{Context, ORIGIN_REVISION};
 use crate::ObjectRef;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
-use crate::kustomization::object_ref;
+use crate::kustomization::{Kustomizations, object_ref};
 use crate::sources::Named;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
 
-impl Context {
+/// The metadata of an artifact that names the revision it was made from.
+const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
+
+impl Kustomizations {
     /// The digest and the revision of the artifact that a source has now.
-    pub(super) fn current_artifact(&self, source: &ObjectRef) -> Option<(String, String)> {
+    pub(in crate::kustomization) fn current_artifact(&self, source: &ObjectRef) -> Option<(String, String)> {
         let artifact = self.kit.sources.artifact(source)?;
         Some((artifact.digest, artifact.revision))
     }
 
     /// The digest of that artifact.
-    pub(super) fn artifact_digest(&self, source: &ObjectRef) -> Option<String> {
+    pub(in crate::kustomization) fn artifact_digest(&self, source: &ObjectRef) -> Option<String> {
         self.current_artifact(source).map(|(digest, _)| digest)
     }
 
     /// Whether this process makes a source available itself.
-    pub(super) fn serves(&self, source: &ObjectRef) -> bool {
+    pub(in crate::kustomization) fn serves(&self, source: &ObjectRef) -> bool {
         if source.kind != SourceKind::GitRepository.as_str() {
             return false;
         }
@@ -51,7 +53,7 @@ impl Context {
 
 /// Sees the source of a Kustomization. One that cannot be read now wakes it when it can.
 pub(super) async fn source(
-    cx: &Context,
+    cx: &Kustomizations,
     ks: &Declared,
     object: &Kustomization,
 ) -> (SourceSeen, Option<Artifact>) {
@@ -87,7 +89,7 @@ pub(super) async fn source(
 }
 
 async fn fetched(
-    cx: &Context,
+    cx: &Kustomizations,
     ks: &Declared,
     object: &Kustomization,
     published: Published,

@@ -1,5 +1,4 @@
-//! Asks all owners what they want, for one that deletes; and waits for those who have to be built
-//! before it is known.
+//! Asks all owners what they want, for one that deletes; and who has to be built before it is known.
 //!
 //! What it costs. To ask is to look at all n Kustomizations once, and at those that each reader of
 //! the source declares: `Surveyor::all`, counted in `Stats::prune_checks`. Deleting nothing asks nobody.
@@ -20,166 +19,130 @@ use equate_apply::desired::Desired;
 use equate_apply::plan::Presence;
 use tokio::time::Instant;
 
-use super::status::Stop;
-use super::{Context, Run, count};
 use crate::ObjectRef;
-use crate::kit::queue::Requeue;
-use crate::kit::wake::Reason;
 use crate::kustomization::decide::deadline;
+use crate::kustomization::decide::objects::{Holders, listed};
 use crate::kustomization::declared::Declared;
+use crate::kustomization::memory::Memory;
+use crate::kustomization::{Kustomizations, count, object_ref, owner_of};
 use crate::ownership::declaration::Declaration;
 use crate::ownership::desired::{Applier, DesiredSet, DesiredState, Watched};
 use crate::ownership::graph::OwnershipGraph;
 use crate::ownership::other_shards;
-use crate::ownership::survey::{NAMED, PATIENCE, Survey};
+use crate::ownership::survey::Survey;
 use crate::targets::target::TargetCluster;
 
 /// Why it is not known what one wants that has had its time.
 const LATE: &str = "has not been built in time";
 
-/// Who or what is waited for, as a sentence, and for how long.
-#[derive(Debug)]
-pub(super) struct Awaited {
-    until: Instant,
-    message: String,
-}
-
-impl Awaited {
-    pub(super) fn new(until: Instant, message: String) -> Self {
-        Self { until, message }
-    }
-}
-
-/// The first names of a list, and how many more there are.
-pub(super) fn listed(mut names: impl Iterator<Item = String>) -> String {
-    let named: Vec<String> = names.by_ref().take(NAMED).collect();
-    let named = named.join(", ");
-    match names.count() {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
-}
-
-impl Context {
+impl Kustomizations {
     /// Whether an owner could be built and has not been, as it and its source are now.
-    pub(super) fn is_unbuilt(&self, index: &OwnershipGraph, key: &ObjectRef, object: &Declaration) -> bool {
+    fn is_unbuilt(&self, graph: &OwnershipGraph, key: &ObjectRef, object: &Declaration) -> bool {
         if object.deleting {
             return false;
         }
-        if index.is_in_other_shard(key) {
+        if graph.is_in_other_shard(key) {
             let supply = self.current_artifact(&object.source);
             return supply.is_some_and(|(_, revision)| !other_shards::is_settled(object, &revision));
         }
         let artifact = self.artifact_digest(&object.source);
         artifact.is_some_and(|artifact| {
-            let state = index.desired_state(key);
+            let state = graph.desired_state(key);
             let source = &object.source;
             // what an earlier process fetched is not what the source has now
-            (self.serves(source) && !index.has_looked(source))
+            (self.serves(source) && !graph.has_looked(source))
                 || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }
 
     /// What an unbuilt owner would be built from: it has its time for each anew.
-    pub(super) fn unbuilt_from(&self, object: &Declaration) -> (i64, String) {
+    fn unbuilt_from(&self, object: &Declaration) -> (i64, String) {
         let artifact = self.artifact_digest(&object.source);
         (object.generation, artifact.unwrap_or_default())
     }
-
-    /// What the others say; asked once for all who ask while nothing changes.
-    pub(super) fn survey(
-        &self,
-        index: &mut OwnershipGraph,
-        ks: &Declared,
-        target: &TargetCluster,
-    ) -> Arc<Survey> {
-        if *target != TargetCluster::Local {
-            // few are elsewhere: what they hear is not kept
-            count(&self.kit.tally.prune_checks, 1);
-            return Arc::new(Surveyor::new(self, index, ks, target).all());
-        }
-        let source = ks.source_ref();
-        let artifact = self.kit.sources.artifact(&source).map(|artifact| artifact.digest);
-        let kept = index.kept_survey(&source, ks.timeout, artifact.as_deref());
-        let now = Instant::now();
-        if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
-            return kept;
-        }
-        count(&self.kit.tally.prune_checks, 1);
-        let survey = Arc::new(Surveyor::new(self, index, ks, target).all());
-        if !survey.passing {
-            index.keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));
-        }
-        survey
-    }
 }
 
-impl Run<'_> {
-    /// Whether those who had one of these objects last still have to look at what is new.
-    pub(super) fn holders_are_unbuilt(&self, ks: &Declared, desired: &[Desired]) -> Option<Awaited> {
-        let mut index = self.cx.index();
-        let now = Instant::now();
-        let mut holders: BTreeSet<ObjectRef> = BTreeSet::new();
-        for Desired { id, .. } in desired {
-            // whether there is something to wait for is nothing to one that may not write it
-            if index.reviews.allow(&self.me, id) {
-                let ours = || match self.access.hub.get(id) {
-                    Presence::Present(observed) => observed.owner == Some(self.owner()),
-                    Presence::Absent | Presence::Unknown => false,
-                };
-                // in another shard it may be known later that it is taken
-                let theirs = index.holders(id, &self.me).filter(|key| {
-                    self.cx.may_hold(&index, key, id) && !(index.is_in_other_shard(key) && ours())
-                });
-                holders.extend(theirs.cloned());
-            }
-        }
-        let (mut all, mut until) = (BTreeSet::new(), None);
-        for key in holders {
-            let unbuilt = index.declaration(&key).filter(|object| {
-                self.cx.is_unbuilt(&index, &key, object)
-                    || (index.is_in_other_shard(&key) && other_shards::keeps(object))
-            });
-            let Some(object) = unbuilt else { continue };
-            let from = self.cx.unbuilt_from(object);
-            let since = index.unbuilt_since(&key, from, now);
-            let its = deadline(since, ks.timeout);
-            if its > now {
-                until = until.max(Some(its));
-                all.insert(key);
-            }
-        }
-        let until = until?;
-        let message = format!(
-            "Waiting for {} to be built before what it held is applied",
-            listed(all.iter().map(ToString::to_string))
-        );
-        let watched = Watched {
-            of: all,
-            until: Some(until),
-        };
-        index.watch(&self.me, watched);
-        Some(Awaited { until, message })
+/// What the others say; asked once for all who ask while nothing changes.
+pub(super) fn survey(
+    cx: &Kustomizations,
+    graph: &mut OwnershipGraph,
+    ks: &Declared,
+    target: &TargetCluster,
+) -> Arc<Survey> {
+    if *target != TargetCluster::Local {
+        // few are elsewhere: what they hear is not kept
+        count(&cx.kit.tally.prune_checks, 1);
+        return Arc::new(Surveyor::new(cx, graph, ks, target).all());
     }
+    let source = ks.source_ref();
+    let artifact = cx.kit.sources.artifact(&source).map(|artifact| artifact.digest);
+    let kept = graph.kept_survey(&source, ks.timeout, artifact.as_deref());
+    let now = Instant::now();
+    if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
+        return kept;
+    }
+    count(&cx.kit.tally.prune_checks, 1);
+    let survey = Arc::new(Surveyor::new(cx, graph, ks, target).all());
+    if !survey.passing {
+        graph.keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));
+    }
+    survey
+}
 
-    /// Waits: a word of others, or that an object goes, begins the next run. Says so when it is not
-    /// over soon.
-    pub(super) async fn wait_for(&mut self, ks: &Declared, awaited: &Awaited) -> Result<Requeue, Stop> {
-        let now = Instant::now();
-        let told = *self.memory.surveying_since.get_or_insert(now) + PATIENCE;
-        if now < told {
-            return Ok(Requeue::After(told.min(awaited.until) - now, Reason::Deadline));
+/// Those who had one of these objects last and still have to look at what is new; and whom to listen to
+/// then.
+pub(super) fn holders(
+    cx: &Kustomizations,
+    graph: &mut OwnershipGraph,
+    (memory, ks): (&Memory, &Declared),
+    desired: &[Desired],
+    now: Instant,
+) -> Option<(Holders, Watched)> {
+    let hub = &cx.access(memory).hub;
+    let (me, owner) = (object_ref(&ks.key), owner_of(&ks.key));
+    let mut holders: BTreeSet<ObjectRef> = BTreeSet::new();
+    for Desired { id, .. } in desired {
+        // whether there is something to wait for is nothing to one that may not write it
+        if graph.reviews.allow(&me, id) {
+            let ours = || match hub.get(id) {
+                Presence::Present(observed) => observed.owner.as_ref() == Some(&owner),
+                Presence::Absent | Presence::Unknown => false,
+            };
+            // in another shard it may be known later that it is taken
+            let theirs = graph
+                .holders(id, &me)
+                .filter(|key| cx.may_hold(graph, key, id) && !(graph.is_in_other_shard(key) && ours()));
+            holders.extend(theirs.cloned());
         }
-        self.report_status(ks, |report| report.awaiting(&awaited.message))
-            .await?;
-        Ok(Requeue::After(awaited.until - now, Reason::Deadline))
     }
+    let (mut all, mut until) = (BTreeSet::new(), None);
+    for key in holders {
+        let unbuilt = graph.declaration(&key).filter(|object| {
+            cx.is_unbuilt(graph, &key, object)
+                || (graph.is_in_other_shard(&key) && other_shards::keeps(object))
+        });
+        let Some(object) = unbuilt else { continue };
+        let from = cx.unbuilt_from(object);
+        let since = graph.unbuilt_since(&key, from, now);
+        let its = deadline(since, ks.timeout);
+        if its > now {
+            until = until.max(Some(its));
+            all.insert(key);
+        }
+    }
+    let until = until?;
+    let named = listed(all.iter().map(ToString::to_string));
+    let watched = Watched {
+        of: all,
+        until: Some(until),
+    };
+    Some((Holders { named, until }, watched))
 }
 
 /// Asks all owners what they want, on behalf of one that deletes.
-pub(super) struct Surveyor<'a> {
-    cx: &'a Context,
-    index: &'a mut OwnershipGraph,
+struct Surveyor<'a> {
+    cx: &'a Kustomizations,
+    graph: &'a mut OwnershipGraph,
     ks: &'a Declared,
     target: &'a TargetCluster,
     now: Instant,
@@ -187,15 +150,15 @@ pub(super) struct Surveyor<'a> {
 }
 
 impl<'a> Surveyor<'a> {
-    pub(super) fn new(
-        cx: &'a Context,
-        index: &'a mut OwnershipGraph,
+    fn new(
+        cx: &'a Kustomizations,
+        graph: &'a mut OwnershipGraph,
         ks: &'a Declared,
         target: &'a TargetCluster,
     ) -> Self {
         Self {
             cx,
-            index,
+            graph,
             ks,
             target,
             now: Instant::now(),
@@ -203,8 +166,8 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    pub(super) fn all(mut self) -> Survey {
-        let all = self.index.declarations();
+    fn all(mut self) -> Survey {
+        let all = self.graph.declarations();
         let all: Vec<ObjectRef> = all
             .filter(|(_, declaration)| !declaration.deleting)
             .map(|(object, _)| object.clone())
@@ -216,26 +179,26 @@ impl<'a> Surveyor<'a> {
     }
 
     fn one(&mut self, key: ObjectRef) {
-        let Some(object) = self.index.declaration(&key) else {
+        let Some(object) = self.graph.declaration(&key) else {
             return;
         };
-        if !self.index.may_share_target(&key, self.target) {
+        if !self.graph.may_share_target(&key, self.target) {
             // what it applies, it applies elsewhere
             return;
         }
         let near = object.source == self.ks.source_ref();
-        if !near && self.index.is_in_other_shard(&key) {
+        if !near && self.graph.is_in_other_shard(&key) {
             // no commit is both theirs and ours: what it has now is its answer
             return;
         }
-        if self.cx.is_unbuilt(self.index, &key, object) {
-            if self.index.is_in_other_shard(&key) {
+        if self.cx.is_unbuilt(self.graph, &key, object) {
+            if self.graph.is_in_other_shard(&key) {
                 let source = object.source.clone();
                 return self.leave_open(key, &source);
             }
             let from = self.cx.unbuilt_from(object);
             // one that was tried is not waited for where no commit is both theirs and ours
-            if near || !self.index.is_unreached(&key, &from) {
+            if near || !self.graph.is_unreached(&key, &from) {
                 self.expect(key, from, near);
             }
             return;
@@ -244,7 +207,7 @@ impl<'a> Surveyor<'a> {
             // it was asked, but its answer is not waited for
             return;
         }
-        let Some(state) = self.index.desired_state(&key).cloned() else {
+        let Some(state) = self.graph.desired_state(&key).cloned() else {
             return;
         };
         match &state.wants {
@@ -268,7 +231,7 @@ impl<'a> Surveyor<'a> {
 
     /// Waits for one that is going to be built; each of its inputs gives it the same time.
     fn expect(&mut self, key: ObjectRef, from: (i64, String), near: bool) {
-        let since = self.index.unbuilt_since(&key, from, self.now);
+        let since = self.graph.unbuilt_since(&key, from, self.now);
         let until = deadline(since, self.ks.timeout);
         if until > self.now {
             self.survey.unbuilt.insert(key, since);
@@ -284,8 +247,8 @@ impl<'a> Surveyor<'a> {
     /// One that another declares may want something only once it is as it is declared.
     fn ask_declared(&mut self, by: &ObjectRef, state: &DesiredState, applier: &Applier) {
         let (key, id) = (applier.owner.clone(), &applier.id);
-        let known = self.index.declaration(&key);
-        let seen = self.cx.kit.objects.get(self.index.owner(by).kind, id);
+        let known = self.graph.declaration(&key);
+        let seen = self.cx.kit.objects.get(self.graph.owner(by).kind, id);
         match seen {
             Presence::Present(observed)
                 if state.applied || observed.owned == applier.digest || state.formed(id, observed.owned) =>

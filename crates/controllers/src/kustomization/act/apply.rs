@@ -1,0 +1,362 @@
+//! Applies a build, stage after stage, each when the one before is healthy. The only file whose verbs create
+//! and change managed objects.
+//!
+//! It is begun as often as something wakes the Kustomization, and does each time what can be done: it is
+//! planned again with what is known then, so it needs no memory of how far it came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use equate_api::meta::Reason as Why;
+use equate_apply::cluster::{Action, Applied, ApplyError, Execution, Retry as ApplyRetry};
+use equate_apply::desired::Desired;
+use equate_apply::id::ObjectId;
+use equate_apply::owned::Digest;
+use equate_apply::plan::{KeepReason, PatchReason, Plan, Presence, Stage, Step};
+use tokio::time::Instant;
+
+use super::announce::tell_of_record;
+use super::finish::fail;
+use super::status::{emit, next, write};
+use super::{execution, idle, planned};
+use crate::kit::controller::Acted;
+use crate::kit::events::Severity;
+use crate::kit::reconciliation::Stop;
+use crate::kustomization::decide::health::{Verdict, verdict};
+use crate::kustomization::decide::objects::Objects;
+use crate::kustomization::decide::seen::Passed;
+use crate::kustomization::decide::{Application, Awaiting};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::memory::{Expects, Held, Memory};
+use crate::kustomization::observe::state;
+use crate::kustomization::reasons::{Failure, refusal};
+use crate::kustomization::report::Done;
+use crate::kustomization::{Kustomizations, Run, count, object_ref};
+use crate::ownership::contest::Contest;
+
+/// How far the stages came.
+enum Staged {
+    /// All are applied.
+    Done,
+    /// One is not healthy yet: the watcher wakes the Kustomization when it is.
+    Waits,
+    /// Objects have to go before they can be created anew: the watcher wakes it when they have.
+    Leaves(Instant, String),
+    /// Kinds were defined that the rest needs.
+    Defined,
+    Failed(Failure),
+}
+
+/// Applies what was built, as far as it goes now.
+pub(super) async fn apply(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    objects: Objects,
+    application: Application,
+) -> Result<Acted<Done>, Stop> {
+    let objects = planned(objects);
+    contest(cx, run, ks, &application.plan);
+    if let Some(ahead) = &application.write_ahead {
+        let revision = run.memory.record.as_ref().map(|record| record.revision.clone());
+        let revision = revision.unwrap_or_default();
+        write(cx, run, ks, |draft| draft.started(&revision, ahead)).await?;
+    }
+    let options = objects.options();
+    let execution = execution(cx, ks, &options);
+    let staged = stages(cx, run, ks, &application, &objects.desired, &execution).await;
+    Ok(match staged {
+        Staged::Done => {
+            passed(cx, run, ks, application.plan, Arc::clone(&objects.desired));
+            Acted::Again
+        }
+        Staged::Waits => Acted::Silent(next(cx, run, ks)),
+        Staged::Leaves(until, message) => {
+            let since = run.memory.surveying_since;
+            let awaiting = Awaiting::new((until, message), since, Instant::now());
+            idle::await_others(cx, run, ks, awaiting)
+        }
+        Staged::Defined => {
+            // kinds that were just defined can be followed now
+            run.memory.this_run.defined = true;
+            run.memory.this_run.kinds = None;
+            Acted::Again
+        }
+        Staged::Failed(failure) => fail(cx, run, ks, failure, None),
+    })
+}
+
+/// Tells the others what of theirs is declared here as well, and that it is not any more.
+fn contest(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: &Plan) {
+    let contests: Vec<Contest> = plan
+        .contested()
+        .map(|(id, owner)| Contest {
+            id: id.clone(),
+            other: owner.into(),
+        })
+        .collect();
+    let wakes = cx.kit.ownership().contest(&object_ref(&ks.key), &contests);
+    cx.kit.waker.wake_all(wakes);
+    if let Some(record) = &mut run.memory.record {
+        record.contests = contests;
+    }
+}
+
+/// All is applied: Kustomizations among it are as this one wants them.
+fn passed(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: Plan, desired: Arc<Vec<Desired>>) {
+    if let Some(record) = &mut run.memory.record {
+        record.applied = true;
+    }
+    tell_of_record(cx, &run.memory, ks);
+    let held = expected(cx, &run.memory, &plan, &desired);
+    let passed = Passed {
+        plan: Arc::new(plan),
+        desired,
+    };
+    run.memory.this_run.passed = Some((passed, held));
+}
+
+async fn stages(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    application: &Application,
+    desired: &[Desired],
+    execution: &Execution<'_>,
+) -> Staged {
+    if let Some(record) = &mut run.memory.record {
+        record.going.clear();
+    }
+    let Application {
+        plan,
+        until,
+        unserved,
+        write_ahead: _,
+    } = application;
+    let cluster = cx.access(&run.memory).cluster.clone();
+    for (place, stage) in plan.stages.iter().enumerate() {
+        if stage.steps.iter().any(Step::acts) {
+            let before = drifting(cx, &run.memory, stage, desired);
+            let applied = cluster.apply_stage(stage, desired, execution).await;
+            take_in(cx, run, &applied, &before);
+            // Kustomizations among it are as they are declared, also if all is not applied
+            tell_of_record(cx, &run.memory, ks);
+            if let Some(failure) = failure(&applied) {
+                return leaves(run, &applied, failure, *until);
+            }
+        }
+        if place + 1 == plan.stages.len() {
+            break;
+        }
+        if let Verdict::Pending(what) | Verdict::Failed(what) = health_of(cx, &run.memory, ks, stage) {
+            return match *until <= Instant::now() {
+                true => Staged::Failed(Failure::Stage(format!("stage {}: {what}", stage.kind))),
+                false => Staged::Waits,
+            };
+        }
+        if !unserved.is_empty() {
+            for group in unserved {
+                cluster.expect_change(group).await;
+            }
+            return Staged::Defined;
+        }
+    }
+    Staged::Done
+}
+
+/// Notes which objects still have to go before they can be created anew; they are waited for if that is all
+/// that failed, and has its time.
+fn leaves(run: &mut Run<'_>, applied: &Applied, failure: Failure, until: Instant) -> Staged {
+    let going = applied.failures().filter_map(|failure| match &failure.error {
+        ApplyError::StillThere { uid, .. } => Some((failure.id.clone(), uid.clone())),
+        _ => None,
+    });
+    let going: Vec<(ObjectId, String)> = going.collect();
+    let all = going.len() == applied.failures().count();
+    if let Some(record) = &mut run.memory.record {
+        record.going = going;
+    }
+    match all && until > Instant::now() {
+        true => Staged::Leaves(until, format!("Waiting for {failure}")),
+        false => Staged::Failed(failure),
+    }
+}
+
+/// Whether what a stage applied works, so that the next may build on it.
+fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage) -> Verdict {
+    let left = memory.record.as_ref().map(|record| &record.left);
+    let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
+    let hub = &cx.access(memory).hub;
+    let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
+    verdict(ours.filter_map(|step| {
+        let (_, health) = state::healthy(hub, &cx.rules, &ks.key, step.id());
+        // nobody watches it: to wait would be to wait for ever
+        Some((step.id(), health?))
+    }))
+}
+
+/// Objects of a stage that drifted since they were applied, and who wrote them.
+fn drifting(
+    cx: &Kustomizations,
+    memory: &Memory,
+    stage: &Stage,
+    desired: &[Desired],
+) -> BTreeMap<ObjectId, Option<String>> {
+    let applied = |id: &ObjectId| {
+        let remembered = memory.applies.get(id)?;
+        let desired = desired.iter().find(|desired| desired.id == *id)?;
+        (remembered.desired == desired.digest).then_some(())
+    };
+    let steps = stage.steps.iter();
+    steps
+        .filter_map(|step| match step {
+            Step::Patch {
+                id,
+                reason: PatchReason::Drifted,
+                ..
+            } => {
+                let writer = match cx.access(memory).hub.get(id) {
+                    Presence::Present(observed) => observed.other_writer.clone(),
+                    Presence::Absent | Presence::Unknown => None,
+                };
+                Some((id.clone(), writer))
+            }
+            Step::Create(id) => applied(id).map(|()| (id.clone(), None)),
+            Step::Patch { .. } | Step::Recreate { .. } | Step::Prune { .. } | Step::Keep(..) => None,
+        })
+        .collect()
+}
+
+/// Notes what was done: in the watcher, in memory, in the numbers.
+fn take_in(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    applied: &Applied,
+    drifting: &BTreeMap<ObjectId, Option<String>>,
+) {
+    let now = Instant::now();
+    applied.note_in(Arc::make_mut(&mut run.memory.applies));
+    let (mut writes, mut left) = (0, Vec::new());
+    for outcome in applied.outcomes() {
+        let Ok(done) = outcome.result() else { continue };
+        if let Some(observed) = &done.observed {
+            cx.access(&run.memory).hub.note(outcome.id(), observed.clone());
+        }
+        match done.action {
+            Action::Kept(KeepReason::Unchanged) => {}
+            // planned to be applied, then looked at and left alone
+            Action::Kept(_) if done.observed.is_some() => left.push(outcome.id().clone()),
+            Action::Kept(_) => {}
+            _ => writes += 1,
+        }
+        for warning in &done.warnings {
+            let message = format!("{}: {warning}", outcome.id());
+            emit(run, Severity::Warning, Why::Progressing, &message);
+        }
+    }
+    count(&cx.kit.tally.applies, writes);
+    for (id, _) in applied.changes() {
+        if let Some(writer) = drifting.get(id) {
+            count(&cx.kit.tally.corrections, 1);
+            run.memory.corrections.corrected(id, writer.clone(), now);
+        }
+    }
+    let lines: Vec<String> = applied
+        .changes()
+        .map(|(id, action)| format!("{id} {action}"))
+        .collect();
+    if !lines.is_empty() {
+        emit(run, Severity::Normal, Why::Progressing, &lines.join("\n"));
+    }
+    if let Some(record) = &mut run.memory.record {
+        record.changed |= !lines.is_empty();
+        record.left.extend(left);
+    }
+}
+
+/// What makes each object differ from now on.
+fn expected(cx: &Kustomizations, memory: &Memory, plan: &Plan, desired: &[Desired]) -> Vec<Held> {
+    let digests: BTreeMap<&ObjectId, &Desired> =
+        desired.iter().map(|desired| (&desired.id, desired)).collect();
+    let none = BTreeSet::new();
+    let left = memory.record.as_ref().map_or(&none, |record| &record.left);
+    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+    steps
+        .map(|step| {
+            let id = step.id();
+            let left = left.contains(id);
+            let desired = digests.get(id).copied();
+            Held {
+                id: id.clone(),
+                expects: match left {
+                    true => Expects::Nothing,
+                    false => expects(cx, memory, step, desired),
+                },
+                leaves: desired.is_some_and(goes_by_itself),
+                counts: !left && counts(step),
+            }
+        })
+        .collect()
+}
+
+fn expects(cx: &Kustomizations, memory: &Memory, step: &Step, desired: Option<&Desired>) -> Expects {
+    let id = step.id();
+    let remembered = memory.applies.get(id).map(|remembered| remembered.owned);
+    let owned = remembered.or(desired.map(|desired| desired.digest));
+    let asks = desired.is_some_and(|desired| desired.policy.ignored());
+    match step {
+        // somebody stopped it in the cluster: when that ends it has to be as declared
+        Step::Keep(_, KeepReason::Ignored) if !asks => {
+            desired.map_or(Expects::Nothing, |desired| Expects::Owned(desired.digest))
+        }
+        Step::Keep(_, KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)) => Expects::Nothing,
+        Step::Keep(_, KeepReason::Present) => Expects::Presence,
+        Step::Keep(_, KeepReason::Unchanged) => {
+            live_digest(cx, memory, id).map_or(Expects::Nothing, Expects::Owned)
+        }
+        _ => owned.map_or(Expects::Presence, Expects::Owned),
+    }
+}
+
+fn live_digest(cx: &Kustomizations, memory: &Memory, id: &ObjectId) -> Option<Digest> {
+    match cx.access(memory).hub.get(id) {
+        Presence::Present(observed) => Some(observed.owned),
+        Presence::Absent | Presence::Unknown => None,
+    }
+}
+
+/// Whether an object's health is asked for: not of what was left alone on somebody's wish.
+fn counts(step: &Step) -> bool {
+    !matches!(
+        step,
+        Step::Keep(
+            _,
+            KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)
+        )
+    )
+}
+
+/// Why a stage failed: transient only if nothing in it needs a change.
+fn failure(applied: &Applied) -> Option<Failure> {
+    let failures: Vec<_> = applied.failures().collect();
+    if failures.is_empty() {
+        return None;
+    }
+    let lines: Vec<String> = failures.iter().map(|failure| refusal(failure)).collect();
+    let lines = lines.join("\n");
+    let lasting = failures
+        .iter()
+        .any(|failure| failure.error.retry() == ApplyRetry::OnChange);
+    Some(if lasting {
+        Failure::Apply(lines)
+    } else {
+        Failure::Unreachable(lines)
+    })
+}
+
+/// Whether an object goes by itself when it is done, so that its absence means nothing.
+fn goes_by_itself(desired: &Desired) -> bool {
+    let spec = desired.object.0.get("spec");
+    let ttl = spec.and_then(|spec| spec.get("ttlSecondsAfterFinished"));
+    &*desired.id.group == "batch" && &*desired.id.kind == "Job" && ttl.is_some_and(|ttl| !ttl.is_null())
+}

@@ -1,0 +1,97 @@
+//! What becomes of the objects of a Kustomization that is deleted.
+
+use std::sync::Arc;
+
+use equate_api::meta::Reason as Why;
+use equate_apply::id::ObjectId;
+use equate_apply::plan::Plan;
+
+use super::execution;
+use super::finish::{emit_left, prune};
+use super::status::{emit, said};
+use crate::kit::controller::{Acted, Next};
+use crate::kit::events::Severity;
+use crate::kit::wake::Reason;
+use crate::kustomization::decide::objects::Objects;
+use crate::kustomization::decide::seen::Prepared;
+use crate::kustomization::decide::{AfterDeletion, Farewell};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::observe::access::account_exists;
+use crate::kustomization::observe::follow::follow;
+use crate::kustomization::report::{Done, Outcome};
+use crate::kustomization::{Kustomizations, Run};
+
+/// Finds out whether its objects can be deleted, and has those watched that are waited for.
+pub(super) async fn prepare(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    account: bool,
+    waits: bool,
+) {
+    let account = !account || account_exists(cx, run, ks).await;
+    let starting = account && waits && {
+        let followed = follow(cx, run, ks, &[], &ks.inventory).await;
+        followed.is_ok_and(|kinds| kinds.starting.is_some())
+    };
+    run.memory.this_run.deletion = Some(Prepared { account, starting });
+}
+
+/// Deletes what the inventory holds, in the reverse order of applying.
+pub(super) async fn delete(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    objects: &Objects,
+    plan: Plan,
+    then: AfterDeletion,
+) -> Acted<Done> {
+    run.memory.surveying_since = None;
+    let options = objects.options();
+    let pruned = prune(cx, run, &plan.prune, &ks.inventory, &execution(cx, ks, &options)).await;
+    if let Err((failure, _)) = pruned {
+        let message = format!("pruning for deleted resource failed: {failure}");
+        emit(run, Severity::Warning, Why::PruneFailed, &message);
+        return Acted::Silent(Next::BackoffWithin(ks.retry_interval));
+    }
+    match then {
+        AfterDeletion::Farewell => {
+            emit_left(run, &plan);
+            Acted::Released
+        }
+        AfterDeletion::Look => {
+            run.memory.this_run.deleted = Some(Arc::new(plan));
+            Acted::Again
+        }
+        AfterDeletion::Hold(remains) => {
+            // who needs it goes on; the word that it is not needed any more begins the next run
+            run.memory.lingering = remains.clone();
+            let next = Next::After(ks.interval, Reason::Interval);
+            said(cx, run, ks, Outcome::Steady(remains), next)
+        }
+    }
+}
+
+/// Lets a Kustomization go, and tells what stays of it.
+pub(super) fn farewell(run: &Run<'_>, farewell: &Farewell) -> Acted<Done> {
+    match farewell {
+        Farewell::Orphaned => {}
+        Farewell::Forsaken(objects) => {
+            let message = format!("unable to prune objects: \n{}", joined(objects, "\n"));
+            emit(run, Severity::Warning, Why::PruneFailed, &message);
+        }
+        Farewell::Deleted(plan) => emit_left(run, plan),
+        Farewell::Overdue(remaining, plan) => {
+            let names = joined(remaining, ", ");
+            let message = format!("failed to wait for resources termination: [{names}]");
+            emit(run, Severity::Warning, Why::PruneFailed, &message);
+            emit_left(run, plan);
+        }
+    }
+    Acted::Released
+}
+
+fn joined(objects: &[ObjectId], separator: &str) -> String {
+    let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    names.join(separator)
+}

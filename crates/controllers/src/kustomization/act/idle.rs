@@ -1,0 +1,121 @@
+//! Nothing is done: says why, where that is worth a word.
+
+use std::time::Duration;
+
+use equate_api::meta::Reason as Why;
+use tokio::time::Instant;
+
+use super::finish::report_new_revision;
+use super::status::{emit, next, said};
+use crate::kit::controller::{Acted, Next};
+use crate::kit::events::Severity;
+use crate::kit::wake::Reason;
+use crate::kustomization::decide::{Awaiting, Idle};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::inputs::artifact::SourceSeen;
+use crate::kustomization::reasons::Stall;
+use crate::kustomization::report::{Done, Outcome};
+use crate::kustomization::{Kustomizations, Run};
+
+/// How often objects are looked for that cannot be watched.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Says why nothing is done.
+pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: Idle) -> Acted<Done> {
+    match idle {
+        Idle::Suspended => {
+            // what happens meanwhile is not known: it begins anew
+            run.memory.record = None;
+            cx.access(&run.memory).hub.forget(&ks.key);
+            said(cx, run, ks, Outcome::Suspended, Next::Await)
+        }
+        Idle::Stalled(stalled) => stall(cx, run, ks, stalled),
+        Idle::Waiting { wait, again } => {
+            run.memory.waiting.get_or_insert(run.began);
+            let outcome = Outcome::Waiting {
+                wait,
+                revision: stored_revision(run),
+                again: cx.kit.settings.dependency_retry,
+            };
+            said(cx, run, ks, outcome, Next::After(again, Reason::Interval))
+        }
+        Idle::WaitingSilently { again } => {
+            run.memory.waiting.get_or_insert(run.began);
+            Acted::Silent(Next::After(again, Reason::Deadline))
+        }
+        Idle::Awaiting(awaiting) => await_others(cx, run, ks, awaiting),
+        Idle::KindsUnlisted => Acted::Silent(next(cx, run, ks)),
+        Idle::Unconfirmed => Acted::Silent(Next::Await),
+        Idle::NoAccess => unchanged(cx, run, ks),
+        Idle::Deferred => Acted::Silent(Next::After(Duration::ZERO, Reason::Deferred)),
+        Idle::NewRevision => report_new_revision(cx, run, ks),
+        Idle::Settled => {
+            run.memory.renew();
+            unchanged(cx, run, ks)
+        }
+        Idle::DeletionUnreached(failure) => {
+            // as in Flux it stays until they can be deleted, or it is suspended, which leaves them
+            let message = format!("pruning for deleted resource failed: {failure}");
+            emit(run, Severity::Warning, Why::PruneFailed, &message);
+            Acted::Silent(Next::BackoffWithin(ks.retry_interval))
+        }
+        Idle::DeletionHeld { plan: _, why } => {
+            run.memory.lingering = ks.inventory.clone();
+            run.memory.surveying_since = None;
+            let next = Next::After(ks.interval, Reason::Interval);
+            said(cx, run, ks, Outcome::Awaiting(why), next)
+        }
+        Idle::DeletionUnlisted => Acted::Silent(Next::After(ks.timeout, Reason::Deadline)),
+        Idle::Terminating { until, blind } => {
+            run.memory.terminating = Some(until);
+            let left = until.saturating_duration_since(Instant::now());
+            let again = if blind { LOOK.min(left) } else { left };
+            Acted::Silent(Next::After(again, Reason::Deadline))
+        }
+    }
+}
+
+/// The revision of the artifact that there is.
+fn stored_revision(run: &Run<'_>) -> Option<String> {
+    let looked = run.memory.this_run.prerequisites.as_ref()?;
+    match &looked.prerequisites.source {
+        SourceSeen::Stored { revision } => Some(revision.clone()),
+        _ => None,
+    }
+}
+
+/// Nothing is new but what holds whatever the run came to.
+fn unchanged(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Acted<Done> {
+    let next = next(cx, run, ks);
+    said(cx, run, ks, Outcome::Unchanged, next)
+}
+
+/// Nothing happens until somebody changes something.
+pub(super) fn stall(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, stall: Stall) -> Acted<Done> {
+    said(cx, run, ks, Outcome::Stalled(stall), Next::Await)
+}
+
+/// Waits: a word of others, or that an object goes, begins the next run.
+pub(super) fn await_others(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    awaiting: Awaiting,
+) -> Acted<Done> {
+    let Awaiting {
+        message,
+        until,
+        silent_until,
+        lingering,
+    } = awaiting;
+    if let Some(lingering) = lingering {
+        run.memory.lingering = lingering;
+    }
+    let now = Instant::now();
+    run.memory.surveying_since.get_or_insert(now);
+    let after = |at: Instant| Next::After(at.saturating_duration_since(now), Reason::Deadline);
+    match silent_until {
+        Some(told) => Acted::Silent(after(told.min(until))),
+        None => said(cx, run, ks, Outcome::Awaiting(message), after(until)),
+    }
+}

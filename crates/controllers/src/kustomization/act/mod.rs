@@ -1,0 +1,144 @@
+//! Carries a plan out: builds, asks, writes. It chooses nothing; what came of it is looked at again, or said.
+//!
+//! | file | does |
+//! |---|---|
+//! | `announce` | tells the others what it wants |
+//! | `build` | builds a revision, to be applied or only to be known |
+//! | `survey` | asks the API server who may write what |
+//! | `apply` | applies a build, stage by stage |
+//! | `finish` | what ends that: pruning, how healthy it is, why it failed |
+//! | `delete` | what becomes of the objects of a Kustomization that is deleted |
+//! | `idle` | nothing, and says why |
+//! | `status` | writes statuses ahead of what they announce, publishes events |
+
+mod announce;
+mod apply;
+mod build;
+mod delete;
+mod finish;
+mod idle;
+mod status;
+mod survey;
+
+use super::decide::objects::Objects;
+use super::decide::seen::{Exchange, Seen};
+use super::decide::{Idle, Plan, Step};
+use super::declared::Declared;
+use super::report::Done;
+use super::{Kustomizations, Run};
+use crate::kit::controller::{Acted, Next};
+use crate::kit::reconciliation::Stop;
+
+/// Carries a plan out.
+pub(super) async fn act(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    seen: Seen,
+    plan: Plan,
+) -> Result<Acted<Done>, Stop> {
+    let Plan { announce, step } = plan;
+    announce::announce(cx, run, ks, announce);
+    if seen.current(ks).is_some() && !ks.deleting {
+        // carried out, or being: nothing else is kept for it
+        run.memory.prepared = None;
+    }
+    if ends_waiting(&step) {
+        run.memory.waiting = None;
+    }
+    match step {
+        Step::Idle(idle) => Ok(idle::idle(cx, run, ks, idle)),
+        Step::Build(_) => Ok(build::build(cx, run, ks).await),
+        Step::BuildAhead { keep } => Ok(build::build_ahead(cx, run, ks, keep).await),
+        Step::Restart => Ok(build::restart(cx, run, ks)),
+        Step::Survey(questions) => {
+            survey::ask(cx, questions, &mut run.memory.this_run.reviewed).await;
+            Ok(Acted::Again)
+        }
+        Step::HandOver(exchange) => hand_over(cx, run, ks, &exchange).await,
+        Step::PrepareDeletion { account, waits } => {
+            delete::prepare(cx, run, ks, account, waits).await;
+            Ok(Acted::Again)
+        }
+        Step::Farewell(farewell) => Ok(delete::farewell(run, &farewell)),
+        Step::Confirm { plan: _, stall } => Ok(finish::confirm(cx, run, ks, stall)),
+        Step::Conclude(conclusion) => {
+            run.memory.renew();
+            Ok(finish::conclude(cx, run, ks, ks.inventory.clone(), conclusion))
+        }
+        Step::Fail(failure) => Ok(finish::fail(cx, run, ks, failure, None)),
+        Step::Contested(inventory) => Ok(finish::contested(cx, run, ks, inventory)),
+        Step::Apply(application) => match seen.objects {
+            Some(objects) => apply::apply(cx, run, ks, objects, application).await,
+            None => Ok(unplanned()),
+        },
+        Step::Finish(end) => match seen.objects {
+            Some(objects) => Ok(finish::finish(cx, run, ks, objects, end).await),
+            None => Ok(unplanned()),
+        },
+        Step::Release(plan) => match seen.objects {
+            Some(objects) => finish::release(cx, run, ks, &objects, plan).await,
+            None => Ok(unplanned()),
+        },
+        Step::Delete { plan, then } => match seen.objects {
+            Some(objects) => Ok(delete::delete(cx, run, ks, &objects, plan, then).await),
+            None => Ok(unplanned()),
+        },
+    }
+}
+
+/// A plan about objects is made of objects that were seen: without them it is looked at again, later.
+fn unplanned() -> Acted<Done> {
+    Acted::Silent(Next::Backoff)
+}
+
+/// Whether a step says that nothing is missing any more.
+fn ends_waiting(step: &Step) -> bool {
+    !matches!(
+        step,
+        Step::Idle(Idle::Waiting { .. } | Idle::WaitingSilently { .. })
+            | Step::BuildAhead { .. }
+            | Step::Survey(_)
+            | Step::HandOver(_)
+    )
+}
+
+/// Claims what it wants and other shards hold, lets go of what they claim and it does not want.
+async fn hand_over(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    exchange: &Exchange,
+) -> Result<Acted<Done>, Stop> {
+    let Exchange {
+        claims,
+        released,
+        questions: _,
+    } = exchange;
+    let inventory = ks.inventory.difference(released).union(claims);
+    run.memory.lingering = run.memory.lingering.difference(released);
+    status::write(cx, run, ks, |draft| draft.holding(&inventory)).await?;
+    Ok(Acted::Again)
+}
+
+/// How the executor carries out what was planned of these objects.
+fn execution<'a>(
+    cx: &'a Kustomizations,
+    ks: &Declared,
+    options: &'a equate_apply::plan::Options<'a>,
+) -> equate_apply::cluster::Execution<'a> {
+    equate_apply::cluster::Execution {
+        force: ks.force,
+        rules: &*cx.rules,
+        ..equate_apply::cluster::Execution::new(options)
+    }
+}
+
+/// The objects that were seen, without what only planning needs: what is remembered of them is about to
+/// change.
+fn planned(objects: Objects) -> Objects {
+    Objects {
+        applies: Default::default(),
+        ..objects
+    }
+}

@@ -1,0 +1,195 @@
+//! How far a build is applied, and what ends that; and what becomes of objects that are not declared any
+//! more: an object that has only moved is not deleted.
+//!
+//! Nothing is deleted before every other Kustomization that could be built has been, from the artifact that
+//! its source has now. What another one wants is handed over: it stays, and it stays in the inventory until
+//! the other has taken it. One that reads the same source and cannot be built might want anything: what would
+//! be deleted is kept until it can be, or is suspended or deleted, and the status says so. That it holds up is
+//! the price of not guessing; it holds up deletions and nothing else.
+
+use std::collections::BTreeSet;
+
+use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
+use equate_apply::plan::{Guard, Plan};
+use tokio::time::Instant;
+
+use super::objects::{Objects, Planned};
+use super::seen::{Last, Passed, Phase, Seen};
+use super::{Application, Awaiting, Cause, Finish, Idle, Step, deadline, health};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::reasons::{Failure, Stall};
+use crate::ownership::desired::DesiredSet;
+
+/// Goes on with what was built: a stage may be ready, or its time over.
+pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, now: Instant) -> Step {
+    if seen.no_access.is_some() {
+        return Step::Idle(Idle::NoAccess);
+    }
+    let Some(objects) = seen.objects.as_ref().filter(|_| last.built) else {
+        return Step::Conclude(health::conclude(ks, last, last.phase, now));
+    };
+    if let Some(passed) = &last.passed {
+        return finish(ks, seen, (last, passed, objects), now);
+    }
+    if let Some(hurdle) = hurdle(seen, objects, until, now) {
+        return hurdle;
+    }
+    let planned = objects.plan();
+    if planned.plan.guard.is_some() || planned.excessive {
+        // it may all have moved elsewhere
+        if let Some(awaiting) = waits(seen, objects, &planned, now) {
+            return Step::Idle(Idle::Awaiting(awaiting));
+        }
+    }
+    if let Some(guard) = planned.plan.guard.clone() {
+        return Step::Confirm {
+            stall: unconfirmed_stall(ks, last, guard),
+            plan: planned.plan,
+        };
+    }
+    let ahead = planned.plan.write_ahead(&objects.desired, &objects.held);
+    Step::Apply(Application {
+        write_ahead: (!ahead.is_subset(&objects.held)).then_some(ahead),
+        plan: planned.plan,
+        until,
+        unserved: objects.kinds.unserved.clone(),
+    })
+}
+
+/// What has to be known before anything is applied.
+fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Option<Step> {
+    let (kinds, others) = (&objects.kinds, &objects.others);
+    if let Some(failure) = &kinds.trouble {
+        return Some(Step::Fail(failure.clone()));
+    }
+    if let Some(starting) = &kinds.starting {
+        return Some(match until > now {
+            true => Step::Idle(Idle::KindsUnlisted),
+            false => Step::Fail(Failure::Unreachable(format!(
+                "the API server has not listed {starting}"
+            ))),
+        });
+    }
+    if !others.own_questions.is_empty() {
+        let own = others.own_questions.clone();
+        return Some(Step::Survey(own.and(others.questions.clone())));
+    }
+    // whoever had an object last says first whether it lets go of it
+    if let Some(holders) = &others.holders {
+        let message = format!(
+            "Waiting for {} to be built before what it held is applied",
+            holders.named
+        );
+        let awaiting = Awaiting::new((holders.until, message), seen.since.others, now);
+        return Some(Step::Idle(Idle::Awaiting(awaiting)));
+    }
+    (!others.questions.is_empty()).then(|| Step::Survey(others.questions.clone()))
+}
+
+fn waits(seen: &Seen, objects: &Objects, planned: &Planned, now: Instant) -> Option<Awaiting> {
+    let awaited = planned.waits_for(&objects.others)?;
+    Some(Awaiting::new(awaited, seen.since.others, now))
+}
+
+/// All stages are applied. Applying took its time: what the others want by now counts.
+fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: Instant) -> Step {
+    let (last, passed, objects) = known;
+    if !last.contests.is_empty() {
+        return Step::Contested(contested_inventory(ks, last, passed));
+    }
+    let planned = objects.plan();
+    if let Some(awaiting) = waits(seen, objects, &planned, now) {
+        return Step::Idle(Idle::Awaiting(awaiting));
+    }
+    let rest = Plan {
+        prune: planned.plan.prune,
+        ..Plan::default()
+    };
+    let lingering = rest.lingering(&ks.inventory);
+    let declared = passed.plan.inventory(&passed.desired, &Inventory::default());
+    let checking = Phase::Checking {
+        until: deadline(now, ks.timeout),
+    };
+    Step::Finish(Finish {
+        prune: rest.prune,
+        inventory: declared.union(&lingering),
+        lingering,
+        conclusion: health::conclude(ks, last, checking, now),
+    })
+}
+
+/// What is held as long as others hold some of what is declared here: nothing is pruned while it is not clear
+/// what belongs to whom.
+fn contested_inventory(ks: &Declared, last: &Last, passed: &Passed) -> Inventory {
+    let near = last.contests.iter().filter(|(_, near)| *near);
+    let theirs: BTreeSet<&ObjectId> = near.map(|(contest, _)| &contest.id).collect();
+    // what another shard holds stays claimed
+    let kept = ks.inventory.iter().filter(|(id, _)| !theirs.contains(id));
+    let kept = kept.map(|(id, version)| (id.clone(), version.to_owned()));
+    let planned = passed.plan.inventory(&passed.desired, &ks.inventory);
+    planned.union(&kept.collect())
+}
+
+/// What would be deleted has to be confirmed: is it by now, or is it less? Then it is built.
+pub(super) fn unconfirmed(ks: &Declared, seen: &Seen, last: &Last, now: Instant) -> Step {
+    let build = Step::Build(Cause::Confirmed);
+    let known = matches!(last.wants, Some(DesiredSet::Known(_)));
+    let Some(objects) = seen.objects.as_ref().filter(|_| known && !last.confirmed) else {
+        return build;
+    };
+    if !objects.others.questions.is_empty() {
+        return Step::Survey(objects.others.questions.clone());
+    }
+    let planned = objects.plan();
+    if last.empty {
+        // what was said stays true as long as anything would go
+        return match planned.deletes() {
+            true => Step::Idle(Idle::Unconfirmed),
+            false => build,
+        };
+    }
+    if planned.excessive
+        && let Some(awaiting) = waits(seen, objects, &planned, now)
+    {
+        return Step::Idle(Idle::Awaiting(awaiting));
+    }
+    match planned.plan.guard {
+        Some(guard @ Guard::Budget(_)) => Step::Idle(Idle::Stalled(unconfirmed_stall(ks, last, guard))),
+        Some(Guard::EmptyRender(_)) | None => build,
+    }
+}
+
+fn unconfirmed_stall(ks: &Declared, last: &Last, guard: Guard) -> Stall {
+    let (key, revision) = (ks.key.clone(), last.since.clone());
+    match guard {
+        Guard::EmptyRender(empty) => Stall::EmptyRender {
+            key,
+            revision,
+            held: empty.objects,
+        },
+        Guard::Budget(exceeded) => Stall::PruneBudget {
+            key,
+            revision,
+            exceeded,
+        },
+    }
+}
+
+/// Something that is not declared any more need not be held any longer, if that is so.
+pub(super) fn release(seen: &Seen, last: &Last) -> Option<Step> {
+    // of a build that says nothing it is not known what it would keep
+    let known = matches!(last.wants, Some(DesiredSet::Known(_)));
+    let objects = seen.objects.as_ref().filter(|_| known)?;
+    let plan = objects.plan().plan;
+    if plan.lingering(&objects.held) == objects.held {
+        return None;
+    }
+    Some(if seen.no_access.is_some() {
+        Step::Idle(Idle::NoAccess)
+    } else if !objects.others.questions.is_empty() {
+        Step::Survey(objects.others.questions.clone())
+    } else {
+        Step::Release(plan)
+    })
+}

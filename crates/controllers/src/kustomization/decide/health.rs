@@ -1,0 +1,126 @@
+//! Whether what was applied works, and what is said of that.
+
+use equate_apply::health::{Health, Status};
+use equate_apply::id::ObjectId;
+use tokio::time::Instant;
+
+use super::deadline;
+use super::seen::{Last, Phase};
+use crate::kustomization::declared::Declared;
+
+/// Whether what has to be healthy is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is, or nothing has to be.
+    Healthy,
+    /// Not yet; the sentence says what is waited for.
+    Pending(String),
+    /// Something is not and will not be.
+    Failed(String),
+}
+
+impl Verdict {
+    /// Whether time may change it.
+    pub(crate) fn pending(&self) -> bool {
+        matches!(self, Verdict::Pending(_))
+    }
+}
+
+/// What is said of health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Conclusion {
+    /// All is as it should be.
+    Healthy(Passed),
+    /// Something is not, or took too long.
+    Unhealthy(String),
+    /// It was healthy: it has as long as a new revision to become so again, without a word.
+    Degraded {
+        /// When its time is over.
+        until: Instant,
+        /// Whether its time begins now.
+        begins: bool,
+    },
+    /// After a start: all is as the status says, and has this time to become healthy.
+    AsBefore {
+        /// When its time is over.
+        until: Instant,
+    },
+    /// What has to be healthy is waited for.
+    Checking,
+}
+
+/// How something came to be healthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// Nothing has to be.
+    Unasked,
+    /// As before: nothing new to say.
+    Still,
+    /// It was waited for.
+    Now,
+}
+
+/// What to say of the health of what is applied, in this phase.
+pub(super) fn conclude(ks: &Declared, last: &Last, phase: Phase, now: Instant) -> Conclusion {
+    match (&last.health, phase) {
+        (Verdict::Healthy, _) if !last.checked => Conclusion::Healthy(Passed::Unasked),
+        (Verdict::Healthy, Phase::Ready { .. }) => Conclusion::Healthy(Passed::Still),
+        (Verdict::Healthy, _) => Conclusion::Healthy(Passed::Now),
+        (Verdict::Failed(what), _) => Conclusion::Unhealthy(what.clone()),
+        (Verdict::Pending(what), Phase::Checking { until } | Phase::Ready { until: Some(until) })
+            if until <= now =>
+        {
+            Conclusion::Unhealthy(what.clone())
+        }
+        (Verdict::Pending(_), Phase::Ready { until }) => Conclusion::Degraded {
+            until: until.unwrap_or_else(|| deadline(now, ks.timeout)),
+            begins: until.is_none(),
+        },
+        (Verdict::Pending(_), Phase::Checking { until }) if !last.changed && last.said => {
+            Conclusion::AsBefore { until }
+        }
+        (Verdict::Pending(_), _) => Conclusion::Checking,
+    }
+}
+
+/// Whether there is anything to say of health.
+pub(super) fn is_news(health: &Verdict, phase: Phase, now: Instant) -> bool {
+    match phase {
+        Phase::Unhealthy { .. } => *health == Verdict::Healthy,
+        Phase::Checking { until } => until <= now || !health.pending(),
+        // a ready Kustomization's health needs no word while it is well, or has time left
+        Phase::Ready { until } => match (health, until) {
+            (Verdict::Healthy, until) => until.is_some(),
+            (Verdict::Pending(_), Some(until)) => until <= now,
+            (Verdict::Pending(_), None) | (Verdict::Failed(_), _) => true,
+        },
+        Phase::Staged { .. } | Phase::Failed { .. } | Phase::Unconfirmed => false,
+    }
+}
+
+/// Judges what has to be healthy. One object that has failed is enough to fail, as in Flux: what
+/// has failed does not become current while one waits.
+pub(crate) fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Health)>) -> Verdict {
+    let (mut failed, mut pending) = (Vec::new(), Vec::new());
+    for (id, health) in checked {
+        let list = match health.status {
+            Status::Current => continue,
+            Status::Failed => &mut failed,
+            Status::InProgress | Status::Terminating | Status::NotFound | Status::Unknown => &mut pending,
+        };
+        let mut line = format!("{id} status: '{}'", health.status);
+        if !health.message.is_empty() {
+            line.push_str(": ");
+            line.push_str(&health.message);
+        }
+        list.push(line);
+    }
+    if !failed.is_empty() {
+        let failed = failed.join(", ");
+        Verdict::Failed(format!("failed early due to stalled resources: [{failed}]"))
+    } else if !pending.is_empty() {
+        Verdict::Pending(format!("timeout waiting for: [{}]", pending.join(", ")))
+    } else {
+        Verdict::Healthy
+    }
+}

@@ -1,0 +1,127 @@
+//! Finds the way to the objects of a Kustomization at the beginning of its run: the cluster, and as whom; and
+//! asks for what that identity has to see and nobody tells it of.
+//!
+//! Where the way leads to another cluster than before, what was applied stays there, as in Flux: nobody
+//! says that it may go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_apply::observed::Observed;
+use equate_apply::plan::Presence;
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::Api;
+
+use super::values::refreshes_values;
+use crate::key::is_name;
+use crate::kit::read::chain;
+use crate::kit::watcher::view::ScopedAnswer;
+use crate::kustomization::declared::Declared;
+use crate::kustomization::memory::Memory;
+use crate::kustomization::reasons::Failure;
+use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, object_ref, owner_of};
+use crate::targets::destination::{AccessError, Destination};
+use crate::targets::target::Access;
+
+/// How long an answer about one object may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// So many objects of others are asked for at once.
+const TOGETHER: usize = 8;
+
+/// Finds the way to its objects: as before, if it is the same.
+pub(super) async fn connect(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
+    let to = Destination {
+        owner: owner_of(&ks.key),
+        kube_config: ks.kube_config.as_ref(),
+        account: ks.account(&cx.kit.settings.policy),
+    };
+    let reasons = run.reasons;
+    let rereads = |told| reasons.iter().any(|reason| refreshes_values(reason, told));
+    let access = match cx.kit.access(&to, &mut run.memory.remote, rereads).await {
+        Ok(access) => access,
+        Err(AccessError::Remote(error)) => return lose_access(run, error.into()),
+        // it stalls
+        Err(AccessError::Account(_)) => return,
+    };
+    let before = run.memory.access.as_ref();
+    if let Some(before) = before.filter(|before| before.is(&access)) {
+        run.memory.this_run.access = Some(before.clone());
+        return;
+    }
+    leave_cluster(run, Some(&access));
+    let me = object_ref(&ks.key);
+    cx.kit.ownership().set_target(&me, &access.target);
+    run.memory.access = Some(access.clone());
+    run.memory.this_run.access = Some(access);
+}
+
+/// There is no way to its objects: nothing is done about them until there is one.
+fn lose_access(run: &mut Run<'_>, failure: Failure) {
+    run.memory.remote = None;
+    leave_cluster(run, None);
+    run.memory.this_run.no_access = Some(failure);
+}
+
+/// Leaves what was reached before: what is known of another cluster is nothing here.
+fn leave_cluster(run: &mut Run<'_>, to: Option<&Access>) {
+    if let Some(before) = run.memory.access.take() {
+        before.hub.forget(run.key());
+    }
+    let Some(target) = to.map(|to| &to.target) else {
+        return;
+    };
+    let memory = &mut run.memory;
+    if memory.target.as_ref().is_some_and(|before| before != target) {
+        *memory = Memory {
+            remote: memory.remote.take(),
+            ..Memory::default()
+        };
+    }
+    memory.target = Some(target.clone());
+}
+
+/// Whether the account that it acts as is there; also where nobody can say.
+pub(in crate::kustomization) async fn account_exists(
+    cx: &Kustomizations,
+    run: &Run<'_>,
+    ks: &Declared,
+) -> bool {
+    let Some(account) = ks.account(&cx.kit.settings.policy) else {
+        return true;
+    };
+    if !is_name(account) {
+        return false;
+    }
+    let client = cx.access(&run.memory).cluster.client().clone();
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, &ks.key.namespace);
+    let found = tokio::time::timeout(ANSWER, accounts.get_metadata_opt(account)).await;
+    !matches!(found, Ok(Ok(None)))
+}
+
+/// Asks for what has to be healthy and is not its own, with the rights that it has; who is told of everything
+/// asks for nothing.
+pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
+    let access = cx.access(&run.memory);
+    if !access.hub.is_narrow() {
+        return;
+    }
+    let owner = &owner_of(run.key());
+    let record = run.memory.record.as_ref();
+    let asked = record.map_or(&[][..], |record| &record.asked);
+    let asking = asked.iter().map(|(id, version)| async move {
+        let told = match access.cluster.get(id, version, ANSWER).await {
+            Ok(Some(object)) => {
+                let mut observed = Observed::under(&object, &KUSTOMIZATION, &*cx.rules);
+                observed.judge(&object, owner, &*cx.rules);
+                ScopedAnswer::Is(Presence::Present(Arc::new(observed)))
+            }
+            Ok(None) => ScopedAnswer::Is(Presence::Absent),
+            Err(error) => ScopedAnswer::Refused(chain(&error)),
+        };
+        (id.clone(), told)
+    });
+    let asking: Vec<_> = asking.collect();
+    let answers = stream::iter(asking).buffer_unordered(TOGETHER);
+    access.hub.told(answers.collect().await);
+}

@@ -1,0 +1,356 @@
+//! What a decision needs to know. Most is read from memory: the mirrors, the watches, the store, the ownership
+//! graph; a run begins with what has to be asked for, and what is followed is told of by watches.
+//!
+//! | file | sees |
+//! |---|---|
+//! | `access` | the cluster it applies to, and as whom |
+//! | `values` | what ConfigMaps and Secrets hold |
+//! | `artifact` | the artifact of its source |
+//! | `dependencies` | what it depends on |
+//! | `state` | what was applied: drift, health |
+//! | `follow`, `reinspect` | the kinds of its objects, and objects that were looked at under other rules |
+//! | `objects` | the objects that a plan would be about |
+//! | `survey`, `questions` | what the others want, and whom to ask whether they may |
+//! | `exchange` | what crosses the border of the shard |
+//!
+//! It writes nothing. That it looks at the others has a consequence: what may change what they say wakes it.
+
+pub(super) mod access;
+mod artifact;
+mod dependencies;
+pub(super) mod exchange;
+pub(super) mod follow;
+pub(super) mod objects;
+pub(super) mod questions;
+mod reinspect;
+pub(super) mod state;
+pub(super) mod survey;
+pub(super) mod values;
+
+use std::sync::Arc;
+
+use equate_api::meta::{ConditionType, is_true};
+use equate_apply::inventory::Inventory;
+use tokio::time::Instant;
+
+use super::decide::deletion::deletes;
+use super::decide::objects::{Kinds, Objects};
+use super::decide::seen::{Ahead, Deletion, Last, Phase, Prerequisites, Seen, Since};
+use super::declared::Declared;
+use super::inputs::artifact::{Artifact, SourceSeen};
+use super::memory::{Looked, Memory, Record};
+use super::reasons::Stall;
+use super::{Kustomizations, Run, object_ref};
+use crate::ObjectRef;
+use crate::dependencies::cycle;
+use crate::key::is_name;
+use crate::kit::wake::Reason;
+use crate::ownership::desired::{DesiredSet, undeclared};
+
+pub(super) use dependencies::dependency_states;
+
+/// Sees what there is to see before a decision.
+pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Seen {
+    if !run.memory.this_run.begun {
+        begin(cx, run, ks).await;
+    }
+    let looked = prerequisites(cx, run, ks).await;
+    let artifact = looked.artifact.as_ref();
+    let holds = artifact.is_some_and(|artifact| inputs_hold(&run.memory, artifact));
+    let current = holds && is_of(&run.memory, ks) && !ks.deleting && !ks.suspend;
+    let staged = current && run.memory.this_run.no_access.is_none() && is_built(&run.memory);
+    if staged {
+        run.memory.renew();
+    }
+    if staged && run.memory.this_run.passed.is_some() {
+        // what has to be healthy and nobody tells of
+        access::observe_unwatched(cx, run).await;
+    } else if staged && run.memory.this_run.kinds.is_none() {
+        follow_build(cx, run, ks).await;
+    }
+    let deletion = deletion(cx, run, ks).await;
+    let now = Instant::now();
+    let last = artifact.and_then(|_| {
+        let last = state::last(cx, run, ks, now)?;
+        Some(Last {
+            inputs_hold: holds,
+            ..last
+        })
+    });
+    let objects = match (ks.deleting, current) {
+        (true, _) => deleted_objects(cx, run, ks),
+        (false, true) => objects(cx, run, ks, now),
+        (false, false) => None,
+    };
+    let status = run.object().status.as_ref();
+    let memory = &run.memory;
+    Seen {
+        began: run.began,
+        deferrable: run.reasons.contains(Reason::Source) && !run.reasons.contains(Reason::Deferred),
+        no_access: memory.this_run.no_access.clone(),
+        handled_at: status.and_then(|status| status.last_handled_reconcile_at.clone()),
+        ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
+        exchange: exchange::exchange(cx, memory, ks, || own_wants(cx, ks, memory, &looked, current)),
+        last,
+        ahead: ahead(memory, ks, artifact),
+        since: Since {
+            missing: memory.waiting,
+            others: memory.surveying_since,
+            terminating_until: memory.terminating,
+        },
+        dependency_retry: cx.kit.settings.dependency_retry,
+        objects,
+        deletion,
+        prerequisites: looked.prerequisites,
+    }
+}
+
+/// What is looked at once in a run, with requests where something says that it is time to.
+async fn begin(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
+    cx.rules.set(run.key(), &run.object().spec);
+    access::connect(cx, run, ks).await;
+    run.memory.this_run.begun = true;
+    if run.reasons.iter().any(observes_unwatched) {
+        access::observe_unwatched(cx, run).await;
+    }
+    values::refresh(cx, run, ks).await;
+}
+
+/// Whether it is a reason to ask for what nobody tells of.
+fn observes_unwatched(reason: Reason) -> bool {
+    match reason {
+        Reason::Requested
+        | Reason::Appeared
+        | Reason::Changed
+        | Reason::Interval
+        | Reason::Deadline
+        | Reason::Retry => true,
+        Reason::Source
+        | Reason::Input
+        | Reason::Deleted
+        | Reason::Dependency
+        | Reason::Object
+        | Reason::Push
+        | Reason::Deferred => false,
+    }
+}
+
+/// What has to be there before anything is built: looked at once in a run for one spec.
+async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Looked {
+    let known = run.memory.this_run.prerequisites.as_ref();
+    if let Some(known) = known.filter(|known| known.generation == ks.generation) {
+        return known.clone();
+    }
+    let object = Arc::clone(run.object());
+    let denied = denied(cx, ks);
+    let (source, artifact) = match denied {
+        // nor is it told whether there is one
+        Some(Stall::CrossNamespace(..)) => (SourceSeen::Absent, None),
+        _ => artifact::source(cx, ks, &object).await,
+    };
+    let (expressions, invalid) = match dependencies::expressions(ks) {
+        Ok(expressions) => (expressions, None),
+        Err(why) => (Vec::new(), Some(Stall::Expression(why))),
+    };
+    let (cycle, looked) = {
+        let graph = cx.kit.ownership();
+        let way = cycle(&object_ref(&ks.key), |from| {
+            graph.depends_on(from).collect::<Vec<_>>()
+        });
+        let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
+        (cycle, graph.has_looked(&ks.source_ref()))
+    };
+    let looked = Looked {
+        generation: ks.generation,
+        prerequisites: Arc::new(Prerequisites {
+            source,
+            // what is said of a tree is said of its artifact, also where the source has a newer one by now
+            published: match &artifact {
+                Some(artifact) => Some(artifact.digest.clone()),
+                None => cx.artifact_digest(&ks.source_ref()),
+            },
+            looked,
+            dependencies: dependencies::look(cx, ks, &object, &expressions, artifact.as_ref()),
+            cycle,
+            denied,
+            invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
+        }),
+        artifact,
+    };
+    run.memory.this_run.prerequisites = Some(looked.clone());
+    looked
+}
+
+/// What the policy does not let it have.
+fn denied(cx: &Kustomizations, ks: &Declared) -> Option<Stall> {
+    let policy = &cx.kit.settings.policy;
+    if policy.no_cross_namespace_refs && ks.source.namespace != ks.key.namespace {
+        return Some(Stall::CrossNamespace(ks.source_kind, ks.source.clone()));
+    }
+    let account = ks.account(policy)?;
+    (!is_name(account)).then(|| Stall::Account(account.to_owned()))
+}
+
+/// Whether a build would read what the last one did. Variables that nobody has read now are the same.
+fn inputs_hold(memory: &Memory, artifact: &Artifact) -> bool {
+    let Some(record) = &memory.record else {
+        return false;
+    };
+    let config = memory.this_run.access.as_ref().and_then(|access| access.config);
+    let same = match &memory.this_run.values {
+        None => true,
+        Some(Ok(values)) => record
+            .values
+            .as_ref()
+            .is_some_and(|built| built.is_of(values.stamp())),
+        // they could not be read before, either
+        Some(Err(_)) => record.values.is_none(),
+    };
+    record.config == config && same && record.reads_the_same(&artifact.tree)
+}
+
+fn is_of(memory: &Memory, ks: &Declared) -> bool {
+    let record = memory.record.as_ref();
+    record.is_some_and(|record| record.generation == ks.generation)
+}
+
+fn is_built(memory: &Memory) -> bool {
+    let record = memory.record.as_ref();
+    record.is_some_and(|record| record.desired.is_some() && matches!(record.phase, Phase::Staged { .. }))
+}
+
+/// Has the kinds followed that a build is applied to.
+async fn follow_build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
+    let desired = run
+        .memory
+        .record
+        .as_ref()
+        .and_then(|record| record.desired.clone());
+    let desired = desired.unwrap_or_default();
+    let kinds = match follow::follow(cx, run, ks, &desired, &ks.inventory).await {
+        Ok(kinds) => kinds,
+        Err(failure) => Kinds {
+            trouble: Some(failure),
+            ..Kinds::default()
+        },
+    };
+    run.memory.this_run.kinds = Some(match run.memory.this_run.defined {
+        true => Kinds {
+            unserved: Default::default(),
+            ..kinds
+        },
+        false => kinds,
+    });
+}
+
+/// What this process built without carrying it out yet.
+fn ahead(memory: &Memory, ks: &Declared, artifact: Option<&Artifact>) -> Ahead {
+    if memory.this_run.ahead_unreached {
+        return Ahead::Unreached;
+    }
+    let prepared = memory.prepared.as_ref().zip(artifact);
+    let prepared = prepared.filter(|(prepared, artifact)| {
+        let values = memory.this_run.values.as_ref();
+        prepared.is_of(ks.generation, &artifact.tree)
+            && values.is_none_or(|read| prepared.is_with(read.as_ref().ok()))
+    });
+    let wants = prepared.and_then(|(prepared, _)| prepared.wants.clone());
+    wants.map_or(Ahead::Missing, Ahead::Wants)
+}
+
+/// What it is known to want of what its source has now.
+fn own_wants(
+    cx: &Kustomizations,
+    ks: &Declared,
+    memory: &Memory,
+    looked: &Looked,
+    current: bool,
+) -> OwnWants {
+    let is_newest = || looked.prerequisites.published == cx.artifact_digest(&ks.source_ref());
+    if memory.this_run.no_access.is_some() || !is_newest() {
+        return OwnWants::Unknown;
+    }
+    match (&looked.artifact, current) {
+        (Some(_), true) => {
+            let record = memory.record.as_ref();
+            OwnWants::Are(record.and_then(|record| record.wants.clone()))
+        }
+        (Some(_), false) => OwnWants::Are(memory.prepared.as_ref().and_then(|built| built.wants.clone())),
+        // what was announced of the same artifact stands
+        (None, _) if matches!(looked.prerequisites.source, SourceSeen::Fetching { .. }) => {
+            OwnWants::AsAnnounced
+        }
+        (None, _) => OwnWants::Unknown,
+    }
+}
+
+/// What a Kustomization itself wants, for what it claims.
+pub(super) enum OwnWants {
+    /// Nobody can tell.
+    Unknown,
+    /// This, if that is known.
+    Are(Option<DesiredSet>),
+    /// What the others were told.
+    AsAnnounced,
+}
+
+/// The objects that a plan would be about, of what is carried out.
+fn objects(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, now: Instant) -> Option<Objects> {
+    let record = run.memory.record.as_ref()?;
+    match (record.phase, &record.wants) {
+        (Phase::Staged { .. }, _) => {
+            let desired = Arc::clone(record.desired.as_ref()?);
+            match run.memory.this_run.no_access.is_some() {
+                true => None,
+                false if run.memory.this_run.passed.is_some() => {
+                    let gone = undeclared(&desired, &ks.inventory);
+                    Some(objects::of_undeclared(cx, run, ks, gone))
+                }
+                false => Some(objects::of_build(cx, run, ks, desired, now)),
+            }
+        }
+        (Phase::Failed { retry: None }, _) => None,
+        (Phase::Unconfirmed, Some(DesiredSet::Known(wanted))) if !record.is_confirmed(ks) => {
+            let gone = ks.inventory.iter().filter(|(id, _)| !wanted.contains(id));
+            let gone: Inventory = gone
+                .map(|(id, version)| (id.clone(), version.to_owned()))
+                .collect();
+            Some(objects::of_undeclared(cx, run, ks, gone))
+        }
+        (Phase::Unconfirmed, _) => None,
+        (_, Some(DesiredSet::Known(_))) if !run.memory.lingering.is_empty() => {
+            let lingering = run.memory.lingering.clone();
+            Some(objects::of_undeclared(cx, run, ks, lingering))
+        }
+        _ => None,
+    }
+}
+
+/// The objects of one that is deleted, as far as they go with it.
+fn deleted_objects(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Option<Objects> {
+    let this_run = &run.memory.this_run;
+    let asked = deletes(ks) && ks.unreadable.is_none();
+    let asked = asked && this_run.no_access.is_none() && this_run.deleted.is_none();
+    asked.then(|| objects::of_undeclared(cx, run, ks, ks.inventory.clone()))
+}
+
+async fn deletion(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Deletion {
+    let this_run = &run.memory.this_run;
+    Deletion {
+        acts_as: ks.account(&cx.kit.settings.policy).is_some(),
+        prepared: this_run.deletion,
+        deleted: match &this_run.deleted {
+            Some(plan) => Some(state::remaining(cx, run, ks, Arc::clone(plan)).await),
+            None => None,
+        },
+    }
+}
+
+impl Record {
+    /// Whether a build of a tree would read what this one did.
+    fn reads_the_same(&self, tree: &equate_source::Tree) -> bool {
+        let content = || super::inputs::tree::Content(tree.clone());
+        let unchanged = |inputs: &equate_kustomize::Inputs| inputs.unchanged(&content());
+        self.tree == tree.id() || self.inputs.as_ref().is_some_and(unchanged)
+    }
+}

@@ -1,0 +1,203 @@
+//! The objects that a plan would be about: what is declared and held, what the cluster has of it, and what
+//! the other Kustomizations say of it, as a snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use equate_apply::desired::Desired;
+use equate_apply::id::ObjectId;
+use equate_apply::inventory::Inventory;
+use equate_apply::owner::Owner;
+use equate_apply::plan::{Live, Presence, PruneBudgetCheck};
+use tokio::time::Instant;
+
+use super::exchange::released;
+use super::follow::version;
+use super::questions::{own_questions, questions};
+use super::survey::{holders, survey};
+use crate::ObjectRef;
+use crate::kustomization::decide::objects::{Objects, Others};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::memory::Memory;
+use crate::kustomization::{Kustomizations, Run, object_ref, owner_of};
+use crate::ownership::claims::{claimants, needed, takers};
+use crate::ownership::desired::{Watched, undeclared};
+use crate::ownership::graph::{Need, OwnershipGraph};
+
+/// What a build declares, and what is held without being declared any more.
+pub(super) fn of_build(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    desired: Arc<Vec<Desired>>,
+    now: Instant,
+) -> Objects {
+    let gone = undeclared(&desired, &ks.inventory);
+    let me = object_ref(&ks.key);
+    let memory = &run.memory;
+    let record = memory.record.as_ref();
+    let revision = record.map(|record| record.revision.revision.clone());
+    let mut objects = Objects {
+        revision: revision.unwrap_or_default(),
+        may_be_empty: record.is_some_and(|record| record.is_named(ks.allow_empty.as_deref())),
+        applies: Arc::clone(&memory.applies),
+        backing_off: memory.corrections.backing_off(now),
+        kinds: memory.this_run.kinds.clone().unwrap_or_default(),
+        ..of_gone(cx, memory, ks, &gone)
+    };
+    {
+        let mut graph = cx.kit.ownership();
+        let declared = || desired.iter().map(|desired| (&desired.id, version(desired)));
+        let own_questions = own_questions(cx, &graph, memory, &ks.key, declared());
+        let holders = holders(cx, &mut graph, (memory, ks), &desired, now);
+        match holders {
+            // whoever had an object last says first whether it lets go of it: only their word wakes it
+            Some((holders, watched)) => {
+                graph.watch(&me, watched);
+                objects.others.holders = Some(holders);
+            }
+            None => look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, Heed::Wakes),
+        }
+        objects.others.own_questions = own_questions;
+        objects.claims = claimants(&graph, &me, desired.iter().map(|desired| &desired.id));
+    }
+    let hub = &cx.access(memory).hub;
+    let ids = desired
+        .iter()
+        .map(|desired| &desired.id)
+        .chain(ks.inventory.ids());
+    objects.live = ids.map(|id| (id.clone(), hub.get(id))).collect();
+    objects.desired = desired;
+    objects.held = ks.inventory.clone();
+    if let Some(check) = &objects.prune_check {
+        run.memory.this_run.held_before = Some(check.held);
+    }
+    objects
+}
+
+/// What is not declared any more, and only that; what may change what becomes of it wakes the Kustomization.
+pub(super) fn of_undeclared(
+    cx: &Kustomizations,
+    run: &mut Run<'_>,
+    ks: &Declared,
+    gone: Inventory,
+) -> Objects {
+    look(cx, &run.memory, ks, gone, Heed::Wakes)
+}
+
+/// The same for a status: nothing wakes it, and nobody is asked.
+pub(in crate::kustomization) fn of_lingering(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> Objects {
+    look(cx, memory, ks, memory.lingering.clone(), Heed::Nothing)
+}
+
+/// Whether a look has consequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heed {
+    /// What may change it wakes the Kustomization.
+    Wakes,
+    /// None.
+    Nothing,
+}
+
+fn look(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: Inventory, heed: Heed) -> Objects {
+    let mut objects = of_gone(cx, memory, ks, &gone);
+    {
+        let mut graph = cx.kit.ownership();
+        look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, heed);
+    }
+    let hub = &cx.access(memory).hub;
+    objects.live = gone.ids().map(|id| (id.clone(), hub.get(id))).collect();
+    objects.held = gone;
+    objects
+}
+
+/// What is known of objects that are not declared any more without a look at the others.
+fn of_gone(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: &Inventory) -> Objects {
+    let confirmed = memory
+        .record
+        .as_ref()
+        .is_some_and(|record| record.is_confirmed(ks));
+    let braked = !(confirmed || ks.deleting || gone.is_empty());
+    Objects {
+        owner: owner_of(&ks.key),
+        revision: String::new(),
+        desired: Arc::default(),
+        held: Inventory::default(),
+        live: Live::default(),
+        applies: Arc::default(),
+        prune: ks.prune || ks.deleting,
+        // whether a revision is empty is asked of all of it
+        may_be_empty: true,
+        prune_check: braked.then(|| prune_check(cx, memory, ks)),
+        claims: BTreeSet::new(),
+        takers: BTreeMap::new(),
+        needed: BTreeMap::new(),
+        released: released_to(cx, memory, ks, gone),
+        backing_off: BTreeMap::new(),
+        others: Others::default(),
+        kinds: Default::default(),
+    }
+}
+
+fn released_to(
+    cx: &Kustomizations,
+    memory: &Memory,
+    ks: &Declared,
+    gone: &Inventory,
+) -> BTreeMap<ObjectId, Owner> {
+    released(
+        cx,
+        &cx.kit.ownership(),
+        cx.access(memory),
+        &object_ref(&ks.key),
+        gone,
+    )
+}
+
+/// What is held to.
+fn prune_check(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> PruneBudgetCheck {
+    let hub = &cx.access(memory).hub;
+    // what is written down and not there is not held
+    let held = || {
+        ks.inventory
+            .ids()
+            .filter(|id| hub.get(id) != Presence::Absent)
+            .count()
+    };
+    PruneBudgetCheck {
+        budget: ks.prune_budget,
+        held: memory.this_run.held_before.unwrap_or_else(held),
+    }
+}
+
+/// What the others say of what is not declared any more, if anything may be deleted.
+fn look_at_others(
+    cx: &Kustomizations,
+    graph: &mut OwnershipGraph,
+    (memory, ks): (&Memory, &Declared),
+    gone: &Inventory,
+    objects: &mut Objects,
+    heed: Heed,
+) {
+    let (access, me) = (cx.access(memory), object_ref(&ks.key));
+    if objects.prune && !gone.is_empty() {
+        let survey = survey(cx, graph, ks, &access.target);
+        if heed == Heed::Wakes {
+            objects.others.questions = questions(cx, graph, (memory, ks), gone, &survey);
+        }
+        let survey = survey.without_unauthorized(&graph.reviews, gone);
+        objects.others.unbuilt = survey.silent(|key, since| graph.is_silent(key, since));
+        objects.others.awaited = survey.awaited().map(|object| graph.owner(object));
+        objects.others.survey = survey;
+        objects.takers = takers(graph, &me, gone.ids());
+        let presence = |id: &ObjectId| access.hub.get(id);
+        objects.needed = needed(graph, &me, gone.ids(), presence, Need::Now);
+    }
+    if heed == Heed::Wakes {
+        let mut of = objects.others.survey.listens_to();
+        let needing = objects.needed.values().map(|(by, _)| by);
+        of.extend(objects.takers.values().chain(needing).map(ObjectRef::from));
+        let until = objects.others.survey.until;
+        graph.watch(&me, Watched { of, until });
+    }
+}

@@ -1,0 +1,208 @@
+//! What became of what was applied: drift, health, and what is still there of what was deleted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_api::kustomize::Kustomization;
+use equate_api::meta::{ConditionType, is_true};
+use equate_apply::health::{Health, Status};
+use equate_apply::id::ObjectId;
+use equate_apply::observed::Observed;
+use equate_apply::plan::{Plan, Presence};
+use equate_apply::rules::OwnerRules as _;
+use tokio::time::Instant;
+
+use super::dependency_states;
+use crate::Key;
+use crate::kit::watcher::view::ScopedView;
+use crate::kustomization::decide::health::{Verdict, verdict};
+use crate::kustomization::decide::seen::{Deleted, Last};
+use crate::kustomization::declared::Declared;
+use crate::kustomization::memory::{Expects, Held, Memory, Record};
+use crate::kustomization::rules::ObjectRules;
+use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, owner_of};
+use crate::targets::target::Access;
+
+/// How long an answer about one object may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What this process did last, as far as anybody remembers.
+pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Instant) -> Option<Last> {
+    let (memory, access) = (&run.memory, cx.access(&run.memory));
+    let record = memory.record.as_ref()?;
+    let passed = memory.this_run.passed.as_ref();
+    let objects = passed.map_or(&record.objects, |(_, objects)| objects);
+    Some(Last {
+        generation: record.generation,
+        revision: record.revision.revision.clone(),
+        since: record.since.clone(),
+        token: record.token.clone(),
+        inputs_hold: true,
+        built: record.desired.is_some(),
+        empty: record.empty,
+        wants: record.wants.clone(),
+        applied: record.applied,
+        passed: passed.map(|(passed, _)| passed.clone()),
+        changed: record.changed,
+        said: says(run.object(), &record.revision.revision),
+        confirmed: record.is_confirmed(ks),
+        contests: {
+            let graph = cx.kit.ownership();
+            let contests = record.contests.iter();
+            contests
+                .map(|contest| (contest.clone(), !graph.is_in_other_shard(&contest.other)))
+                .collect()
+        },
+        drifted: drifted(&access.hub, record)
+            .iter()
+            .any(|id| memory.corrections.due(id, now) <= now),
+        freed: is_freed(cx, access, record),
+        hope: record.dependency_states != dependency_states(cx, ks),
+        checked: ks.wait || !record.checks.is_empty(),
+        health: health(access, &cx.rules, ks, objects, &record.checks),
+        phase: record.phase,
+    })
+}
+
+/// Whether an object that another held is free now, or one that had to go is gone.
+fn is_freed(cx: &Kustomizations, access: &Access, record: &Record) -> bool {
+    let gone = |(id, uid): &(ObjectId, String)| match access.hub.get(id) {
+        Presence::Absent => true,
+        Presence::Present(observed) => observed.uid != *uid,
+        // nobody watches it: it is tried again in its time
+        Presence::Unknown => false,
+    };
+    if record.going.iter().any(gone) {
+        return true;
+    }
+    let graph = cx.kit.ownership();
+    let mut contests = record.contests.iter();
+    contests.any(|contest| !graph.claims(&contest.other, &contest.id))
+}
+
+/// Whether the status says that this revision is applied and ready.
+fn says(object: &Kustomization, revision: &str) -> bool {
+    let status = object.status.as_ref();
+    status.is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Ready)
+            && status.observed_generation == object.metadata.generation
+            && status.last_applied_revision.as_deref() == Some(revision)
+    })
+}
+
+/// The objects that are not as they were applied.
+pub(in crate::kustomization) fn drifted<'a>(hub: &ScopedView, record: &'a Record) -> Vec<&'a ObjectId> {
+    let differs = |held: &Held| match (held.expects, hub.get(&held.id)) {
+        (Expects::Nothing, _) => false,
+        (_, Presence::Unknown) => hub.lost(&held.id),
+        (_, Presence::Absent) => !held.leaves,
+        (Expects::Presence, Presence::Present(_)) => false,
+        // one that goes is waited for: it is gone soon, or stays for its finalizers
+        (Expects::Owned(owned), Presence::Present(observed)) => {
+            !observed.deleting && !observed.policy.ignored() && observed.owned != owned
+        }
+    };
+    let held = record.objects.iter();
+    held.filter(|held| differs(held)).map(|held| &held.id).collect()
+}
+
+/// Whether an object is there, and how healthy it is for a Kustomization; none where that is not known
+/// in its own words.
+pub(in crate::kustomization) fn healthy(
+    hub: &ScopedView,
+    rules: &ObjectRules,
+    key: &Key,
+    id: &ObjectId,
+) -> (Presence, Option<Health>) {
+    let judges = rules.judges(key, id);
+    let presence = match judges {
+        true => hub.get_for(key, id),
+        false => hub.get(id),
+    };
+    let health = match &presence {
+        Presence::Present(observed) if judges => {
+            let owner = owner_of(key);
+            let stamp = rules.stamp(&owner);
+            let judged = observed.judged_by(&owner).filter(|judged| judged.stamp == stamp);
+            judged.map(|judged| judged.health.clone())
+        }
+        Presence::Present(observed) => Some(observed.health.clone()),
+        Presence::Absent => Some(Health::not_found()),
+        Presence::Unknown => None,
+    };
+    (presence, health)
+}
+
+/// How healthy is what has to be.
+fn health(
+    access: &Access,
+    rules: &ObjectRules,
+    ks: &Declared,
+    objects: &[Held],
+    checks: &[ObjectId],
+) -> Verdict {
+    let hub = &access.hub;
+    let state = |id: &ObjectId| {
+        let (presence, health) = healthy(hub, rules, &ks.key, id);
+        health.unwrap_or_else(|| Health {
+            status: Status::Unknown,
+            message: match presence {
+                Presence::Unknown => hub.why(id),
+                Presence::Present(_) | Presence::Absent => None,
+            }
+            .unwrap_or_else(|| "not seen yet".to_owned()),
+        })
+    };
+    // to wait for oneself is to wait for ever
+    let own = |id: &ObjectId| {
+        &*id.kind == "Kustomization" && *id.namespace == *ks.key.namespace && *id.name == *ks.key.name
+    };
+    if ks.wait {
+        let ids = objects.iter().filter(|held| held.counts && !own(&held.id));
+        let done = |held: &Held| held.leaves && matches!(hub.get(&held.id), Presence::Absent);
+        verdict(
+            ids.filter(|held| !done(held))
+                .map(|held| (&held.id, state(&held.id))),
+        )
+    } else {
+        let ids = checks.iter().filter(|id| !own(id));
+        verdict(ids.map(|id| (id, state(id))))
+    }
+}
+
+/// The objects of ours that are still on their way out. Those of a kind that nobody may list are asked for;
+/// one that cannot be asked for either counts as there, for to say that it is gone would be a guess.
+pub(super) async fn remaining(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, plan: Arc<Plan>) -> Deleted {
+    let (access, owner) = (cx.access(&run.memory), owner_of(&ks.key));
+    let remains = |observed: &Observed| {
+        let kept = observed.policy.ignored() || !observed.policy.prune;
+        observed.owner.as_ref() == Some(&owner) && !kept
+    };
+    let (mut remaining, mut blind) = (Vec::new(), false);
+    for (id, version) in ks.inventory.iter() {
+        match access.hub.get(id) {
+            Presence::Present(observed) if remains(&observed) => remaining.push(id.clone()),
+            Presence::Present(_) | Presence::Absent => {}
+            Presence::Unknown => match access.cluster.get(id, version, ANSWER).await {
+                Ok(None) => {}
+                Ok(Some(object)) if !remains(&Observed::of(&object, &KUSTOMIZATION)) => {}
+                Ok(Some(_)) | Err(_) => {
+                    blind = true;
+                    remaining.push(id.clone());
+                }
+            },
+        }
+    }
+    Deleted {
+        plan,
+        remaining,
+        blind,
+    }
+}
+
+/// Whether a run that began is one whose phase is not over.
+pub(in crate::kustomization) fn is_staged(memory: &Memory) -> bool {
+    use crate::kustomization::decide::seen::Phase;
+    let record = memory.record.as_ref();
+    record.is_some_and(|record| matches!(record.phase, Phase::Staged { .. }))
+}

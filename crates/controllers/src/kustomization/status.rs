@@ -1,0 +1,429 @@
+//! What a run came to, as a status: pure, and the same state always gives the same status.
+//!
+//! Each function takes the status as it stands and answers it as it should stand; the caller
+//! writes the difference, and nothing when there is none. Reasons, and the sentences people match
+//! on, are those of Flux's kustomize-controller.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use equate_api::kustomize::{
+    HISTORY_RECORDS_MAX, HistoryRecord, Inventory as StatusInventory, InventoryEntry, KustomizationStatus,
+};
+use equate_api::meta::{
+    ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
+};
+use equate_apply::inventory::Inventory;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::declared::Declared;
+use super::inputs::artifact::Revision;
+use super::reasons::{Failure, Stall, Wait, go};
+
+const IN_PROGRESS: &str = "Reconciliation in progress";
+
+/// What goes into the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// The digest of what was built, `sha256:<hex>`.
+    pub(crate) digest: String,
+    /// How long the run took.
+    pub(crate) took: Duration,
+}
+
+/// What a status says beside how the last run ended: true or not, however that was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Aspects {
+    /// The objects that another Kustomization declares as well.
+    pub(crate) contested: Option<String>,
+    /// The objects that somebody keeps changing.
+    pub(crate) drifting: Option<String>,
+    /// The objects that are not deleted yet because others may want them.
+    pub(crate) awaited: Option<String>,
+    /// The objects that are not deleted yet because what others need would go with them.
+    pub(crate) needed: Option<String>,
+    /// The objects that are not deleted because too much would be at once.
+    pub(crate) over_budget: Option<String>,
+    /// The objects that another declares and does not take.
+    pub(crate) untaken: Option<String>,
+}
+
+/// What became of the health of what was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Healthy {
+    /// Nothing has to be healthy.
+    Unasked,
+    /// It is, after this time.
+    Passed(Duration),
+    /// It is, as before: nothing new to say.
+    Still,
+}
+
+/// Writes a status: one Kustomization at one moment.
+#[derive(Debug)]
+pub(crate) struct StatusDraft<'a> {
+    ks: &'a Declared,
+    now: Timestamp,
+    status: KustomizationStatus,
+}
+
+impl<'a> StatusDraft<'a> {
+    /// Begins with the status as it stands.
+    pub(crate) fn new(ks: &'a Declared, before: &KustomizationStatus, now: Timestamp) -> Self {
+        let mut status = before.clone();
+        // with a first word of ours the definition's default goes: it says that nothing was seen
+        if status.observed_generation.is_none() {
+            status.observed_generation = Some(-1);
+        }
+        Self { ks, now, status }
+    }
+
+    /// The status, with the aspects that hold whatever the run came to.
+    pub(crate) fn finish(mut self, aspects: &Aspects) -> KustomizationStatus {
+        self.aspect(
+            ConditionType::Contested,
+            Reason::Contested,
+            aspects.contested.as_deref(),
+        );
+        self.aspect(
+            ConditionType::Drifted,
+            Reason::DriftRepeats,
+            aspects.drifting.as_deref(),
+        );
+        // one at a time: what is held for longer is said when the rest is over
+        let reasons = [
+            (Reason::PruneBudgetExceeded, &aspects.over_budget),
+            (Reason::OthersUnknown, &aspects.awaited),
+            (Reason::StillNeeded, &aspects.needed),
+            (Reason::NotTaken, &aspects.untaken),
+        ];
+        let first = reasons
+            .into_iter()
+            .find_map(|(reason, held)| Some((reason, held.as_deref()?)));
+        let (reason, held) = first.unzip();
+        self.aspect(ConditionType::PruneHeld, reason.unwrap_or_default(), held);
+        self.status
+    }
+
+    /// New objects are about to be made: their ids are written down before.
+    #[must_use]
+    pub(crate) fn started(mut self, revision: &Revision, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        let message = detecting(&revision.revision, self.ks.timeout);
+        self.progressing(&message);
+        self
+    }
+
+    /// All is applied, and what has to be healthy is waited for.
+    #[must_use]
+    pub(crate) fn checking(mut self, revision: &Revision, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        let message = checking(&revision.revision, self.ks.timeout);
+        self.progressing(&message);
+        self.set(
+            ConditionType::Healthy,
+            ConditionStatus::Unknown,
+            Reason::Progressing,
+            &message,
+        );
+        self
+    }
+
+    /// It holds other objects than before, and nothing else is new.
+    #[must_use]
+    pub(crate) fn holding(mut self, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self
+    }
+
+    /// All is as declared.
+    #[must_use]
+    pub(crate) fn ready(
+        mut self,
+        revision: &Revision,
+        inventory: &Inventory,
+        attempt: &Attempt,
+        healthy: &Healthy,
+    ) -> Self {
+        self.hold(inventory);
+        self.attempted(revision);
+        self.remember(revision, attempt, Reason::ReconciliationSucceeded);
+        self.status.last_applied_revision = Some(revision.revision.clone());
+        self.status.last_applied_origin_revision = revision.origin.clone();
+        self.clear(ConditionType::Reconciling);
+        self.clear(ConditionType::Stalled);
+        let message = format!("Applied revision: {}", revision.revision);
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::True,
+            Reason::ReconciliationSucceeded,
+            &message,
+        );
+        match healthy {
+            Healthy::Unasked => self.clear(ConditionType::Healthy),
+            Healthy::Still => {}
+            Healthy::Passed(after) => {
+                let message = format!("Health check passed in {}", go(*after));
+                self.set(
+                    ConditionType::Healthy,
+                    ConditionStatus::True,
+                    Reason::Succeeded,
+                    &message,
+                );
+            }
+        }
+        self.status.observed_generation = Some(self.ks.generation);
+        self.answered();
+        self
+    }
+
+    /// Nothing but what it holds may have changed.
+    #[must_use]
+    pub(crate) fn steady(mut self, inventory: &Inventory) -> Self {
+        self.hold(inventory);
+        self.answered();
+        self
+    }
+
+    /// The run failed.
+    #[must_use]
+    pub(crate) fn failed(
+        mut self,
+        failure: &Failure,
+        revision: &Revision,
+        inventory: &Inventory,
+        attempt: Option<&Attempt>,
+    ) -> Self {
+        if self.status.inventory.is_some() || !inventory.is_empty() {
+            self.hold(inventory);
+        }
+        if !matches!(failure, Failure::PathAbsent(_) | Failure::Artifact(_)) {
+            self.attempted(revision);
+        }
+        if let Some(attempt) = attempt {
+            self.remember(revision, attempt, failure.reason());
+        }
+        let (at, timeout) = (&revision.revision, self.ks.timeout);
+        let doing = match failure {
+            Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
+            Failure::Build(_)
+            | Failure::Substitution(_)
+            | Failure::Sealed(_)
+            | Failure::Values(_)
+            | Failure::BuildTimeout(_) => format!(
+                "Building manifests for revision {at} with a timeout of {}",
+                go(timeout)
+            ),
+            Failure::Health(..) => checking(at, timeout),
+            Failure::Apply(_)
+            | Failure::Unreachable(_)
+            | Failure::Stage(_)
+            | Failure::Contested(_)
+            | Failure::Prune(_) => detecting(at, timeout),
+        };
+        self.clear(ConditionType::Stalled);
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            Reason::ProgressingWithRetry,
+            &doing,
+        );
+        let (reason, message) = (failure.reason(), failure.to_string());
+        self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
+        match failure {
+            Failure::Health(_, why) => self.set(ConditionType::Healthy, ConditionStatus::False, reason, why),
+            // of something that is not applied nobody can say that it is healthy
+            _ => self.clear(ConditionType::Healthy),
+        }
+        self.answered();
+        self
+    }
+
+    /// Others have to be built first.
+    #[must_use]
+    pub(crate) fn awaiting(mut self, message: &str) -> Self {
+        self.progressing(message);
+        self
+    }
+
+    /// Something is missing.
+    #[must_use]
+    pub(crate) fn waiting(mut self, wait: &Wait) -> Self {
+        if let Wait::Fetching {
+            revision,
+            trouble: None,
+        } = wait
+        {
+            self.progressing(&fetching(revision, self.ks.timeout));
+            return self;
+        }
+        self.clear(ConditionType::Stalled);
+        if let Some(doing) = condition(&self.status.conditions, ConditionType::Reconciling) {
+            let doing = doing.message.clone();
+            self.set(
+                ConditionType::Reconciling,
+                ConditionStatus::True,
+                Reason::ProgressingWithRetry,
+                &doing,
+            );
+        }
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::False,
+            wait.reason(),
+            &wait.to_string(),
+        );
+        self.answered();
+        self
+    }
+
+    /// Nothing more happens until somebody changes something.
+    #[must_use]
+    pub(crate) fn stalled(mut self, stall: &Stall) -> Self {
+        let (reason, message) = (stall.reason(), stall.to_string());
+        self.clear(ConditionType::Reconciling);
+        self.set(ConditionType::Stalled, ConditionStatus::True, reason, &message);
+        self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
+        self.status.observed_generation = Some(self.ks.generation);
+        self.answered();
+        self
+    }
+
+    /// It is suspended: a request is answered, and what is ready stays so, also for those who depend on it.
+    #[must_use]
+    pub(crate) fn suspended(mut self) -> Self {
+        self.answered();
+        if is_true(&self.status.conditions, ConditionType::Ready) {
+            self.status.observed_generation = Some(self.ks.generation);
+        }
+        self
+    }
+
+    fn progressing(&mut self, doing: &str) {
+        self.clear(ConditionType::Stalled);
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            Reason::Progressing,
+            doing,
+        );
+        self.set(
+            ConditionType::Ready,
+            ConditionStatus::Unknown,
+            Reason::Progressing,
+            IN_PROGRESS,
+        );
+    }
+
+    fn attempted(&mut self, revision: &Revision) {
+        self.status.last_attempted_revision = Some(revision.revision.clone());
+    }
+
+    fn hold(&mut self, inventory: &Inventory) {
+        let entries = inventory
+            .entries()
+            .into_iter()
+            .map(|(id, v)| InventoryEntry { id, v });
+        let entries: Vec<InventoryEntry> = entries.collect();
+        if let Some(held) = &self.status.inventory {
+            let mut held = held.entries.clone();
+            held.sort_by(|one, other| one.id.cmp(&other.id));
+            // another order is no other inventory: Flux's is that of applying
+            if held == entries {
+                return;
+            }
+        }
+        self.status.inventory = Some(StatusInventory { entries });
+    }
+
+    /// Whoever asked for a run waits for this: it is said only with an end, good or bad.
+    fn answered(&mut self) {
+        if self.ks.requested_at.is_some() {
+            self.status.last_handled_reconcile_at = self.ks.requested_at.clone();
+        }
+    }
+
+    fn remember(&mut self, revision: &Revision, attempt: &Attempt, reason: Reason) {
+        let mut metadata = BTreeMap::from([("revision".to_owned(), revision.revision.clone())]);
+        if let Some(origin) = &revision.origin {
+            metadata.insert("originRevision".to_owned(), origin.clone());
+        }
+        remember(&mut self.status.history, attempt, reason, metadata, self.now);
+    }
+
+    fn set(&mut self, of: ConditionType, status: ConditionStatus, reason: Reason, message: &str) {
+        set_condition(
+            &mut self.status.conditions,
+            of,
+            status,
+            reason,
+            message,
+            self.ks.generation,
+            self.now,
+        );
+    }
+
+    fn clear(&mut self, of: ConditionType) {
+        remove_condition(&mut self.status.conditions, of);
+    }
+
+    fn aspect(&mut self, of: ConditionType, reason: Reason, message: Option<&str>) {
+        match message {
+            Some(message) => self.set(of, ConditionStatus::True, reason, message),
+            None => self.clear(of),
+        }
+    }
+}
+
+/// Adds a result to the history: the same digest with the same end is one record, the newest first.
+fn remember(
+    history: &mut Vec<HistoryRecord>,
+    attempt: &Attempt,
+    reason: Reason,
+    metadata: BTreeMap<String, String>,
+    now: Timestamp,
+) {
+    let now = Time(now);
+    let same = history.iter().position(|record| {
+        record.digest == attempt.digest && record.last_reconciled_status == reason.as_str()
+    });
+    let before = same.map(|place| history.remove(place));
+    let record = HistoryRecord {
+        digest: attempt.digest.clone(),
+        first_reconciled: before
+            .as_ref()
+            .map_or_else(|| now.clone(), |b| b.first_reconciled.clone()),
+        last_reconciled: now,
+        last_reconciled_duration: attempt.took.into(),
+        last_reconciled_status: reason.as_str().to_owned(),
+        metadata,
+        total_reconciliations: before.map_or(0, |b| b.total_reconciliations) + 1,
+    };
+    history.insert(0, record);
+    history.truncate(HISTORY_RECORDS_MAX);
+}
+
+fn fetching(revision: &str, timeout: Duration) -> String {
+    format!(
+        "Fetching manifests for revision {revision} with a timeout of {}",
+        go(timeout)
+    )
+}
+
+/// Flux's words for applying, and for pruning, too.
+fn detecting(revision: &str, timeout: Duration) -> String {
+    format!(
+        "Detecting drift for revision {revision} with a timeout of {}",
+        go(timeout)
+    )
+}
+
+fn checking(revision: &str, timeout: Duration) -> String {
+    format!(
+        "Running health checks for revision {revision} with a timeout of {}",
+        go(timeout)
+    )
+}
