@@ -3,6 +3,8 @@
 //! `equate up`, the tests and `equate controllers` use this and nothing below it. The engine makes the kit
 //! and starts the controllers of a [`ControllerSet`]; it knows none of them by name.
 
+mod behind;
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
@@ -342,7 +344,7 @@ impl Engine {
         files.iter().map(|(file, count)| (file.clone(), *count)).collect()
     }
 
-    /// Changes whenever any of the four above may have.
+    /// Changes whenever any of the above may have, and what is behind.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.kit.changes().subscribe()
     }

@@ -136,7 +136,7 @@ pub enum KeepReason {
     /// It is being deleted; it is created anew when it is gone. A change in git is still applied: it
     /// may take away the finalizer that holds the object.
     Deleting,
-    /// Another owner has applied it and still holds it.
+    /// Another owner has applied it and still holds it, or is the first of those that want it.
     HeldBy(Owner),
     /// It is part of the loop that would apply it.
     OwnLoop,
@@ -190,6 +190,8 @@ pub struct Options<'a> {
     /// Who else holds objects and does not let go of them. What their labels name them for is theirs. One of
     /// another kind holds what it claims whatever the labels say: those of its kind are not looked at.
     pub claims: &'a BTreeSet<(ObjectId, Owner)>,
+    /// Objects that another owner has or gets, whatever their labels say and also before they are there.
+    pub assigned: &'a BTreeMap<ObjectId, Owner>,
     /// Of the objects that are to be pruned, those that another owner wants.
     pub contenders: &'a BTreeMap<ObjectId, Owner>,
     /// An owner of whom it is not known what it wants. What is no longer declared here may be
@@ -220,6 +222,7 @@ impl<'a> Options<'a> {
             prune_check: None,
             custom_stage: &NO_KINDS,
             claims: &NO_CLAIMS,
+            assigned: &NO_CONTENDERS,
             contenders: &NO_CONTENDERS,
             awaited: None,
             released: &NO_CONTENDERS,
@@ -292,6 +295,9 @@ pub(crate) fn apply_step(
     }
     if desired.policy.ignored() {
         return Step::Keep(id, KeepReason::Ignored);
+    }
+    if let Some(owner) = options.assigned.get(&id) {
+        return Step::Keep(id, KeepReason::HeldBy(owner.clone()));
     }
     let backing_off = || {
         let writer = options.backing_off.get(&desired.id)?;

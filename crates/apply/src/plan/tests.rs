@@ -711,3 +711,37 @@ fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
     );
     check(Some(me()), Some(other()), "prune ConfigMap/n/a");
 }
+
+#[test]
+fn what_is_assigned_to_another_is_left_alone_whatever_is_there() {
+    let me = me();
+    let check = |annotation: &str, presence: Presence, expected: &str| {
+        let assigned = BTreeMap::from([(id("a"), other())]);
+        let options = Options {
+            assigned: &assigned,
+            ..Options::new(&me, "main@sha1:1")
+        };
+        let desired = [desired("a", annotation), desired("b", "")];
+        let live = Live::from_iter([(id("a"), presence), (id("b"), Presence::Absent)]);
+        let plan = plan(
+            &desired,
+            &Inventory::default(),
+            &live,
+            &Memory::default(),
+            &options,
+        );
+        assert_eq!(plan.to_string(), format!("{expected}\ncreate ConfigMap/n/b\n"));
+        let contested: Vec<_> = plan.contested().map(|(id, owner)| (id.clone(), owner)).collect();
+        let held = plan.inventory(&desired, &Inventory::default());
+        let ours: Vec<&ObjectId> = held.ids().collect();
+        (contested.len(), ours.len())
+    };
+    let held = "keep ConfigMap/n/a (held by Kustomization team/other)";
+    let ours = observed(&desired("a", ""), |o| o.owned = digest("x"));
+    for presence in [Presence::Absent, Presence::Unknown, ours] {
+        assert_eq!(check("", presence, held), (1, 1));
+    }
+    // left alone on its own wish: then nobody contests it
+    let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
+    assert_eq!(check("reconcile: disabled", Presence::Absent, ignored), (0, 2));
+}

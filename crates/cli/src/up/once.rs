@@ -40,6 +40,16 @@ pub(crate) fn judge(dashboard: &Dashboard) -> Verdict {
     }
 }
 
+impl Verdict {
+    /// The same where some of what is ready speaks of an earlier time: that is on its way.
+    pub(crate) fn unless_behind(self, behind: Vec<String>) -> Self {
+        match self {
+            Self::Ready if !behind.is_empty() => Self::Waiting(behind),
+            verdict => verdict,
+        }
+    }
+}
+
 fn reason(group: &Group, row: &Row) -> String {
     let said = if row.message.is_empty() {
         row.detail.as_str()
@@ -84,6 +94,18 @@ mod tests {
             ..Dashboard::default()
         };
         assert_eq!(judge(&dashboard), *expected);
+    }
+
+    #[test]
+    fn ready_at_an_earlier_revision_is_waiting() {
+        let check = |verdict: Verdict, behind: &[&str], expected: Verdict| {
+            let behind = behind.iter().map(ToString::to_string).collect();
+            assert_eq!(verdict.unless_behind(behind), expected);
+        };
+        check(Verdict::Ready, &[], Verdict::Ready);
+        check(Verdict::Ready, &["a"], Verdict::Waiting(vec!["a".into()]));
+        let failed = || Verdict::Failed(vec!["b".into()]);
+        check(failed(), &["a"], failed());
     }
 
     #[test]

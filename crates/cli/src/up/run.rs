@@ -334,9 +334,11 @@ impl Session {
         let mut quiet_since = begun;
         loop {
             changes.mark_unchanged();
+            // asked before the statuses are read: what ceases to be behind in between shows there
+            let behind = self.engine.engine.behind();
             let dashboard = self.dashboard();
             screen.show(&dashboard).map_err(UpError::Output)?;
-            let verdict = judge(&dashboard);
+            let verdict = judge(&dashboard).unless_behind(behind);
             let (deadline, reasons) = match verdict {
                 Verdict::Ready => return Ok(()),
                 Verdict::Waiting(reasons) => (begun + timeout, reasons),

@@ -285,8 +285,14 @@ impl Kit {
 
     /// This process has looked at a source: the artifact that its status names is what it has now.
     pub(crate) fn source_checked(&self, source: ObjectRef) {
-        let wakes = self.ownership().looked(source);
+        let (first, wakes) = {
+            let mut ownership = self.ownership();
+            (!ownership.has_looked(&source), ownership.looked(source))
+        };
         self.waker.wake_all(wakes);
+        if first {
+            self.changes.send_modify(|count| *count += 1);
+        }
     }
 
     /// Changes whenever a mirror or a watched object does.

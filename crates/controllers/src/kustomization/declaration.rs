@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use equate_api::kustomize::{Inventory, Kustomization, KustomizationStatus};
+use equate_api::kustomize::{Inventory, Kustomization, KustomizationStatus, SourceReference};
 use equate_api::meta::{ConditionType, Reason as Why, condition, is_true};
+use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::declared::account_of;
 use super::inputs::substitute_from;
-use super::{KUSTOMIZATION, object_ref};
+use super::{KUSTOMIZATION, applies, object_ref};
 use crate::kit::mirror::Change;
 use crate::kit::wake::Reason;
-use crate::ownership::declaration::Declaration;
+use crate::ownership::declaration::{Declaration, parent_of};
 use crate::ownership::graph::OwnershipGraph;
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
 use crate::policy::Policy;
@@ -68,8 +71,27 @@ fn declaration(
         user: account
             .filter(|_| !remote)
             .map(|account| user(namespace, account)),
+        kube_config: spec.kube_config.clone(),
+        parent: parent_of(&object_ref(&Key::of(meta)), meta.labels.as_ref(), &KUSTOMIZATION),
+        target_namespace: spec.target_namespace.clone(),
+        waits: spec.wait || !spec.health_checks.is_empty(),
         status: object.status.as_ref().map(status_seen).unwrap_or_default(),
     }
+}
+
+/// The kind of owner that an object is which somebody declares, if it is one, and what it is built from as
+/// it is declared; nothing where it is suspended.
+pub(crate) fn applier(desired: &Desired) -> Option<(&'static str, Option<ObjectRef>)> {
+    let kind = applies(&desired.id)?;
+    let spec = desired.object.0.get("spec");
+    let suspended = spec.and_then(|spec| spec.get("suspend")) == Some(&Value::Bool(true));
+    let reference = spec.filter(|_| !suspended).and_then(|spec| spec.get("sourceRef"));
+    let reference = reference.and_then(|reference| SourceReference::deserialize(reference).ok());
+    let source = reference.map(|reference| {
+        let namespace = reference.namespace.as_deref().unwrap_or(&desired.id.namespace);
+        ObjectRef::new(reference.kind.as_str(), namespace, &*reference.name)
+    });
+    Some((kind, source))
 }
 
 /// What a Kustomization is built from.

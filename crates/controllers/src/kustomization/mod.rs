@@ -218,6 +218,8 @@ impl Controller for Kustomizations {
         if !goes_on {
             // the next run looks at everything again
             run.memory.this_run = ThisRun::default();
+            let wakes = self.kit.ownership().end_apply(&object_ref(run.key()));
+            self.kit.waker.wake_all(wakes);
         }
         acted
     }

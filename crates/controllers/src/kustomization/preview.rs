@@ -564,6 +564,7 @@ impl Fleet {
             owner: owner_of(&declared.key),
             revision: UNCOMMITTED.to_owned(),
             claims: claimants(&self.index, &me, ids),
+            assigned: BTreeMap::new(),
             takers: takers(&self.index, &me, gone.ids()),
             needed: claims::needed(&self.index, &me, gone.ids(), presence, Need::Lasting),
             released: BTreeMap::new(),

@@ -28,7 +28,8 @@ use super::reasons::Failure;
 use super::rules::ObjectRules;
 use crate::OwnLoop;
 use crate::kit::read::chain;
-use crate::kustomization::{applies, owner_of};
+use crate::kustomization::declaration::applier;
+use crate::kustomization::owner_of;
 use crate::own_loop::inside;
 use crate::ownership::desired::{BuiltObjects, DesiredSet};
 
@@ -232,7 +233,7 @@ impl Rendering<'_> {
             let desired: Vec<Desired> = each
                 .map(|resource| ready(resource, &owner, own.as_ref(), &rules))
                 .collect();
-            let objects = BuiltObjects::of(&desired, applies);
+            let objects = BuiltObjects::of(&desired, applier);
             (desired, Arc::new(objects))
         });
         let (desired, objects) = desired.await?;

@@ -1,9 +1,10 @@
 //! What others have to know of an object that applies others: handed over by its controller with each
 //! change of it, so that one graph holds objects of several kinds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use equate_api::meta::KubeConfigReference;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::OwnerKind;
 
@@ -40,8 +41,27 @@ pub struct Declaration {
     pub impersonates: bool,
     /// The user that it impersonates in this cluster.
     pub user: Option<String>,
+    /// How it reaches that other cluster.
+    pub kube_config: Option<KubeConfigReference>,
+    /// The owner that its labels name: the one that applied it.
+    pub parent: Option<ObjectRef>,
+    /// The namespace that all of its objects are in which have one, if the spec says so.
+    pub target_namespace: Option<String>,
+    /// Whether it is ready only when its children are.
+    pub waits: bool,
     /// What its status says.
     pub status: StatusSeen,
+}
+
+/// The owner of a kind that the labels of an object name; one that applies itself has none.
+pub fn parent_of(
+    object: &ObjectRef,
+    labels: Option<&BTreeMap<String, String>>,
+    kind: &OwnerKind,
+) -> Option<ObjectRef> {
+    let label = |name: &str| labels?.get(name).map(String::as_str);
+    let parent = ObjectRef::new(kind.kind, label(kind.namespace_label)?, label(kind.name_label)?);
+    (parent != *object).then_some(parent)
 }
 
 /// What those who depend on an object see of it.

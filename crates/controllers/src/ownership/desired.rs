@@ -49,6 +49,8 @@ pub struct BuiltObjects {
 pub struct Applier {
     /// Which owner it is.
     pub owner: ObjectRef,
+    /// What it is going to be built from; none where it is suspended.
+    pub source: Option<ObjectRef>,
     /// The same as an object of the cluster.
     pub id: ObjectId,
     /// The digest of what is declared.
@@ -57,8 +59,11 @@ pub struct Applier {
 
 impl BuiltObjects {
     /// What a build holds, also what is left alone on its own wish: git holds it. `applies` says which kind
-    /// of owner an object is, if it is one.
-    pub fn of(desired: &[Desired], applies: impl Fn(&ObjectId) -> Option<&'static str>) -> Self {
+    /// of owner an object is, if it is one, and what it is built from.
+    pub fn of(
+        desired: &[Desired],
+        applies: impl Fn(&Desired) -> Option<(&'static str, Option<ObjectRef>)>,
+    ) -> Self {
         let mut ids: Vec<ObjectId> = desired.iter().map(|desired| desired.id.clone()).collect();
         ids.sort();
         ids.dedup();
@@ -68,9 +73,10 @@ impl BuiltObjects {
                 && matches!(desired.policy.mode, Mode::Override | Mode::Merge)
         };
         let appliers = desired.iter().filter(as_written).filter_map(|desired| {
-            let kind = applies(&desired.id)?;
+            let (kind, source) = applies(desired)?;
             Some(Applier {
                 owner: ObjectRef::new(kind, &*desired.id.namespace, &*desired.id.name),
+                source,
                 id: desired.id.clone(),
                 digest: desired.digest,
             })

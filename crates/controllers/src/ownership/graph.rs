@@ -22,6 +22,7 @@ use super::access_reviews::AccessReviews;
 use super::contest::Contest;
 use super::declaration::Declaration;
 use super::desired::{DesiredSet, DesiredState, Watched};
+use super::pending::PendingBuilds;
 use super::survey::Survey;
 use crate::ObjectRef;
 use crate::kit::inputs::InputRef;
@@ -87,6 +88,12 @@ pub struct OwnershipGraph {
     targets: HashMap<ObjectRef, TargetCluster>,
     /// Who may write what it wants.
     pub(crate) reviews: AccessReviews,
+    /// Who has to be built before it is known who has an object that nobody holds.
+    pub(crate) pending: PendingBuilds,
+    /// Objects that nobody held when these began to apply them, until they are in their inventories.
+    taken: HashMap<ObjectId, ObjectRef>,
+    /// By the owner that applied them.
+    children: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
     /// The sources that this process has looked at.
     looked: HashSet<ObjectRef>,
 }
@@ -157,6 +164,7 @@ impl OwnershipGraph {
         }
         let mut wakes: Vec<_> = why.map(|why| (object.clone(), why)).into_iter().collect();
         self.wake_affected(object, now, &mut wakes);
+        self.refresh_pending(object);
         // one that was ours runs once more, to be forgotten
         wakes.retain(|(woken, _)| !self.other_shards.contains(woken) || (woken == object && was_ours));
         wakes
@@ -202,8 +210,9 @@ impl OwnershipGraph {
         }
         if change.gone {
             wakes.extend(self.forget(object));
-        } else if change.deletion {
-            // it says no more: nobody waits for it, and what it held is free
+        } else if change.deletion || change.spec {
+            // deleted it says no more: nobody waits for it, and what it held is free; suspended it wants
+            // nothing that nobody holds, and one that waits for others comes after them
             wakes.extend(self.wake_on_release(object));
         }
     }
@@ -232,6 +241,8 @@ impl OwnershipGraph {
         self.unreached.remove(key);
         self.reviews.forget(key);
         self.targets.remove(key);
+        self.taken.retain(|_, by| by != key);
+        self.refresh_pending(key);
         let mut wakes = self.contest(key, &[]);
         wakes.extend(self.wake_on_release(key));
         wakes
@@ -264,6 +275,10 @@ impl OwnershipGraph {
         self.desired_states.insert(key.clone(), state);
         self.unbuilt.remove(key);
         self.unreached.remove(key);
+        self.refresh_pending(key);
+        if self.pending.is_applying(key) {
+            self.begin_apply(key);
+        }
         match same {
             true => self.wake_waiting(key),
             false => self.wake_on_release(key),
@@ -363,6 +378,7 @@ impl OwnershipGraph {
         }
         self.version += 1;
         self.unreached.insert(key.clone(), from);
+        self.refresh_pending(key);
         self.wake_waiting(key)
     }
 
@@ -615,6 +631,7 @@ impl OwnershipGraph {
             self.reviews.forget(object);
         }
         let freed = self.relink(object, before.as_ref(), now.as_ref());
+        self.reorder(object, before.as_ref(), now.as_ref());
         if let Some(now) = now {
             self.declarations.insert(object.clone(), now);
         }
@@ -654,6 +671,7 @@ impl OwnershipGraph {
         let freed: Vec<ObjectId> = old.difference(&new).cloned().collect();
         unlink(&mut self.holders, freed.iter(), object);
         link(&mut self.holders, new.difference(&old), object);
+        self.taken.retain(|id, by| by != object || !new.contains(id));
         freed
     }
 
@@ -710,6 +728,8 @@ struct DeclarationChange {
     announcement: bool,
     holds: bool,
     suspended: bool,
+    /// Its spec, of one that was known.
+    spec: bool,
 }
 
 impl DeclarationChange {
@@ -723,6 +743,7 @@ impl DeclarationChange {
             announcement: before.map(Declaration::announcement) != now.map(Declaration::announcement),
             holds: before.is_some_and(|before| now.is_none_or(|now| before.holds != now.holds)),
             suspended: suspended(before) != suspended(now),
+            spec: before.is_some_and(|before| now.is_some_and(|now| before.generation != now.generation)),
         }
     }
 
@@ -730,6 +751,9 @@ impl DeclarationChange {
         self.holds || self.as_dependency || self.suspended
     }
 }
+
+mod contenders;
+pub(crate) use self::contenders::Own;
 
 #[cfg(test)]
 pub(crate) mod tests;

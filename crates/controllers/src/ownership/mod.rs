@@ -2,11 +2,13 @@
 //! applies objects; each controller hands over a [`Declaration`](declaration::Declaration) of its own.
 
 pub mod access_reviews;
+pub(crate) mod arbitration;
 pub mod claims;
 pub mod contest;
 pub mod declaration;
 pub mod desired;
 pub mod graph;
 pub mod other_shards;
+pub(crate) mod pending;
 pub(crate) mod retained;
 pub(crate) mod survey;

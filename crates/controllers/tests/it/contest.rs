@@ -1,9 +1,17 @@
-//! Two Kustomizations with one object say so by name, and correction stops instead of flapping.
+//! Two Kustomizations with one object say so by name, and correction stops instead of flapping. Who has
+//! the object depends on the rules, and not on who is faster.
 
-use equate_api::meta::ConditionType;
-use serde_json::json;
+use std::time::Duration;
 
-use crate::session::{Session, config_map, said};
+use equate_api::meta::{ConditionType, condition};
+use equate_api::source::GitRepository;
+use equate_testkit::eventually::eventually;
+use equate_testkit::faults::{Fault, Rule, Verb};
+use equate_testkit::git::Repository;
+use serde_json::{Value, json};
+
+use crate::session::{DEADLINE, HOME, Options, Session, config_map, said};
+use crate::tenancy::create;
 
 #[tokio::test]
 async fn two_declare_one_object() {
@@ -44,5 +52,198 @@ async fn two_declare_one_object() {
             && status.last_applied_revision.as_ref() == Some(&revision)
     };
     session.until("one", "not contested any more", calm).await;
+    session.end().await;
+}
+
+/// Kustomizations of directories of one name each, all made while the engine is away, so that nothing but
+/// the rules orders them; the declared ConfigMap is `default/x`, and its value names who wrote it.
+async fn siblings(specs: &[(&str, Value)]) -> Session {
+    let files: Vec<(String, String)> = specs
+        .iter()
+        .map(|(name, _)| (format!("{name}/x.yaml"), config_map("x", name)))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let mut session = Session::start(&files).await;
+    session.stop().await;
+    for (name, spec) in specs {
+        session.kustomize(name, name, spec.clone()).await;
+    }
+    session
+}
+
+/// What one says whose object another has.
+async fn contested(session: &Session, name: &str, by: &str) {
+    let message = session.fails(name, "Contested").await;
+    let other = format!("ConfigMap/default/x (also declared by Kustomization/flux-system/{by})");
+    assert!(message.contains(&other), "{message}");
+}
+
+/// How often `x` was written.
+fn writes(session: &Session) -> usize {
+    let calls = session.faults.log();
+    let writes = calls.iter().filter(|call| call.is_write());
+    writes.filter(|call| call.path.ends_with("/configmaps/x")).count()
+}
+
+/// Holds back each write to a Kustomization for a while: it comes to its build after the others.
+fn slow(session: &Session, name: &str) {
+    let path = format!("/kustomizations/{name}");
+    let slow = Fault::Slow(Duration::from_millis(300));
+    session.faults.add(Rule::new(Verb::Patch, path, slow));
+}
+
+#[tokio::test]
+async fn of_siblings_the_first_by_name_has_it_whoever_is_slow() {
+    for late in ["a", "b", "c"] {
+        let specs = ["c", "b", "a"].map(|name| (name, json!({})));
+        let mut session = siblings(&specs).await;
+        slow(&session, late);
+        session.engine(Options::default()).await;
+        let revision = session.commit(&[]);
+        session.ready("a", &revision).await;
+        contested(&session, "b", "a").await;
+        contested(&session, "c", "a").await;
+        session.value("default", "x", Some("a")).await;
+        assert_eq!(writes(&session), 1, "{late} is late");
+        session.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_want_waits_for_no_dependency() {
+    let specs = [
+        ("a", json!({ "dependsOn": [{ "name": "later" }] })),
+        ("b", json!({})),
+    ];
+    let mut session = siblings(&specs).await;
+    session.engine(Options::default()).await;
+    contested(&session, "b", "a").await;
+    session.value("default", "x", None).await;
+    // what is suspended wants nothing
+    session.patch("a", json!({ "spec": { "suspend": true } })).await;
+    session.value("default", "x", Some("b")).await;
+    let revision = session.commit(&[]);
+    session.ready("b", &revision).await;
+    // and who holds it keeps it
+    let on = json!({ "spec": { "suspend": false, "dependsOn": null } });
+    session.patch("a", on).await;
+    contested(&session, "a", "b").await;
+    assert_eq!(writes(&session), 1);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn one_that_waits_for_another_comes_after_it() {
+    let specs = [
+        ("a", json!({ "dependsOn": [{ "name": "b" }] })),
+        ("b", json!({})),
+        ("c", json!({})),
+    ];
+    let mut session = siblings(&specs).await;
+    slow(&session, "b");
+    session.engine(Options::default()).await;
+    let revision = session.commit(&[]);
+    session.ready("b", &revision).await;
+    contested(&session, "a", "b").await;
+    contested(&session, "c", "b").await;
+    session.value("default", "x", Some("b")).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_built_or_rests_wants_nothing() {
+    let specs = [
+        ("a", json!({ "path": "./missing" })),
+        ("b", json!({ "suspend": true })),
+        (
+            "c",
+            json!({ "postBuild": { "substituteFrom": [{ "kind": "ConfigMap", "name": "missing" }] } }),
+        ),
+        ("d", json!({})),
+    ];
+    let mut session = siblings(&specs).await;
+    slow(&session, "c");
+    session.engine(Options::default()).await;
+    let revision = session.commit(&[]);
+    session.ready("d", &revision).await;
+    session.value("default", "x", Some("d")).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
+    for late in ["a", "b"] {
+        let files = [
+            ("a/own.yaml", &*config_map("own-a", "a")),
+            ("b/own.yaml", &*config_map("own-b", "b")),
+            ("c/y.yaml", &*config_map("y", "c")),
+        ];
+        let session = Session::start(&files).await;
+        let revision = session.commit(&[]);
+        for name in ["a", "b", "c"] {
+            session.kustomize(name, name, json!({})).await;
+            session.ready(name, &revision).await;
+        }
+        slow(&session, late);
+        let (a, b, y) = (config_map("x", "a"), config_map("x", "b"), config_map("y", "a"));
+        let revision = session.commit(&[
+            ("a/x.yaml", Some(&*a)),
+            ("b/x.yaml", Some(&*b)),
+            // the holder keeps what it has
+            ("a/y.yaml", Some(&*y)),
+        ]);
+        contested(&session, "b", "a").await;
+        session.value("default", "x", Some("a")).await;
+        assert_eq!(writes(&session), 1, "{late} is late");
+        let message = session.fails("a", "Contested").await;
+        assert!(
+            message.contains("ConfigMap/default/y (also declared by Kustomization/flux-system/c)"),
+            "{message}"
+        );
+        session.ready("c", &revision).await;
+        session.value("default", "y", Some("c")).await;
+        // given up by the first it is the second's
+        session.commit(&[("a/x.yaml", None)]);
+        session.value("default", "x", Some("b")).await;
+        session.end().await;
+    }
+}
+
+#[tokio::test]
+async fn of_different_sources_one_has_it_from_the_first() {
+    let other = Repository::init().unwrap();
+    other.commit(&[("x.yaml", Some(&config_map("x", "a")))]).unwrap();
+    let mut session = siblings(&[("b", json!({}))]).await;
+    let url = "https://local.invalid/other";
+    let source = json!({
+        "metadata": { "name": "other" },
+        "spec": { "url": url, "interval": "10m", "ref": { "branch": "main" } },
+    });
+    create::<GitRepository>(&session, HOME, source).await;
+    let spec = json!({ "sourceRef": { "kind": "GitRepository", "name": "other" } });
+    session.kustomize("a", "./", spec).await;
+    let others = vec![(url.to_owned(), other.path().to_owned())];
+    session
+        .engine(Options {
+            others,
+            ..Options::default()
+        })
+        .await;
+    // whichever it is
+    let ready = async || {
+        let mut ready = Vec::new();
+        for name in ["a", "b"] {
+            let object = session.kustomizations().get(name).await.unwrap();
+            let conditions = object.status.unwrap_or_default().conditions;
+            ready.extend(condition(&conditions, ConditionType::Ready).map(|ready| ready.reason.clone()));
+        }
+        ready.sort();
+        match ready == ["Contested", "ReconciliationSucceeded"] {
+            true => Ok(()),
+            false => Err(format!("{ready:?}")),
+        }
+    };
+    eventually("one has it and the other says so", DEADLINE, ready).await;
+    assert_eq!(writes(&session), 1);
     session.end().await;
 }

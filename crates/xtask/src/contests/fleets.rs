@@ -58,6 +58,14 @@ pub(super) fn all() -> Vec<Fleet> {
             "flux-system/a",
         ),
         one(
+            "the first waits for the second",
+            vec![
+                contender("a").with("dependsOn: [{ name: b }]").files(),
+                contender("b").files(),
+            ],
+            "flux-system/b",
+        ),
+        one(
             "the first cannot be built",
             vec![
                 contender("a").broken().files(),

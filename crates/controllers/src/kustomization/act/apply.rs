@@ -19,6 +19,7 @@ use super::announce::tell_of_record;
 use super::finish::fail;
 use super::status::{emit, next, write};
 use super::{execution, idle, planned};
+use crate::ObjectRef;
 use crate::kit::controller::Acted;
 use crate::kit::events::Severity;
 use crate::kit::reconciliation::Stop;
@@ -31,7 +32,7 @@ use crate::kustomization::memory::{Expects, Held, Memory};
 use crate::kustomization::observe::state;
 use crate::kustomization::reasons::{Failure, refusal};
 use crate::kustomization::report::Done;
-use crate::kustomization::{Kustomizations, Run, count, object_ref};
+use crate::kustomization::{Kustomizations, Run, applies, count, object_ref};
 use crate::ownership::contest::Contest;
 
 /// How far the stages came.
@@ -227,6 +228,15 @@ fn drifting(
         .collect()
 }
 
+/// Notes that an applier was applied: it is there, or another, before somebody tells of it.
+fn note_child(cx: &Kustomizations, run: &Run<'_>, id: &ObjectId, generation: i64) {
+    if let Some(kind) = applies(id) {
+        let child = ObjectRef::new(kind, &*id.namespace, &*id.name);
+        let mut graph = cx.kit.ownership();
+        graph.child_applied(&object_ref(run.key()), &child, generation);
+    }
+}
+
 /// Notes what was done: in the watcher, in memory, in the numbers.
 fn take_in(
     cx: &Kustomizations,
@@ -241,6 +251,7 @@ fn take_in(
         let Ok(done) = outcome.result() else { continue };
         if let Some(observed) = &done.observed {
             cx.access(&run.memory).hub.note(outcome.id(), observed.clone());
+            note_child(cx, run, outcome.id(), observed.generation);
         }
         match done.action {
             Action::Kept(KeepReason::Unchanged) => {}

@@ -25,7 +25,7 @@ use super::decide::seen::{Exchange, Seen};
 use super::decide::{Idle, Plan, Step};
 use super::declared::Declared;
 use super::report::Done;
-use super::{Kustomizations, Run};
+use super::{Kustomizations, Run, object_ref};
 use crate::kit::controller::{Acted, Next};
 use crate::kit::reconciliation::Stop;
 
@@ -38,6 +38,9 @@ pub(super) async fn act(
     plan: Plan,
 ) -> Result<Acted<Done>, Stop> {
     let Plan { announce, step } = plan;
+    if begins_applying(&step) {
+        cx.kit.ownership().begin_apply(&object_ref(&ks.key));
+    }
     announce::announce(cx, run, ks, announce);
     if seen.current(ks).is_some() && !ks.deleting {
         // carried out, or being: nothing else is kept for it
@@ -90,6 +93,11 @@ pub(super) async fn act(
 /// A plan about objects is made of objects that were seen: without them it is looked at again, later.
 fn unplanned() -> Acted<Done> {
     Acted::Silent(Next::Backoff)
+}
+
+/// Whether a step is part of applying: what it declares comes.
+fn begins_applying(step: &Step) -> bool {
+    matches!(step, Step::Build(_) | Step::Restart | Step::Apply(_))
 }
 
 /// Whether a step says that nothing is missing any more.

@@ -84,6 +84,14 @@ fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Optio
         let awaiting = Awaiting::new((holders.until, message), seen.since.others, now);
         return Some(Step::Idle(Idle::Awaiting(awaiting)));
     }
+    if let Some(earlier) = &others.earlier {
+        let message = format!(
+            "Waiting for {} to be built: it comes first with what it declares",
+            earlier.named
+        );
+        let awaiting = Awaiting::new((earlier.until, message), seen.since.others, now);
+        return Some(Step::Idle(Idle::Awaiting(awaiting)));
+    }
     (!others.questions.is_empty()).then(|| Step::Survey(others.questions.clone()))
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Objects {
     pub(crate) prune_check: Option<PruneBudgetCheck>,
     /// Who does not let go of what is declared here.
     pub(crate) claims: BTreeSet<(ObjectId, Owner)>,
+    /// What another owner has or gets of what is declared here.
+    pub(crate) assigned: BTreeMap<ObjectId, Owner>,
     /// Who wants what is not declared here any more.
     pub(crate) takers: BTreeMap<ObjectId, Owner>,
     /// What would take with it what somebody needs.
@@ -68,6 +70,8 @@ pub(crate) struct Others {
     pub(crate) unbuilt: String,
     /// Who had one of the declared objects last and has not been built from what is there now.
     pub(crate) holders: Option<Holders>,
+    /// Who comes before and has to be built, before it is known who has objects that nobody holds.
+    pub(crate) earlier: Option<Earlier>,
     /// Who has to be asked for, before what they say counts.
     pub(crate) questions: Questions,
     /// Whether it may write itself what another holds, before anything else is asked.
@@ -80,6 +84,15 @@ pub(crate) struct Holders {
     /// By name.
     pub(crate) named: String,
     /// When the last of them has had its time.
+    pub(crate) until: Instant,
+}
+
+/// One that comes before with what it declares, and is not built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Earlier {
+    /// Which.
+    pub(crate) named: String,
+    /// When it has had its time.
     pub(crate) until: Instant,
 }
 
@@ -104,6 +117,13 @@ pub(crate) struct Planned {
     pub(crate) excessive: bool,
 }
 
+impl Kinds {
+    /// Whether they hold up nothing.
+    pub(crate) fn are_known(&self) -> bool {
+        self.starting.is_none() && self.trouble.is_none()
+    }
+}
+
 impl Objects {
     /// What else a plan depends on; the executor judges by it what was not seen.
     pub(crate) fn options(&self) -> Options<'_> {
@@ -122,6 +142,7 @@ impl Objects {
             may_be_empty: _,
             prune_check,
             claims,
+            assigned,
             takers,
             needed,
             released,
@@ -134,6 +155,7 @@ impl Objects {
             allow_empty: may_be_empty.then_some(revision.as_str()),
             prune_check: *prune_check,
             claims,
+            assigned,
             contenders: takers,
             awaited: others.awaited.as_ref(),
             released,

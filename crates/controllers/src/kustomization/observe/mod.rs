@@ -11,12 +11,14 @@
 //! | `follow`, `reinspect` | the kinds of its objects, and objects that were looked at under other rules |
 //! | `objects` | the objects that a plan would be about |
 //! | `survey`, `questions` | what the others want, and whom to ask whether they may |
+//! | `contests` | which declared objects another owner has |
 //! | `exchange` | what crosses the border of the shard |
 //!
 //! It writes nothing. That it looks at the others has a consequence: what may change what they say wakes it.
 
 pub(super) mod access;
 mod artifact;
+mod contests;
 mod dependencies;
 pub(super) mod exchange;
 pub(super) mod follow;

@@ -11,9 +11,10 @@ use equate_apply::owner::Owner;
 use equate_apply::plan::{Live, Presence, PruneBudgetCheck};
 use tokio::time::Instant;
 
+use super::contests::assign;
 use super::exchange::released;
 use super::follow::version;
-use super::questions::{own_questions, questions};
+use super::questions::{own_questions, questions, rival_questions};
 use super::survey::{holders, survey};
 use crate::ObjectRef;
 use crate::kustomization::decide::objects::{Objects, Others};
@@ -49,6 +50,7 @@ pub(super) fn of_build(
         let mut graph = cx.kit.ownership();
         let declared = || desired.iter().map(|desired| (&desired.id, version(desired)));
         let own_questions = own_questions(cx, &graph, memory, &ks.key, declared());
+        let own_questions = own_questions.and(rival_questions(cx, &graph, (memory, ks), &desired));
         let holders = holders(cx, &mut graph, (memory, ks), &desired, now);
         match holders {
             // whoever had an object last says first whether it lets go of it: only their word wakes it
@@ -56,7 +58,23 @@ pub(super) fn of_build(
                 graph.watch(&me, watched);
                 objects.others.holders = Some(holders);
             }
-            None => look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, Heed::Wakes),
+            None => {
+                let assignment = assign(cx, &mut graph, (memory, ks), &desired, now);
+                objects.assigned = assignment.assigned;
+                match assignment.earlier {
+                    Some((earlier, watched)) => {
+                        graph.watch(&me, watched);
+                        objects.others.earlier = Some(earlier);
+                    }
+                    None => {
+                        if own_questions.is_empty() && objects.kinds.are_known() {
+                            // from here on it has them, though no inventory says so yet
+                            graph.take(&me, assignment.open.into_iter());
+                        }
+                        look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, Heed::Wakes);
+                    }
+                }
+            }
         }
         objects.others.own_questions = own_questions;
         objects.claims = claimants(&graph, &me, desired.iter().map(|desired| &desired.id));
@@ -130,6 +148,7 @@ fn of_gone(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: &Inventory
         may_be_empty: true,
         prune_check: braked.then(|| prune_check(cx, memory, ks)),
         claims: BTreeSet::new(),
+        assigned: BTreeMap::new(),
         takers: BTreeMap::new(),
         needed: BTreeMap::new(),
         released: released_to(cx, memory, ks, gone),

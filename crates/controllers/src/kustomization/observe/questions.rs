@@ -16,11 +16,14 @@
 use std::collections::BTreeSet;
 
 use equate_apply::container::Container;
+use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Presence;
 use tokio::time::Instant;
 
+use super::contests::is_written;
+use super::follow::version;
 use crate::kustomization::decide::seen::{Question, Questions};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::Memory;
@@ -93,7 +96,44 @@ pub(super) fn questions(
     found
 }
 
-/// Whether it may write itself what another holds that it declares.
+/// Whether the others that want or hold what is about to be written may write it.
+pub(super) fn rival_questions(
+    cx: &Kustomizations,
+    graph: &OwnershipGraph,
+    (memory, ks): (&Memory, &Declared),
+    desired: &[Desired],
+) -> Questions {
+    if cx.access(memory).target != TargetCluster::Local {
+        return Questions::default();
+    }
+    let (now, me) = (Instant::now(), object_ref(&ks.key));
+    let mut found = Questions::default();
+    for desired in desired.iter().filter(|desired| is_written(desired)) {
+        let id = &desired.id;
+        if memory.this_run.reviewed.contains(id) {
+            continue;
+        }
+        let rivals: BTreeSet<&ObjectRef> = graph.rivals(id, &me).collect();
+        let open = rivals
+            .into_iter()
+            .filter(|other| !graph.reviews.is_known(other, id, now));
+        let before = found.objects.len();
+        found.objects.extend(open.filter_map(|other| {
+            Some(Question {
+                by: graph.owner(other),
+                user: graph.user(other)?.to_owned(),
+                id: id.clone(),
+                version: version(desired).to_owned(),
+            })
+        }));
+        if found.objects.len() > before {
+            found.about.push(id.clone());
+        }
+    }
+    found
+}
+
+/// Whether it may write itself what another holds or wants that it declares.
 pub(super) fn own_questions<'i>(
     cx: &Kustomizations,
     graph: &OwnershipGraph,
@@ -106,8 +146,11 @@ pub(super) fn own_questions<'i>(
         return Questions::default();
     };
     let now = Instant::now();
-    let held = ids.filter(|(id, _)| graph.holders(id, &me).next().is_some());
-    let open = held
+    let shared = ids.filter(|(id, _)| {
+        let mut holders = graph.holders(id, &me);
+        holders.next().is_some() || graph.rivals(id, &me).next().is_some()
+    });
+    let open = shared
         .filter(|(id, _)| !memory.this_run.reviewed.contains(*id) && !graph.reviews.is_known(&me, id, now));
     let objects: Vec<Question> = open
         .map(|(id, version)| Question {

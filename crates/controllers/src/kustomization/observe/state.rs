@@ -12,6 +12,7 @@ use equate_apply::plan::{Plan, Presence};
 use equate_apply::rules::OwnerRules as _;
 use tokio::time::Instant;
 
+use super::contests;
 use super::dependency_states;
 use crate::Key;
 use crate::kit::watcher::view::ScopedView;
@@ -56,7 +57,7 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
         drifted: drifted(&access.hub, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
-        freed: is_freed(cx, access, record),
+        freed: is_freed(cx, access, ks, record),
         hope: record.dependency_states != dependency_states(cx, ks),
         checked: ks.wait || !record.checks.is_empty(),
         health: health(access, &cx.rules, ks, objects, &record.checks),
@@ -65,19 +66,14 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
 }
 
 /// Whether an object that another held is free now, or one that had to go is gone.
-fn is_freed(cx: &Kustomizations, access: &Access, record: &Record) -> bool {
+fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
     let gone = |(id, uid): &(ObjectId, String)| match access.hub.get(id) {
         Presence::Absent => true,
         Presence::Present(observed) => observed.uid != *uid,
         // nobody watches it: it is tried again in its time
         Presence::Unknown => false,
     };
-    if record.going.iter().any(gone) {
-        return true;
-    }
-    let graph = cx.kit.ownership();
-    let mut contests = record.contests.iter();
-    contests.any(|contest| !graph.claims(&contest.other, &contest.id))
+    record.going.iter().any(gone) || contests::is_freed(cx, access, ks, record)
 }
 
 /// Whether the status says that this revision is applied and ready.

@@ -23,6 +23,10 @@ pub(crate) fn declaration() -> Declaration {
         remote: false,
         impersonates: false,
         user: None,
+        kube_config: None,
+        parent: None,
+        target_namespace: None,
+        waits: false,
         status: StatusSeen::default(),
     }
 }
@@ -37,7 +41,7 @@ fn apps(name: &str) -> ObjectRef {
 }
 
 /// The same that applied a revision and holds objects.
-fn ready(revision: &str, holds: &[&str]) -> Declaration {
+pub(crate) fn ready(revision: &str, holds: &[&str]) -> Declaration {
     let holds = holds.iter().map(|id| ObjectId::from_inventory(id).unwrap());
     Declaration {
         holds: Arc::new(holds.collect()),

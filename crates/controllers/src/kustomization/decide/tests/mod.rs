@@ -109,6 +109,7 @@ fn objects(declared: &[&str], held: &[&str], live: &[&str]) -> Objects {
         may_be_empty: false,
         prune_check: None,
         claims: BTreeSet::new(),
+        assigned: BTreeMap::new(),
         takers: BTreeMap::new(),
         needed: BTreeMap::new(),
         released: BTreeMap::new(),

@@ -1,0 +1,58 @@
+//! What says that it is ready and speaks of an earlier time: a status outlives the process that wrote it,
+//! and a new revision is known before anybody has begun with it.
+
+use equate_api::kustomize::SourceKind;
+
+use super::Engine;
+use crate::ownership::declaration::Declaration;
+use crate::{Key, ObjectRef};
+
+impl Engine {
+    /// The sources that this process has not looked at yet, and what is ready at another revision than its
+    /// source has now; each as a sentence. What is suspended is not behind.
+    pub fn behind(&self) -> Vec<String> {
+        let index = self.kit.ownership();
+        let kind = SourceKind::GitRepository.as_str();
+        let sources = self.kit.sources.repositories.all();
+        let sources = sources.iter().filter_map(|source| {
+            let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
+            let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
+            (ours && !index.has_looked(&reference)).then(|| format!("{reference}: not looked at yet"))
+        });
+        let owners = index.declarations().filter_map(|(owner, declaration)| {
+            let artifact = self.kit.sources.artifact(&declaration.source)?;
+            let outdated = is_outdated(declaration, &artifact.revision);
+            outdated.then(|| format!("{owner}: {} is not applied yet", artifact.revision))
+        });
+        sources.chain(owners).collect()
+    }
+}
+
+/// Whether one of ours is ready, at another revision.
+fn is_outdated(declaration: &Declaration, revision: &str) -> bool {
+    let status = &declaration.status;
+    let ready = status.ready.as_ref().is_some_and(|ready| ready.is_true);
+    let applied = status.applied.as_deref();
+    declaration.ours && !declaration.suspended && ready && applied != Some(revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ownership::graph::tests::ready;
+
+    #[test]
+    fn ready_at_an_earlier_revision_is_behind() {
+        let check = |change: fn(&mut Declaration), expected: bool| {
+            let mut declaration = ready("main@sha1:1", &[]);
+            change(&mut declaration);
+            assert_eq!(is_outdated(&declaration, "main@sha1:2"), expected);
+        };
+        check(|_| (), true);
+        check(|it| it.status.applied = Some("main@sha1:2".to_owned()), false);
+        check(|it| it.suspended = true, false);
+        check(|it| it.ours = false, false);
+        // it says itself that it is not there yet
+        check(|it| it.status.ready = None, false);
+    }
+}

@@ -1,0 +1,143 @@
+//! Which of the declared objects another owner has, before any of them is written.
+//!
+//! What somebody holds is known at once, and so is what is known to be wanted. For objects that nobody has,
+//! those that come before and are not built are waited for: the run ends, and their build begins the next.
+//! The rules are `ownership::arbitration` and `ownership::pending`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use equate_apply::desired::Desired;
+use equate_apply::id::ObjectId;
+use equate_apply::owner::Owner;
+use equate_apply::plan::Presence;
+use equate_apply::segment::segment;
+use tokio::time::Instant;
+
+use crate::ObjectRef;
+use crate::kustomization::decide::deadline;
+use crate::kustomization::decide::objects::Earlier;
+use crate::kustomization::declared::Declared;
+use crate::kustomization::memory::{Memory, Record};
+use crate::kustomization::{KUSTOMIZATION, Kustomizations, object_ref};
+use crate::ownership::desired::Watched;
+use crate::ownership::graph::{Own, OwnershipGraph};
+use crate::ownership::pending::Pending;
+use crate::targets::target::Access;
+
+/// A build that takes longer waits for some host, and nobody waits with it.
+const BUILDING: Duration = Duration::from_secs(60);
+
+/// Who has the declared objects.
+#[derive(Debug, Default)]
+pub(super) struct Assignment {
+    /// Those that another owner has or gets.
+    pub(super) assigned: BTreeMap<ObjectId, Owner>,
+    /// Those that nobody has: they are this one's as soon as it begins to apply.
+    pub(super) open: Vec<ObjectId>,
+    /// Who has to be built before that is known.
+    pub(super) earlier: Option<(Earlier, Watched)>,
+}
+
+/// Finds out who has the declared objects.
+pub(super) fn assign(
+    cx: &Kustomizations,
+    graph: &mut OwnershipGraph,
+    (memory, ks): (&Memory, &Declared),
+    desired: &[Desired],
+    now: Instant,
+) -> Assignment {
+    let (me, access) = (object_ref(&ks.key), cx.access(memory));
+    let artifact = cx.artifact_digest(&ks.source_ref());
+    let (mut assigned, mut open, mut unsure) = (BTreeMap::new(), Vec::new(), None);
+    for Desired { id, .. } in desired.iter().filter(|desired| is_written(desired)) {
+        if !graph.reviews.allow(&me, id) {
+            // it is refused, and told of nobody
+            continue;
+        }
+        let named = named(access, id);
+        let own = Own {
+            holds: ks.inventory.contains(id),
+            named: named.as_ref(),
+            artifact: artifact.as_deref(),
+        };
+        if let Some(other) = graph.owned_by_other(id, &me, own).cloned() {
+            if unsure.is_none() && !graph.has(&other, id) {
+                // another may come before that one
+                unsure = pending_before(graph, artifact.as_deref(), &other, &[id]);
+            }
+            assigned.insert(id.clone(), graph.owner(&other));
+        } else if !own.holds && named.as_ref() != Some(&me) {
+            open.push(id.clone());
+        }
+    }
+    let unknown: Vec<&ObjectId> = open.iter().filter(|id| !graph.has_taken(&me, id)).collect();
+    let pending = unsure.or_else(|| pending_before(graph, artifact.as_deref(), &me, &unknown));
+    let earlier = pending.and_then(|pending| {
+        let since = memory.surveying_since.unwrap_or(now);
+        let until = deadline(since, ks.timeout.min(BUILDING));
+        (until > now).then(|| waited_for(pending, until))
+    });
+    Assignment {
+        assigned,
+        open,
+        earlier,
+    }
+}
+
+/// One that is still to be built, and may want objects that nobody has before the one that would have them.
+fn pending_before(
+    graph: &mut OwnershipGraph,
+    artifact: Option<&str>,
+    first: &ObjectRef,
+    ids: &[&ObjectId],
+) -> Option<Pending> {
+    let artifact = artifact.filter(|_| !ids.is_empty())?;
+    let namespaces: BTreeSet<&str> = ids.iter().map(|id| &*id.namespace).collect();
+    graph.pending_before(artifact, first, &namespaces)
+}
+
+fn waited_for(Pending { owner, parent }: Pending, until: Instant) -> (Earlier, Watched) {
+    let earlier = Earlier {
+        named: owner.to_string(),
+        until,
+    };
+    let watched = Watched {
+        of: std::iter::once(owner).chain(parent).collect(),
+        until: Some(until),
+    };
+    (earlier, watched)
+}
+
+/// Whether an object that another had is this one's to apply by now.
+pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
+    let artifact = cx.artifact_digest(&ks.source_ref());
+    let (graph, me) = (cx.kit.ownership(), object_ref(&ks.key));
+    record.contests.iter().any(|contest| {
+        if graph.is_in_other_shard(&contest.other) {
+            return !graph.claims(&contest.other, &contest.id);
+        }
+        let named = named(access, &contest.id);
+        let own = Own {
+            holds: ks.inventory.contains(&contest.id),
+            named: named.as_ref(),
+            artifact: artifact.as_deref(),
+        };
+        graph.owned_by_other(&contest.id, &me, own) != Some(&contest.other)
+    })
+}
+
+/// Whether an object is written at all. A name that no request can hold is nobody's.
+pub(super) fn is_written(desired: &Desired) -> bool {
+    let addressed = segment("resource name", &desired.id.name).is_ok();
+    addressed && !desired.own_loop && !desired.policy.ignored()
+}
+
+/// The owner that the labels of an object name.
+fn named(access: &Access, id: &ObjectId) -> Option<ObjectRef> {
+    let Presence::Present(observed) = access.hub.get(id) else {
+        return None;
+    };
+    let owner = observed.owner.as_ref()?;
+    (owner.kind == &KUSTOMIZATION).then(|| ObjectRef::from(owner))
+}

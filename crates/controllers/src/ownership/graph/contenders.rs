@@ -1,0 +1,322 @@
+//! Who declares an object, and who has to be built before that is known, as [`arbitration`] asks it of the
+//! relations.
+//!
+//! [`arbitration`]: crate::ownership::arbitration
+
+use std::collections::BTreeSet;
+
+use equate_apply::id::ObjectId;
+
+use super::{OwnershipGraph, link, unlink};
+use crate::ObjectRef;
+use crate::kit::wake::Reason;
+use crate::ownership::arbitration::{Contender, Rank, owner};
+use crate::ownership::declaration::Declaration;
+use crate::ownership::desired::DesiredSet;
+use crate::ownership::pending::Pending;
+
+/// A tree of owners is not deeper; labels that name each other would be without end.
+const DEPTH_MAX: usize = 32;
+
+/// What one that declares an object knows of it itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Own<'a> {
+    /// Whether it has the object in its inventory.
+    pub(crate) holds: bool,
+    /// The owner of its own kind that the object's labels name.
+    pub(crate) named: Option<&'a ObjectRef>,
+    /// The artifact that its source has now.
+    pub(crate) artifact: Option<&'a str>,
+}
+
+impl OwnershipGraph {
+    /// The other owner in this process that has an object which `by` declares; none where `by` has it.
+    pub(crate) fn owned_by_other<'a>(
+        &'a self,
+        id: &ObjectId,
+        by: &'a ObjectRef,
+        own: Own<'_>,
+    ) -> Option<&'a ObjectRef> {
+        let mut claimants = self.claimants(id, by);
+        if let Some(claimant) = claimants.find(|other| other.kind != by.kind && self.is_ours(other)) {
+            // labels of two kinds say nothing: the claim does
+            return Some(claimant);
+        }
+        let mut contenders: Vec<Contender> = self.others(id, by, own).collect();
+        if contenders.is_empty() {
+            return None;
+        }
+        contenders.push(Contender {
+            rank: self.rank(by),
+            holds: own.holds || own.named == Some(by) || self.has_taken(by, id),
+            waits: false,
+            named: own.named == Some(by),
+        });
+        let all: BTreeSet<ObjectRef> = contenders.iter().map(|each| each.rank.owner()).collect();
+        for contender in &mut contenders {
+            let one = contender.rank.owner();
+            let mut awaited = self.awaited_by(&one);
+            contender.waits = awaited.any(|other| *other != one && all.contains(other));
+        }
+        let owner = owner(&contenders)?.owner();
+        let (owner, _) = self.declarations.get_key_value(&owner)?;
+        (owner != by).then_some(owner)
+    }
+
+    /// All that an owner waits for, each once: what it depends on, what that depends on, and the children of
+    /// what is ready only with them.
+    fn awaited_by<'a>(&'a self, owner: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
+        let mut seen = BTreeSet::from([owner]);
+        let mut next: Vec<&ObjectRef> = self.depends_on(owner).collect();
+        std::iter::from_fn(move || {
+            loop {
+                let owner = next.pop()?;
+                if !seen.insert(owner) {
+                    continue;
+                }
+                next.extend(self.depends_on(owner));
+                if self.declarations.get(owner).is_some_and(|known| known.waits) {
+                    next.extend(self.children.get(owner).into_iter().flatten());
+                }
+                return Some(owner);
+            }
+        })
+    }
+
+    /// The others that may apply an object to the same cluster and hold it, or want it of the same
+    /// artifact.
+    fn others<'a>(
+        &'a self,
+        id: &'a ObjectId,
+        by: &'a ObjectRef,
+        own: Own<'a>,
+    ) -> impl Iterator<Item = Contender> + 'a {
+        let related = self.wanting.get(id).into_iter().chain(self.holders.get(id));
+        let related: BTreeSet<&ObjectRef> = related.flatten().chain(self.taken.get(id)).collect();
+        related.into_iter().filter_map(move |other| {
+            let declaration = self.declarations.get(other)?;
+            let counts =
+                other != by && !declaration.deleting && self.is_ours(other) && self.share_target(other, by);
+            let named = own.named == Some(other);
+            // an object that names it is its work; a want or an inventory alone gives no right
+            if !counts || !(named || self.reviews.allow(other, id)) {
+                return None;
+            }
+            let holds = self.has(other, id);
+            let wants = !declaration.suspended
+                && self.reads(other) == self.reads(by)
+                && self.applies(other, id)
+                && own
+                    .artifact
+                    .is_some_and(|artifact| self.is_built(other, artifact));
+            (holds || wants).then(|| Contender {
+                rank: self.rank(other),
+                holds,
+                waits: false,
+                named,
+            })
+        })
+    }
+
+    fn is_ours(&self, owner: &ObjectRef) -> bool {
+        !self.other_shards.contains(owner)
+    }
+
+    /// What an owner is built from.
+    fn reads(&self, owner: &ObjectRef) -> Option<&ObjectRef> {
+        self.declarations.get(owner).map(|known| &known.source)
+    }
+
+    /// Whether the last build of an owner has an object that it does not leave alone.
+    fn applies(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
+        let state = self.desired_states.get(owner);
+        state.is_some_and(|state| state.wants(id) && !state.ignores(id))
+    }
+
+    /// Whether an owner has an object, or is about to write it.
+    pub(crate) fn has(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
+        self.claims(owner, id) || self.has_taken(owner, id)
+    }
+
+    /// Whether an owner began to apply an object that nobody held, and still wants it.
+    pub(crate) fn has_taken(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
+        let known = self.declarations.get(owner);
+        let resting = known.is_none_or(|known| known.suspended || known.deleting);
+        !resting && self.taken.get(id) == Some(owner) && self.applies(owner, id)
+    }
+
+    /// Notes that an owner is about to apply objects that nobody holds: from here on it holds them, though
+    /// no inventory says so yet.
+    pub(crate) fn take(&mut self, owner: &ObjectRef, ids: impl Iterator<Item = ObjectId>) {
+        self.taken.retain(|_, by| by != owner);
+        self.taken.extend(ids.map(|id| (id, owner.clone())));
+    }
+
+    /// One that has to be built from the artifact of its source, before it is known that `first` is the
+    /// first of those that want objects in these namespaces; those without one are in the namespace ``. It
+    /// comes before, or `first` waits for it.
+    pub(crate) fn pending_before(
+        &mut self,
+        artifact: &str,
+        first: &ObjectRef,
+        namespaces: &BTreeSet<&str>,
+    ) -> Option<Pending> {
+        let source = self.reads(first)?.clone();
+        if self.pending.artifact(&source) != Some(artifact) {
+            let readers = self.readers.get(&source).into_iter().flatten();
+            let unbuilt = readers.filter(|owner| self.is_unbuilt(owner, artifact));
+            let ranks = unbuilt.map(|owner| self.rank(owner)).collect();
+            self.pending.learn(&source, artifact, ranks);
+        }
+        let may_want = |owner: &ObjectRef| {
+            let target = self.declarations.get(owner);
+            let target = target.and_then(|known| known.target_namespace.as_deref());
+            let within = target.is_none_or(|target| namespaces.contains(target) || namespaces.contains(""));
+            within && self.may_share_access(owner, first)
+        };
+        let awaited = self.awaited_by(first);
+        let awaited =
+            awaited.filter(|owner| self.reads(owner) == Some(&source) && self.is_unbuilt(owner, artifact));
+        let awaited = awaited.map(|owner| Pending {
+            owner: owner.clone(),
+            parent: None,
+        });
+        let own = self.rank(first);
+        let mut pending = self.pending.before(&source, &own).chain(awaited);
+        pending.find(|pending| may_want(&pending.owner))
+    }
+
+    /// Whether two may apply to one cluster. One whose cluster is not known yet counts where both name the
+    /// same way to it: nobody waits for somebody else's cluster.
+    fn may_share_access(&self, one: &ObjectRef, other: &ObjectRef) -> bool {
+        let way = |owner: &ObjectRef| {
+            let known = self.declarations.get(owner)?;
+            known.kube_config.as_ref()
+        };
+        let same_way = way(one).is_some() && one.namespace == other.namespace && way(one) == way(other);
+        same_way || self.share_target(one, other)
+    }
+
+    /// Whether an owner is going to be built from an artifact of its source and has not been.
+    fn is_unbuilt(&self, owner: &ObjectRef, artifact: &str) -> bool {
+        let Some(known) = self.declarations.get(owner) else {
+            return false;
+        };
+        if known.deleting || known.suspended || !self.is_ours(owner) {
+            return false;
+        }
+        let unreached = self.unreached.get(owner);
+        let unreached =
+            unreached.is_some_and(|(generation, of)| *generation == known.generation && of == artifact);
+        !unreached && !self.is_built(owner, artifact)
+    }
+
+    /// Whether it is known what an owner wants of an artifact of its source.
+    fn is_built(&self, owner: &ObjectRef, artifact: &str) -> bool {
+        let known = self.declarations.get(owner).zip(self.desired_states.get(owner));
+        known.is_some_and(|(known, state)| state.is_of(known.generation, artifact))
+    }
+
+    /// The place of an owner among those that want one object.
+    fn rank(&self, owner: &ObjectRef) -> Rank {
+        let parent = |owner: &ObjectRef| {
+            let parent = self.declarations.get(owner)?.parent.as_ref()?;
+            self.declarations.contains_key(parent).then_some(parent)
+        };
+        let above = std::iter::successors(parent(owner), |above| parent(above));
+        Rank::new(above.take(DEPTH_MAX).count(), owner)
+    }
+
+    fn rank_of_child(&self, parent: &ObjectRef, child: &ObjectRef) -> Rank {
+        Rank::new(self.rank(parent).depth() + 1, child)
+    }
+
+    /// Takes in whether one is built from the artifact of its source that others ask about.
+    pub(super) fn refresh_pending(&mut self, owner: &ObjectRef) {
+        if let Some(known) = self.declarations.get(owner)
+            && let Some(artifact) = self.pending.artifact(&known.source)
+        {
+            let is_unbuilt = self.is_unbuilt(owner, artifact);
+            let rank = self.rank(owner);
+            self.pending.set(&known.source, rank, is_unbuilt);
+        }
+    }
+
+    /// Notes that an owner is being applied: the children that it declares come, as it declares them.
+    pub(crate) fn begin_apply(&mut self, owner: &ObjectRef) {
+        let state = self.desired_states.get(owner);
+        let Some((state, objects)) = state.and_then(|state| match &state.wants {
+            DesiredSet::Known(objects) => Some((state, objects)),
+            DesiredSet::Unknown(_) => None,
+        }) else {
+            return self.pending.begin(owner, std::iter::empty());
+        };
+        let formed: BTreeSet<&ObjectId> = state.forms.iter().map(|(id, _)| id).collect();
+        let coming = objects
+            .appliers
+            .iter()
+            .filter(|child| !formed.contains(&child.id));
+        let coming = coming.filter_map(|child| {
+            let rank = self.rank_of_child(owner, &child.owner);
+            Some((rank, child.source.clone()?))
+        });
+        let coming: Vec<(Rank, ObjectRef)> = coming.collect();
+        self.pending.begin(owner, coming.into_iter());
+    }
+
+    /// Notes that a child was applied, and the generation that it has since.
+    pub(crate) fn child_applied(&mut self, parent: &ObjectRef, child: &ObjectRef, generation: i64) {
+        let rank = self.rank_of_child(parent, child);
+        let known = self.declarations.get(child);
+        if known.is_some_and(|known| known.generation >= generation) {
+            self.pending.seen(&rank, generation);
+        } else {
+            self.pending.applied(parent, &rank, generation);
+        }
+    }
+
+    /// Notes that an owner is not being applied any more: who waited for its children.
+    pub(crate) fn end_apply(&mut self, owner: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
+        match self.pending.end(owner) {
+            true => self.listeners_of(owner).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Takes in what of an owner others wait for and come after: the order, and who is built, may be others.
+    pub(super) fn reorder(
+        &mut self,
+        owner: &ObjectRef,
+        before: Option<&Declaration>,
+        now: Option<&Declaration>,
+    ) {
+        if let Some(before) = before
+            && now.is_none_or(|now| now.source != before.source)
+        {
+            self.pending.forget_source(&before.source);
+        }
+        let parent = |declaration: Option<&Declaration>| declaration.and_then(|known| known.parent.clone());
+        let (old, new) = (parent(before), parent(now));
+        if old != new {
+            unlink(&mut self.children, old.iter(), owner);
+            link(&mut self.children, new.iter(), owner);
+        }
+        let moved = before.is_some() && old != new;
+        let leads = before.is_some() != now.is_some() && self.children.contains_key(owner);
+        if moved || leads {
+            self.pending.forget_order();
+        }
+        if let Some(now) = now
+            && before.is_none_or(|before| before.generation != now.generation)
+        {
+            let rank = match &new {
+                Some(parent) => self.rank_of_child(parent, owner),
+                None => Rank::new(0, owner),
+            };
+            self.pending.seen(&rank, now.generation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

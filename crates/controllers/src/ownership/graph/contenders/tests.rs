@@ -1,0 +1,393 @@
+use std::sync::Arc;
+
+use equate_api::meta::{KubeConfigReference, SecretKeyReference};
+use equate_apply::desired::Desired;
+use equate_apply::owner::Owner;
+use equate_manifest::object::Object;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+use crate::object_ref::tests::{HELM_RELEASE, KUSTOMIZATION};
+use crate::ownership::access_reviews::Review;
+use crate::ownership::desired::{BuiltObjects, DesiredState};
+use crate::ownership::graph::tests::declaration;
+
+const ARTIFACT: &str = "sha256:1";
+const X: &str = "n_x__ConfigMap";
+
+/// Kustomizations of the namespace `n`, as their controller would tell of them. All read one source.
+#[derive(Default)]
+struct Fleet {
+    graph: OwnershipGraph,
+}
+
+impl Fleet {
+    /// These, with nothing in their specs.
+    fn of(names: &[&str]) -> Self {
+        let mut fleet = Self::default();
+        for name in names {
+            fleet.tell(name, |_| ());
+        }
+        fleet
+    }
+
+    /// A Kustomization is there, or another: what of it is not as usual.
+    fn tell(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
+        let mut now = declaration();
+        change(&mut now);
+        self.graph.changed(&apps(name), None, Some(now));
+    }
+
+    /// A Kustomization is built.
+    fn built(&mut self, name: &str, ids: &[&str]) {
+        self.set(name, ARTIFACT, wanted(ids));
+    }
+
+    fn set(&mut self, name: &str, artifact: &str, wants: DesiredSet) {
+        let owner = apps(name);
+        let state = DesiredState {
+            generation: self.graph.declaration(&owner).unwrap().generation,
+            artifact: artifact.to_owned(),
+            wants,
+            applied: false,
+            forms: Vec::new(),
+        };
+        self.graph.set_desired(&owner, state);
+    }
+
+    /// Who else has `x`, in the eyes of one that has it not in its inventory.
+    #[track_caller]
+    fn check(&self, by: &str, expected: Option<&str>) {
+        self.check_as(by, Own::default(), expected);
+    }
+
+    #[track_caller]
+    fn check_as(&self, by: &str, own: Own<'_>, expected: Option<&str>) {
+        let own = Own {
+            artifact: Some(ARTIFACT),
+            ..own
+        };
+        let by = apps(by);
+        let owner = self.graph.owned_by_other(&id(X), &by, own);
+        assert_eq!(owner.map(|owner| &*owner.name), expected, "{by}");
+    }
+
+    /// Who has to be built before it is known that one has objects of these namespaces.
+    #[track_caller]
+    fn check_pending(&mut self, by: &str, namespaces: &[&str], expected: Option<&str>) {
+        self.check_pending_of(ARTIFACT, by, namespaces, expected);
+    }
+
+    #[track_caller]
+    fn check_pending_of(&mut self, artifact: &str, by: &str, namespaces: &[&str], expected: Option<&str>) {
+        let namespaces = namespaces.iter().copied().collect();
+        let pending = self.graph.pending_before(artifact, &apps(by), &namespaces);
+        let name = pending.map(|pending| pending.owner.name);
+        assert_eq!(name.as_deref(), expected, "{by}");
+    }
+}
+
+fn apps(name: &str) -> ObjectRef {
+    ObjectRef::new("Kustomization", "n", name)
+}
+
+fn id(text: &str) -> ObjectId {
+    ObjectId::from_inventory(text).unwrap()
+}
+
+/// A build of these; Kustomizations among them read the same source.
+fn wanted(ids: &[&str]) -> DesiredSet {
+    let owner = Owner::new(&KUSTOMIZATION, "n", "one");
+    let desired: Vec<Desired> = ids
+        .iter()
+        .map(|text| {
+            let id = id(text);
+            let version = match &*id.group {
+                "" => "v1".to_owned(),
+                group => format!("{group}/v1"),
+            };
+            let object = json!({
+                "apiVersion": version, "kind": &*id.kind,
+                "metadata": { "name": &*id.name, "namespace": &*id.namespace },
+            });
+            Desired::new(Object::from_value(object).unwrap(), &owner, None)
+        })
+        .collect();
+    let applies = |desired: &Desired| {
+        let is_owner = &*desired.id.kind == "Kustomization";
+        is_owner.then(|| ("Kustomization", Some(declaration().source)))
+    };
+    DesiredSet::Known(BuiltObjects::of(&desired, applies).into())
+}
+
+fn child_of(parent: &str) -> impl FnOnce(&mut Declaration) {
+    let parent = apps(parent);
+    move |it| it.parent = Some(parent)
+}
+
+fn on(dependency: &str) -> impl FnOnce(&mut Declaration) {
+    let dependency = apps(dependency);
+    move |it| it.depends_on = BTreeSet::from([dependency])
+}
+
+fn holding(ids: &[&str]) -> impl FnOnce(&mut Declaration) {
+    let holds: BTreeSet<ObjectId> = ids.iter().map(|text| id(text)).collect();
+    move |it| it.holds = Arc::new(holds)
+}
+
+fn other_source(it: &mut Declaration) {
+    it.source = ObjectRef::new("GitRepository", "n", "other");
+}
+
+fn away(it: &mut Declaration) {
+    it.remote = true;
+    it.kube_config = Some(KubeConfigReference {
+        config_map_ref: None,
+        secret_ref: Some(SecretKeyReference {
+            name: "away".to_owned(),
+            key: None,
+        }),
+    });
+}
+
+#[test]
+fn the_first_by_name_has_what_nobody_holds() {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.built("b", &[X]);
+    fleet.check("b", None);
+    fleet.built("c", &[X]);
+    fleet.built("a", &["n_y__ConfigMap"]);
+    fleet.check("b", None);
+    fleet.check("c", Some("b"));
+    fleet.built("a", &[X]);
+    fleet.check("a", None);
+    fleet.check("b", Some("a"));
+    fleet.check("c", Some("a"));
+}
+
+#[test]
+fn who_holds_or_took_it_keeps_it() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.built("a", &[X]);
+    fleet.built("b", &[X]);
+    fleet.check("b", Some("a"));
+    // before its inventory says so
+    fleet.graph.take(&apps("b"), [id(X)].into_iter());
+    fleet.check("a", Some("b"));
+    fleet.check("b", None);
+    // then its inventory does
+    fleet.tell("b", holding(&[X]));
+    assert!(fleet.graph.taken.is_empty());
+    fleet.check("a", Some("b"));
+    // both do, in a cluster that was taken over: the labels say whose it is
+    fleet.tell("a", holding(&[X]));
+    let b = apps("b");
+    let holds = |named| Own {
+        holds: true,
+        named,
+        artifact: None,
+    };
+    fleet.check_as("b", holds(None), Some("a"));
+    fleet.check_as("b", holds(Some(&b)), None);
+    fleet.check_as("a", holds(Some(&b)), Some("b"));
+    fleet.check_as("a", holds(None), None);
+}
+
+#[test]
+fn what_counts_as_no_want() {
+    // `a` comes before `b`, and is changed so that it does not count
+    let check = |change: &dyn Fn(&mut Fleet), expected: Option<&str>| {
+        let mut fleet = Fleet::of(&["a", "b"]);
+        fleet.built("a", &[X]);
+        fleet.built("b", &[X]);
+        change(&mut fleet);
+        fleet.check("b", expected);
+    };
+    check(&|_| (), Some("a"));
+    check(&|fleet| fleet.tell("a", |it| it.suspended = true), None);
+    check(&|fleet| fleet.tell("a", |it| it.deleting = true), None);
+    check(
+        &|fleet| fleet.set("a", ARTIFACT, DesiredSet::Unknown("cannot be built")),
+        None,
+    );
+    // built from what the source had before, or from another spec
+    check(&|fleet| fleet.set("a", "sha256:0", wanted(&[X])), None);
+    check(&|fleet| fleet.tell("a", |it| it.generation = 2), None);
+    check(&|fleet| fleet.tell("a", other_source), None);
+    check(&|fleet| fleet.tell("a", away), None);
+    check(&|fleet| fleet.tell("a", |it| it.ours = false), None);
+    let refused = Review {
+        allowed: false,
+        at: Instant::now(),
+    };
+    check(
+        &|fleet| fleet.graph.reviews.record(apps("a"), id(X), refused),
+        None,
+    );
+}
+
+#[test]
+fn a_claim_of_another_kind_is_enough() {
+    let mut fleet = Fleet::of(&["a"]);
+    fleet.built("a", &[X]);
+    let release = ObjectRef::new("HelmRelease", "n", "z");
+    let mut now = declaration();
+    now.owner = &HELM_RELEASE;
+    holding(&[X])(&mut now);
+    fleet.graph.changed(&release, None, Some(now));
+    fleet.check("a", Some("z"));
+    let named = apps("a");
+    let own = Own {
+        holds: true,
+        named: Some(&named),
+        artifact: None,
+    };
+    fleet.check_as("a", own, Some("z"));
+}
+
+#[test]
+fn a_parent_comes_before_its_children() {
+    let mut fleet = Fleet::of(&["z"]);
+    fleet.tell("a", child_of("z"));
+    fleet.built("z", &[X]);
+    fleet.built("a", &[X]);
+    fleet.check("z", None);
+    fleet.check("a", Some("z"));
+    // and before those of another
+    fleet.tell("y", |_| ());
+    fleet.built("y", &[X]);
+    fleet.check("z", Some("y"));
+    fleet.check("a", Some("y"));
+    // labels that name each other have no end
+    fleet.tell("y", child_of("z"));
+    fleet.tell("z", child_of("y"));
+    fleet.check("a", None);
+    fleet.check("z", Some("a"));
+}
+
+#[test]
+fn one_that_waits_for_another_comes_after_it() {
+    let mut fleet = Fleet::of(&["b", "c"]);
+    fleet.tell("a", on("c"));
+    fleet.built("a", &[X]);
+    fleet.built("b", &[X]);
+    // whether it comes after `c` is not known before that is built
+    fleet.check_pending("a", &["n"], Some("c"));
+    fleet.built("c", &[]);
+    fleet.check_pending("a", &["n"], None);
+    fleet.check("b", Some("a"));
+    fleet.built("c", &[X]);
+    fleet.check("b", None);
+    fleet.check("a", Some("b"));
+    fleet.check("c", Some("b"));
+    // the child of one that is ready only with it
+    let mut fleet = Fleet::default();
+    fleet.tell("parent", |it| it.waits = true);
+    fleet.tell("child", child_of("parent"));
+    fleet.tell("a", on("parent"));
+    fleet.built("a", &[X]);
+    fleet.built("child", &[X]);
+    fleet.check("child", None);
+    fleet.check("a", Some("child"));
+    fleet.tell("parent", |_| ());
+    fleet.check("child", Some("a"));
+}
+
+#[test]
+fn those_that_come_before_are_built_first() {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.check_pending("a", &["n"], None);
+    // the last of them, which is mostly built last
+    fleet.check_pending("c", &["n"], Some("b"));
+    fleet.built("b", &[]);
+    fleet.check_pending("c", &["n"], Some("a"));
+    fleet.built("a", &[]);
+    fleet.check_pending("c", &["n"], None);
+    // one that comes, one with another spec, and what is built from another artifact
+    fleet.tell("bb", |_| ());
+    fleet.check_pending("c", &["n"], Some("bb"));
+    fleet.built("bb", &[]);
+    fleet.tell("a", |it| it.generation = 2);
+    fleet.check_pending("c", &["n"], Some("a"));
+    fleet.built("a", &[]);
+    fleet.check_pending("c", &["n"], None);
+    fleet.check_pending_of("sha256:2", "c", &["n"], Some("bb"));
+}
+
+#[test]
+fn who_wants_nothing_is_not_waited_for() {
+    let check = |change: fn(&mut Declaration), namespaces: &[&str], expected: Option<&str>| {
+        let mut fleet = Fleet::of(&["b"]);
+        fleet.tell("a", change);
+        fleet.check_pending("b", namespaces, expected);
+        // the same of one that is told of later
+        let mut fleet = Fleet::of(&["a", "b"]);
+        fleet.check_pending("b", &["n"], Some("a"));
+        fleet.tell("a", change);
+        fleet.check_pending("b", namespaces, expected);
+    };
+    check(|_| (), &["n"], Some("a"));
+    check(|it| it.suspended = true, &["n"], None);
+    check(|it| it.deleting = true, &["n"], None);
+    check(|it| it.ours = false, &["n"], None);
+    check(other_source, &["n"], None);
+    check(away, &["n"], None);
+    // all of its objects that have a namespace are in this one
+    let targeted = |it: &mut Declaration| it.target_namespace = Some("web".to_owned());
+    check(targeted, &["n"], None);
+    check(targeted, &["n", "web"], Some("a"));
+    check(targeted, &["n", ""], Some("a"));
+    // it could not be asked what it is
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.check_pending("b", &["n"], Some("a"));
+    fleet.graph.unreached(&apps("a"), (1, ARTIFACT.to_owned()));
+    fleet.check_pending("b", &["n"], None);
+    // of those that reach another cluster in the same way it is known
+    let mut fleet = Fleet::default();
+    for name in ["a", "b"] {
+        fleet.tell(name, away);
+    }
+    fleet.check_pending("b", &["n"], Some("a"));
+}
+
+#[test]
+fn children_that_are_being_applied_are_waited_for() {
+    let kustomization = |name: &str| format!("n_{name}_kustomize.toolkit.fluxcd.io_Kustomization");
+    let (root, child) = (apps("root"), apps("a"));
+    let mut fleet = Fleet::of(&["root"]);
+    fleet.tell("b", child_of("root"));
+    fleet.built("b", &[X]);
+    fleet.built(
+        "root",
+        &[&kustomization("a"), &kustomization("b"), &kustomization("c")],
+    );
+    // as long as the parent waits for something nobody waits for it
+    fleet.check_pending("b", &["n"], None);
+    fleet.graph.begin_apply(&root);
+    fleet.check_pending("b", &["n"], Some("a"));
+    fleet.check_pending("root", &["n"], None);
+    // applied, and not told of yet
+    fleet.graph.child_applied(&root, &child, 1);
+    fleet.graph.end_apply(&root);
+    fleet.check_pending("b", &["n"], Some("a"));
+    fleet.tell("a", child_of("root"));
+    fleet.check_pending("b", &["n"], Some("a"));
+    fleet.built("a", &[]);
+    fleet.check_pending("b", &["n"], None);
+    // another spec of it
+    fleet.graph.begin_apply(&root);
+    fleet.graph.child_applied(&root, &child, 2);
+    fleet.graph.end_apply(&root);
+    fleet.check_pending("b", &["n"], Some("a"));
+    fleet.tell("a", |it| {
+        child_of("root")(it);
+        it.generation = 2;
+    });
+    fleet.built("a", &[]);
+    fleet.check_pending("b", &["n"], None);
+    // one that could not be applied does not come
+    fleet.graph.begin_apply(&root);
+    fleet.graph.end_apply(&root);
+    fleet.check_pending("b", &["n"], None);
+}
