@@ -1,7 +1,7 @@
 //! The kit: all that the controllers of one process share, made before any of them begins.
 //!
 //! A controller takes from it what it needs when it is made. Nothing here knows a controller: wakes go by
-//! [`ObjectRef`](crate::ObjectRef), settings and rules by the controllers that ask for them.
+//! [`ObjectRef`], settings and rules by the controllers that ask for them.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
