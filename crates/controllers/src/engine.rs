@@ -327,13 +327,11 @@ impl Engine {
         runners.map(|runner| (runner.about(), runner.objects())).collect()
     }
 
-    /// What is known of an object that somebody applied, in the eyes of the first kind of owner that knows it.
+    /// An object that an owner of any kind applied. It is absent where no kind of owner sees it and one of
+    /// them watches its kind.
     pub fn object(&self, id: &ObjectId) -> Presence {
         let owners = self.runners.iter().filter_map(|runner| runner.about().owner);
-        let mut known = owners.map(|owner| self.kit.objects.get(owner, id));
-        known
-            .find(|presence| *presence != Presence::Unknown)
-            .unwrap_or(Presence::Unknown)
+        any_presence(owners.map(|owner| self.kit.objects.get(owner, id)))
     }
 
     /// The files of the root Kustomization that declare this very loop, and how many objects each
@@ -412,5 +410,39 @@ impl fmt::Debug for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Each kind of owner sees the objects that carry its labels: one that sees an object is enough.
+fn any_presence(seen: impl Iterator<Item = Presence>) -> Presence {
+    seen.fold(Presence::Unknown, |known, next| match (&known, &next) {
+        (Presence::Present(_), _) | (_, Presence::Unknown) => known,
+        (_, Presence::Present(_)) | (Presence::Unknown, Presence::Absent) => next,
+        (Presence::Absent, Presence::Absent) => known,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_present_when_one_kind_of_owner_sees_it() {
+        let object = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "a", "namespace": "n", "uid": "1", "resourceVersion": "1" },
+        });
+        let object = equate_manifest::object::Object::from_value(object).unwrap();
+        let observed = equate_apply::observed::Observed::of(&object, &crate::kustomization::KUSTOMIZATION);
+        let present = Presence::Present(Arc::new(observed));
+        let check = |seen: &[&Presence], expected: &Presence| {
+            let seen = seen.iter().map(|presence| (*presence).clone());
+            assert_eq!(any_presence(seen), *expected);
+        };
+        check(&[], &Presence::Unknown);
+        check(&[&Presence::Absent, &present], &present);
+        check(&[&present, &Presence::Absent, &Presence::Unknown], &present);
+        check(&[&Presence::Unknown, &Presence::Absent], &Presence::Absent);
+        check(&[&Presence::Absent, &Presence::Unknown], &Presence::Absent);
     }
 }

@@ -17,7 +17,8 @@ impl Engine {
         let sources = sources.iter().filter_map(|source| {
             let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
             let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
-            (ours && !index.has_looked(&reference)).then(|| format!("{reference}: not looked at yet"))
+            (ours && !index.announcements.has_looked(&reference))
+                .then(|| format!("{reference}: not looked at yet"))
         });
         let owners = index.declarations().filter_map(|(owner, declaration)| {
             let artifact = self.kit.sources.artifact(&declaration.source)?;

@@ -287,7 +287,10 @@ impl Kit {
     pub(crate) fn source_checked(&self, source: ObjectRef) {
         let (first, wakes) = {
             let mut ownership = self.ownership();
-            (!ownership.has_looked(&source), ownership.looked(source))
+            (
+                !ownership.announcements.has_looked(&source),
+                ownership.looked(source),
+            )
         };
         self.waker.wake_all(wakes);
         if first {
@@ -347,7 +350,7 @@ impl Kit {
                 // another process looks at it: its status is all there is to know
                 Some(false) => lock(&ownership).looked(source),
                 Some(true) => {
-                    lock(&ownership).lost(&source);
+                    lock(&ownership).announcements.forget_source(&source);
                     Vec::new()
                 }
                 None => Vec::new(),
@@ -368,11 +371,11 @@ fn lock(graph: &Mutex<OwnershipGraph>) -> MutexGuard<'_, OwnershipGraph> {
 
 /// The objects that read a source of which there is something new.
 fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<ObjectRef> {
-    graph.artifact_changed();
+    graph.announcements.outdate_surveys();
     match event {
         SourceEvent::Artifact { source, gone } => {
             if *gone {
-                graph.lost(source);
+                graph.announcements.forget_source(source);
             }
             graph.readers(source)
         }

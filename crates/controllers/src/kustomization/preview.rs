@@ -32,6 +32,7 @@ use super::declared::Declared;
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from;
 use super::inputs::vault_transit::{TransitSettings, Transits};
+use super::observe::contests::is_written;
 use super::reasons::{Failure, Stall};
 use super::render::{Rendered, Rendering, desired_of, digest};
 use super::rules::ObjectRules;
@@ -43,7 +44,7 @@ use crate::kustomization::{KUSTOMIZATION, applies, object_ref, owner_of};
 use crate::ownership::claims;
 use crate::ownership::claims::{claimants, takers};
 use crate::ownership::desired::{DesiredSet, DesiredState, undeclared};
-use crate::ownership::graph::{Need, OwnershipGraph};
+use crate::ownership::graph::{Need, Own, OwnershipGraph};
 use crate::policy::Policy;
 use crate::targets::remote;
 use crate::targets::target::{TargetCluster, user};
@@ -564,7 +565,8 @@ impl Fleet {
             owner: owner_of(&declared.key),
             revision: UNCOMMITTED.to_owned(),
             claims: claimants(&self.index, &me, ids),
-            assigned: BTreeMap::new(),
+            assigned: assigned(&self.index, declared, &desired),
+            unclaimed: Vec::new(),
             takers: takers(&self.index, &me, gone.ids()),
             needed: claims::needed(&self.index, &me, gone.ids(), presence, Need::Lasting),
             released: BTreeMap::new(),
@@ -645,6 +647,24 @@ async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reach
 }
 
 /// The objects of an inventory as the cluster has them.
+/// The declared objects that another owner has or gets, once all of them are applied.
+fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) -> BTreeMap<ObjectId, Owner> {
+    let me = object_ref(&declared.key);
+    let written = desired.iter().filter(|desired| is_written(desired));
+    written
+        .filter_map(|Desired { id, .. }| {
+            let own = Own {
+                holds: declared.inventory.contains(id),
+                // the cluster is asked about what is applied, not about what is planned
+                named: None,
+                artifact: Some(UNCOMMITTED),
+            };
+            let other = index.owned_by_other(id, &me, own)?;
+            Some((id.clone(), index.owner(other)))
+        })
+        .collect()
+}
+
 async fn looked_at(cluster: &Cluster, inventory: &Inventory) -> Result<Live, PreviewError> {
     let mut live = Live::default();
     for (id, version) in inventory.iter() {

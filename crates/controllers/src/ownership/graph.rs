@@ -10,30 +10,23 @@
 //! labels still name the first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
 
 use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::{Owner, OwnerKind};
-use tokio::time::Instant;
 
 use super::access_reviews::AccessReviews;
+use super::announcements::{Announcements, BuiltFrom};
 use super::contest::Contest;
 use super::declaration::Declaration;
-use super::desired::{DesiredSet, DesiredState, Watched};
+use super::desired::{DesiredSet, DesiredState};
 use super::pending::PendingBuilds;
-use super::survey::Survey;
+use super::relations::{Relation, Relations};
+use super::taken::TakenObjects;
 use crate::ObjectRef;
 use crate::kit::inputs::InputRef;
 use crate::kit::wake::Reason;
 use crate::targets::target::TargetCluster;
-
-/// For so many different times that readers of one source have, a survey is kept.
-const TIMEOUTS: usize = 8;
-
-/// What an object is built from: its generation and the digest of the artifact.
-pub type BuiltFrom = (i64, String);
 
 /// When an object is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,15 +37,6 @@ pub enum Need {
     Lasting,
 }
 
-/// What a survey found, and when that holds.
-#[derive(Debug)]
-struct KeptSurvey {
-    version: u64,
-    timeout: Duration,
-    artifact: Option<String>,
-    survey: Arc<Survey>,
-}
-
 /// The relations.
 #[derive(Debug, Default)]
 pub struct OwnershipGraph {
@@ -61,41 +45,23 @@ pub struct OwnershipGraph {
     declarations: HashMap<ObjectRef, Declaration>,
     /// How the objects of each kind mark what they apply.
     owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
-    readers: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
-    dependents: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
-    /// Who takes values from a ConfigMap or Secret.
-    fed: HashMap<InputRef, BTreeSet<ObjectRef>>,
-    holders: HashMap<ObjectId, BTreeSet<ObjectRef>>,
+    relations: Relations,
     /// What each object wants and another holds.
     contests: BTreeMap<ObjectRef, Vec<Contest>>,
     /// What each object wants, as far as it is known.
     desired_states: BTreeMap<ObjectRef, DesiredState>,
     /// Who is known to want an object.
-    wanting: HashMap<ObjectId, BTreeSet<ObjectRef>>,
-    /// Who waits for a word of others.
-    watched: HashMap<ObjectRef, Watched>,
-    /// Who waits for a word of this one.
-    listeners: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
-    /// The last survey for those who read a source: the latest for each time they have.
-    surveys: HashMap<ObjectRef, Vec<KeptSurvey>>,
-    /// Raised with all that may change what a survey finds.
-    version: u64,
-    /// Since when it is waited for what an object wants, and from what it will be built.
-    unbuilt: HashMap<ObjectRef, (BuiltFrom, Instant)>,
-    /// From what an object could not be built, for the API server could not be asked.
-    unreached: HashMap<ObjectRef, BuiltFrom>,
+    wanting: Relation<ObjectId>,
+    /// Who waits to learn what others want.
+    pub(crate) announcements: Announcements,
     /// The clusters of those that apply elsewhere, as far as they are known.
     targets: HashMap<ObjectRef, TargetCluster>,
     /// Who may write what it wants.
     pub(crate) reviews: AccessReviews,
     /// Who has to be built before it is known who has an object that nobody holds.
     pub(crate) pending: PendingBuilds,
-    /// Objects that nobody held when these began to apply them, until they are in their inventories.
-    taken: HashMap<ObjectId, ObjectRef>,
-    /// By the owner that applied them.
-    children: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
-    /// The sources that this process has looked at.
-    looked: HashSet<ObjectRef>,
+    /// Objects that nobody held when an owner began to apply them.
+    pub(crate) taken: TakenObjects,
 }
 
 impl OwnershipGraph {
@@ -182,7 +148,7 @@ impl OwnershipGraph {
         }
         let before = self.declarations.get(object);
         let change = DeclarationChange::between(before, now.as_ref());
-        let dependents = self.dependents.get(object).into_iter().flatten();
+        let dependents = self.relations.dependents.of(object);
         // who asks in own words may ask for anything
         let affected = dependents.filter(|dependent| {
             let depends = || self.declarations.get(*dependent);
@@ -197,13 +163,12 @@ impl OwnershipGraph {
         let freed = self.replace(object, now);
         if elsewhere && change.announcement {
             // its status is all it says; what it is waited for with stays
-            self.version += 1;
-            self.surveys.clear();
-            wakes.extend(self.listeners_of(object));
+            self.announcements.forget_surveys();
+            wakes.extend(self.announcements.listeners_of(object));
         } else if change.differs() && !change.gone {
             // what it has matters to whom it keeps from deleting what that is in, and how it is to
             // whom it is to take something from
-            wakes.extend(self.listeners_of(object));
+            wakes.extend(self.announcements.listeners_of(object));
         }
         for contender in self.contenders(&freed) {
             wakes.push((contender, Reason::Object));
@@ -226,22 +191,21 @@ impl OwnershipGraph {
         let claims = now
             .iter()
             .filter(|id| before.is_none_or(|before| !before.contains(*id)));
-        let holders = claims.flat_map(|id| self.ours(self.holders.get(id)));
+        let holders = claims.flat_map(|id| self.ours(self.relations.holders.of(id)));
         holders.map(|key| (key, Reason::Dependency)).collect()
     }
 
     /// Forgets what an object that is gone said: who waited for a word of it.
     pub fn forget(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        self.version += 1;
+        self.announcements.outdate_surveys();
         if let Some(state) = self.desired_states.remove(key) {
-            unlink(&mut self.wanting, state.wanted().iter(), key);
+            self.wanting.unlink(state.wanted().iter(), key);
         }
-        self.watch(key, Watched::default());
-        self.unbuilt.remove(key);
-        self.unreached.remove(key);
+        self.announcements.forget(key);
         self.reviews.forget(key);
         self.targets.remove(key);
-        self.taken.retain(|_, by| by != key);
+        self.taken.forget(key);
+        self.pending.forget(key);
         self.refresh_pending(key);
         let mut wakes = self.contest(key, &[]);
         wakes.extend(self.wake_on_release(key));
@@ -253,8 +217,8 @@ impl OwnershipGraph {
         let before = self.desired_states.get(key);
         if before == Some(&state) {
             // what it was waited for with may have been taken back
-            return match self.unbuilt.contains_key(key) {
-                true => self.wake_waiting(key),
+            return match self.announcements.is_awaited(key) {
+                true => self.announcements.spoken(key),
                 false => Vec::new(),
             };
         }
@@ -263,24 +227,23 @@ impl OwnershipGraph {
         let declares = matches!(&state.wants, DesiredSet::Known(objects) if !objects.appliers.is_empty());
         // that all is applied is news of those only who declare owners of others
         if !same || declares || before.map(from) != Some(from(&state)) {
-            self.version += 1;
+            self.announcements.outdate_surveys();
         }
         if !same {
             if let Some(before) = before {
                 let left = before.wanted().iter().filter(|id| !state.wants(id));
-                unlink(&mut self.wanting, left, key);
+                self.wanting.unlink(left, key);
             }
-            link(&mut self.wanting, state.wanted().iter(), key);
+            self.wanting.link(state.wanted().iter(), key);
         }
         self.desired_states.insert(key.clone(), state);
-        self.unbuilt.remove(key);
-        self.unreached.remove(key);
+        self.announcements.built(key);
         self.refresh_pending(key);
         if self.pending.is_applying(key) {
             self.begin_apply(key);
         }
         match same {
-            true => self.wake_waiting(key),
+            true => self.announcements.spoken(key),
             false => self.wake_on_release(key),
         }
     }
@@ -290,141 +253,29 @@ impl OwnershipGraph {
         self.desired_states.get(key)
     }
 
-    /// From now on the object is woken by what these say, and by nobody else.
-    pub fn watch(&mut self, key: &ObjectRef, watched: Watched) {
-        if let Some(before) = self.watched.remove(key) {
-            unlink(&mut self.listeners, before.of.iter(), key);
-        }
-        link(&mut self.listeners, watched.of.iter(), key);
-        if !watched.is_empty() {
-            self.watched.insert(key.clone(), watched);
-        }
-    }
-
-    /// The last survey for those who read a source, if it still holds: nothing has changed, or the one
-    /// that is waited for has not spoken.
-    pub(crate) fn kept_survey(
-        &self,
-        source: &ObjectRef,
-        timeout: Duration,
-        artifact: Option<&str>,
-    ) -> Option<Arc<Survey>> {
-        let mut all = self.surveys.get(source)?.iter();
-        let kept = all.find(|kept| kept.timeout == timeout)?;
-        if kept.artifact.as_deref() != artifact {
-            return None;
-        }
-        let silent = || {
-            let (key, since) = kept.survey.waits_for()?;
-            Some(self.is_silent(key, since))
-        };
-        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.survey))
-    }
-
-    /// Whether one has not spoken that is waited for since then.
-    pub(crate) fn is_silent(&self, key: &ObjectRef, since: Instant) -> bool {
-        self.unbuilt.get(key).is_some_and(|(_, known)| *known == since)
-    }
-
-    /// Keeps a survey for others who read the same source and have as much time.
-    pub(crate) fn keep_survey(
-        &mut self,
-        source: ObjectRef,
-        timeout: Duration,
-        artifact: Option<String>,
-        survey: Arc<Survey>,
-    ) {
-        let kept = KeptSurvey {
-            version: self.version,
-            timeout,
-            artifact,
-            survey,
-        };
-        let all = self.surveys.entry(source).or_default();
-        all.retain(|other| other.timeout != timeout);
-        if all.len() == TIMEOUTS {
-            all.remove(0);
-        }
-        all.push(kept);
-    }
-
-    /// Notes that what a source makes available is another.
-    pub fn artifact_changed(&mut self) {
-        self.version += 1;
-    }
-
-    /// Until when an object waits for the last of those it waits for.
-    pub fn waits_until(&self, key: &ObjectRef) -> Option<Instant> {
-        self.watched.get(key).and_then(|watched| watched.until)
-    }
-
-    /// Since when it is waited for what an object wants that is built from this; from now on
-    /// if nobody has waited for it so far.
-    pub fn unbuilt_since(&mut self, key: &ObjectRef, from: BuiltFrom, now: Instant) -> Instant {
-        match self.unbuilt.get(key) {
-            Some((known, since)) if *known == from => *since,
-            _ => {
-                self.unbuilt.insert(key.clone(), (from, now));
-                now
-            }
-        }
-    }
-
     /// Notes that an object could not be built from this, for the API server could not be
     /// asked: who waited for it.
     pub fn unreached(&mut self, key: &ObjectRef, from: BuiltFrom) -> Vec<(ObjectRef, Reason)> {
-        if self.unreached.get(key) == Some(&from) {
+        if !self.announcements.unreached(key, from) {
             return Vec::new();
         }
-        self.version += 1;
-        self.unreached.insert(key.clone(), from);
         self.refresh_pending(key);
-        self.wake_waiting(key)
-    }
-
-    /// Whether an object could not be built from this, for the API server could not be asked.
-    pub fn is_unreached(&self, key: &ObjectRef, from: &BuiltFrom) -> bool {
-        self.unreached.get(key) == Some(from)
+        self.announcements.spoken(key)
     }
 
     /// Notes that this process has looked at a source: what its status names is what it has now.
     /// Who waited for that.
     pub fn looked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        let readers = self.readers.get(&source).cloned().unwrap_or_default();
-        if !self.looked.insert(source) {
+        if !self.announcements.looked(&source) {
             return Vec::new();
         }
-        self.version += 1;
-        readers.iter().flat_map(|key| self.wake_waiting(key)).collect()
-    }
-
-    /// Forgets a source that is gone: another of its name has to be looked at.
-    pub fn lost(&mut self, source: &ObjectRef) {
-        self.version += 1;
-        self.surveys.remove(source);
-        self.looked.remove(source);
-    }
-
-    /// Whether this process has looked at a source.
-    pub fn has_looked(&self, source: &ObjectRef) -> bool {
-        self.looked.contains(source)
-    }
-
-    /// An object has said what it wants: who waited for that.
-    pub fn wake_waiting(&mut self, of: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        self.unbuilt.remove(of);
-        self.listeners_of(of).collect()
-    }
-
-    /// Who listens to what an object says.
-    fn listeners_of(&self, of: &ObjectRef) -> impl Iterator<Item = (ObjectRef, Reason)> {
-        let listening = self.listeners.get(of).into_iter().flatten();
-        listening.map(|key| (key.clone(), Reason::Dependency))
+        let readers = self.relations.readers.of(&source);
+        readers.flat_map(|key| self.announcements.spoken(key)).collect()
     }
 
     /// It may want less than before: also those look who contest something of it.
     fn wake_on_release(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        let mut wakes = self.wake_waiting(key);
+        let mut wakes = self.announcements.spoken(key);
         let contesting = self
             .contests
             .iter()
@@ -435,7 +286,7 @@ impl OwnershipGraph {
 
     /// Who holds an object beside this one, whether or not it still wants it.
     pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
-        let holders = self.holders.get(id).into_iter().flatten();
+        let holders = self.relations.holders.of(id);
         holders.filter(move |key| *key != but && self.share_target(key, but))
     }
 
@@ -446,7 +297,7 @@ impl OwnershipGraph {
             TargetCluster::Remote(_) => self.targets.insert(key.clone(), target.clone()),
         };
         if before.as_ref().unwrap_or(&TargetCluster::Local) != target {
-            self.version += 1;
+            self.announcements.outdate_surveys();
         }
     }
 
@@ -537,7 +388,7 @@ impl OwnershipGraph {
                 .is_none_or(|declaration| declaration.deleting)
         };
         let may = |key: &&ObjectRef| self.reviews.allow(key, id);
-        let mut wanting = self.wanting.get(id).into_iter().flatten();
+        let mut wanting = self.wanting.of(id);
         let wanting =
             wanting.find(|key| *key != but && self.share_target(key, but) && !deleting(key) && may(key));
         wanting.or_else(|| self.claimants(id, but).find(may))
@@ -545,32 +396,31 @@ impl OwnershipGraph {
 
     /// Who else wants an object or claims it, whether or not it may.
     pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
-        let wanting = self.wanting.get(id).into_iter().flatten();
+        let wanting = self.wanting.of(id);
         let wanting = wanting.filter(move |key| *key != but && self.share_target(key, but));
         wanting.chain(self.claimants(id, but))
     }
 
     /// Who of ours reads a source.
     pub fn readers(&self, source: &ObjectRef) -> Vec<ObjectRef> {
-        self.ours(self.readers.get(source))
+        self.ours(self.relations.readers.of(source))
     }
 
     /// Who of ours reads any source of a kind.
     pub fn readers_of(&self, kind: &str) -> Vec<ObjectRef> {
-        let readers = self.readers.iter().filter(|(source, _)| source.kind == kind);
-        readers.flat_map(|(_, keys)| self.ours(Some(keys))).collect()
+        let readers = self.relations.readers.iter();
+        let readers = readers.filter(|(source, _)| source.kind == kind);
+        readers.flat_map(|(_, keys)| self.ours(keys)).collect()
     }
 
     /// Who of ours takes values from a ConfigMap or Secret.
     pub fn fed_by(&self, holder: &InputRef) -> Vec<ObjectRef> {
-        self.ours(self.fed.get(holder))
+        self.ours(self.relations.input_readers.of(holder))
     }
 
-    fn ours(&self, all: Option<&BTreeSet<ObjectRef>>) -> Vec<ObjectRef> {
-        let all = all.into_iter().flatten();
-        all.filter(|key| !self.other_shards.contains(*key))
-            .cloned()
-            .collect()
+    fn ours<'a>(&self, all: impl IntoIterator<Item = &'a ObjectRef>) -> Vec<ObjectRef> {
+        let ours = all.into_iter().filter(|key| !self.other_shards.contains(*key));
+        ours.cloned().collect()
     }
 
     /// Notes what an owner wants and others hold, all of it: which others have to say so.
@@ -625,53 +475,19 @@ impl OwnershipGraph {
         let before = self.declarations.remove(object);
         let inputs = before.as_ref().map(Declaration::build_inputs);
         if inputs != now.as_ref().map(Declaration::build_inputs) {
-            self.version += 1;
+            self.announcements.outdate_surveys();
             // what it is waited for with is another
-            self.unbuilt.remove(object);
+            self.announcements.stop_awaiting(object);
             self.reviews.forget(object);
         }
-        let freed = self.relink(object, before.as_ref(), now.as_ref());
+        let freed = self.relations.replace(object, before.as_ref(), now.as_ref());
+        if let Some(now) = &now {
+            self.taken.recorded(object, &now.holds);
+        }
         self.reorder(object, before.as_ref(), now.as_ref());
         if let Some(now) = now {
             self.declarations.insert(object.clone(), now);
         }
-        freed
-    }
-
-    /// Makes the relations those of what an object says by now. Most changes are of its status and leave
-    /// them as they are: an inventory is long.
-    fn relink(
-        &mut self,
-        object: &ObjectRef,
-        before: Option<&Declaration>,
-        now: Option<&Declaration>,
-    ) -> Vec<ObjectId> {
-        let (old, new) = (before.map(|d| &d.source), now.map(|d| &d.source));
-        if old != new {
-            unlink(&mut self.readers, old.into_iter(), object);
-            link(&mut self.readers, new.into_iter(), object);
-        }
-        let (old, new) = (before.map(|d| &d.depends_on), now.map(|d| &d.depends_on));
-        if old != new {
-            unlink(&mut self.dependents, old.into_iter().flatten(), object);
-            link(&mut self.dependents, new.into_iter().flatten(), object);
-        }
-        let (old, new) = (before.map(|d| &d.inputs), now.map(|d| &d.inputs));
-        if old != new {
-            unlink(&mut self.fed, old.into_iter().flatten(), object);
-            link(&mut self.fed, new.into_iter().flatten(), object);
-        }
-        let holds = |declaration: Option<&Declaration>| {
-            declaration.map_or_else(Arc::default, |declaration| Arc::clone(&declaration.holds))
-        };
-        let (old, new) = (holds(before), holds(now));
-        if old == new {
-            return Vec::new();
-        }
-        let freed: Vec<ObjectId> = old.difference(&new).cloned().collect();
-        unlink(&mut self.holders, freed.iter(), object);
-        link(&mut self.holders, new.difference(&old), object);
-        self.taken.retain(|id, by| by != object || !new.contains(id));
         freed
     }
 
@@ -685,35 +501,6 @@ impl OwnershipGraph {
             .iter()
             .filter(|(_, list)| list.iter().any(|c| freed.contains(&c.id)));
         wanting.map(|(key, _)| key.clone()).collect()
-    }
-}
-
-fn link<'a, T>(
-    relation: &mut HashMap<T, BTreeSet<ObjectRef>>,
-    ends: impl Iterator<Item = &'a T>,
-    key: &ObjectRef,
-) where
-    T: Clone + Eq + std::hash::Hash + 'a,
-{
-    for end in ends {
-        relation.entry(end.clone()).or_default().insert(key.clone());
-    }
-}
-
-fn unlink<'a, T>(
-    relation: &mut HashMap<T, BTreeSet<ObjectRef>>,
-    ends: impl Iterator<Item = &'a T>,
-    key: &ObjectRef,
-) where
-    T: Clone + Eq + std::hash::Hash + 'a,
-{
-    for end in ends {
-        if let Some(keys) = relation.get_mut(end) {
-            keys.remove(key);
-            if keys.is_empty() {
-                relation.remove(end);
-            }
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! applies objects; each controller hands over a [`Declaration`](declaration::Declaration) of its own.
 
 pub mod access_reviews;
+pub(crate) mod announcements;
 pub(crate) mod arbitration;
 pub mod claims;
 pub mod contest;
@@ -10,5 +11,7 @@ pub mod desired;
 pub mod graph;
 pub mod other_shards;
 pub(crate) mod pending;
+mod relations;
 pub(crate) mod retained;
 pub(crate) mod survey;
+mod taken;

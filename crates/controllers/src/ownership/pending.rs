@@ -145,6 +145,16 @@ impl PendingBuilds {
         was
     }
 
+    /// Forgets an owner that is gone: as a parent, and as a child that nobody has told of.
+    pub(crate) fn forget(&mut self, owner: &ObjectRef) {
+        self.children.remove(owner);
+        for children in self.children.values_mut() {
+            children.coming.retain(|rank, _| rank.owner() != *owner);
+        }
+        self.children
+            .retain(|_, children| children.applying || !children.coming.is_empty());
+    }
+
     /// Those of a source that come before, the last one first: they are mostly built in order.
     pub(crate) fn before<'a>(
         &'a self,

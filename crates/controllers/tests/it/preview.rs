@@ -79,6 +79,21 @@ async fn what_moves_is_not_deleted_and_created() {
     };
     check("nothing is different", &[]).await;
 
+    for path in ["a/new.yaml", "b/new.yaml"] {
+        write(&session, path, Some(&config_map("new", "one")));
+    }
+    check(
+        "both declare a new object",
+        &[
+            "a: create ConfigMap/default/new",
+            "b: keep ConfigMap/default/new (held by Kustomization flux-system/a)",
+        ],
+    )
+    .await;
+    for path in ["a/new.yaml", "b/new.yaml"] {
+        write(&session, path, None);
+    }
+
     write(&session, "b/x.yaml", Some(&config_map("x", "two")));
     check(
         "declared twice",

@@ -57,6 +57,10 @@ pub(super) async fn apply(
     application: Application,
 ) -> Result<Acted<Done>, Stop> {
     let objects = planned(objects);
+    if !take(cx, run, &objects.unclaimed) {
+        // another owner took one of them since they were observed
+        return Ok(Acted::Again);
+    }
     contest(cx, run, ks, &application.plan);
     if let Some(ahead) = &application.write_ahead {
         let revision = run.memory.record.as_ref().map(|record| record.revision.clone());
@@ -85,6 +89,18 @@ pub(super) async fn apply(
         }
         Staged::Failed(failure) => fail(cx, run, ks, failure, None),
     })
+}
+
+/// From here on it holds objects that nobody holds, though no inventory says so yet. Whether they still are
+/// nobody's.
+fn take(cx: &Kustomizations, run: &Run<'_>, unclaimed: &[ObjectId]) -> bool {
+    let me = object_ref(run.key());
+    let mut graph = cx.kit.ownership();
+    let free = graph.are_free(unclaimed.iter(), &me);
+    if free {
+        graph.taken.take(&me, unclaimed.iter().cloned());
+    }
+    free
 }
 
 /// Tells the others what of theirs is declared here as well, and that it is not any more.

@@ -185,6 +185,7 @@ pub(super) fn conclude(
             revision: record.revision.clone(),
             inventory,
         },
+        Conclusion::CheckingSilently => return Acted::Silent(next(cx, run, ks)),
     };
     let next = next(cx, run, ks);
     said(cx, run, ks, outcome, next)

@@ -14,6 +14,7 @@ use crate::kit::controller::{Acted, Next};
 use crate::kit::events::Severity;
 use crate::kit::reconciliation::Stop;
 use crate::kit::wake::Reason;
+use crate::kustomization::decide::GRACE;
 use crate::kustomization::decide::objects::{Objects, Planned};
 use crate::kustomization::decide::seen::Phase;
 use crate::kustomization::declared::{self, Declared};
@@ -194,8 +195,13 @@ pub(super) fn next(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Next {
     if asks_again(record) {
         sooner(now + LOOK);
     }
+    if let Phase::Checking { .. } = record.phase
+        && state::says_in_progress(run.object(), &record.revision.revision)
+    {
+        sooner(record.checking + GRACE);
+    }
     // those who are waited for have their time, whatever else happens
-    let waits = cx.kit.ownership().waits_until(&object_ref(&ks.key));
+    let waits = cx.kit.ownership().announcements.waits_until(&object_ref(&ks.key));
     waits
         .filter(|until| !memory.lingering.is_empty() && now < *until)
         .into_iter()

@@ -14,6 +14,7 @@ use equate_apply::inventory::Inventory;
 use equate_apply::plan::{Guard, Plan};
 use tokio::time::Instant;
 
+use super::health::Conclusion;
 use super::objects::{Objects, Planned};
 use super::seen::{Last, Passed, Phase, Seen};
 use super::{Application, Awaiting, Cause, Finish, Idle, Step, deadline, health};
@@ -119,11 +120,17 @@ fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: In
     let checking = Phase::Checking {
         until: deadline(now, ks.timeout),
     };
+    let inventory = declared.union(&lingering);
+    let conclusion = match health::conclude(ks, last, checking, now) {
+        // the status has to say what is held
+        Conclusion::CheckingSilently if inventory != ks.inventory => Conclusion::Checking,
+        conclusion => conclusion,
+    };
     Step::Finish(Finish {
         prune: rest.prune,
-        inventory: declared.union(&lingering),
+        inventory,
         lingering,
-        conclusion: health::conclude(ks, last, checking, now),
+        conclusion,
     })
 }
 

@@ -4,8 +4,8 @@ use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
-use super::deadline;
 use super::seen::{Last, Phase};
+use super::{GRACE, deadline};
 use crate::kustomization::declared::Declared;
 
 /// Whether what has to be healthy is.
@@ -47,6 +47,8 @@ pub(crate) enum Conclusion {
     },
     /// What has to be healthy is waited for.
     Checking,
+    /// The same, for less than [`GRACE`]: the status says already that the revision is in progress.
+    CheckingSilently,
 }
 
 /// How something came to be healthy.
@@ -79,15 +81,33 @@ pub(super) fn conclude(ks: &Declared, last: &Last, phase: Phase, now: Instant) -
         (Verdict::Pending(_), Phase::Checking { until }) if !last.changed && last.said => {
             Conclusion::AsBefore { until }
         }
+        (Verdict::Pending(_), _) if is_silent(last, now) => Conclusion::CheckingSilently,
         (Verdict::Pending(_), _) => Conclusion::Checking,
     }
 }
 
+/// Whether a status about health checks can wait: most new objects are healthy within [`GRACE`], and the
+/// status that was written before they were made says that the revision is in progress.
+fn is_silent(last: &Last, now: Instant) -> bool {
+    let since = match last.phase {
+        Phase::Checking { .. } => last.checking_since,
+        Phase::Staged { .. }
+        | Phase::Ready { .. }
+        | Phase::Unhealthy { .. }
+        | Phase::Failed { .. }
+        | Phase::Unconfirmed => now,
+    };
+    last.in_progress && now < since + GRACE
+}
+
 /// Whether there is anything to say of health.
-pub(super) fn is_news(health: &Verdict, phase: Phase, now: Instant) -> bool {
-    match phase {
+pub(super) fn is_news(last: &Last, now: Instant) -> bool {
+    let health = &last.health;
+    match last.phase {
         Phase::Unhealthy { .. } => *health == Verdict::Healthy,
-        Phase::Checking { until } => until <= now || !health.pending(),
+        Phase::Checking { until } => {
+            until <= now || !health.pending() || (last.in_progress && !is_silent(last, now))
+        }
         // a ready Kustomization's health needs no word while it is well, or has time left
         Phase::Ready { until } => match (health, until) {
             (Verdict::Healthy, until) => until.is_some(),

@@ -41,7 +41,7 @@ use crate::ownership::survey::PATIENCE;
 use crate::sources::artifacts::GONE_PAUSE;
 
 /// What is usually over sooner than this is not worth two statuses.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 const NO_ACCESS: &str = "has a kubeConfig that cannot be used";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
 
@@ -463,7 +463,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str, now: Instant) -> Step {
                 _ if last.drifted => Step::Build(Cause::Drift),
                 Phase::Unhealthy { retry } if due(retry) => Step::Build(Cause::Retry),
                 Phase::Failed { .. } => Step::Idle(Idle::Settled),
-                phase if health::is_news(&last.health, phase, now) => conclude(ks, seen, now),
+                _ if health::is_news(last, now) => conclude(ks, seen, now),
                 _ => settled(),
             }
         }

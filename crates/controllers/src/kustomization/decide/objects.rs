@@ -45,6 +45,8 @@ pub(crate) struct Objects {
     pub(crate) claims: BTreeSet<(ObjectId, Owner)>,
     /// What another owner has or gets of what is declared here.
     pub(crate) assigned: BTreeMap<ObjectId, Owner>,
+    /// The declared objects that nobody has: applying takes them.
+    pub(crate) unclaimed: Vec<ObjectId>,
     /// Who wants what is not declared here any more.
     pub(crate) takers: BTreeMap<ObjectId, Owner>,
     /// What would take with it what somebody needs.
@@ -117,13 +119,6 @@ pub(crate) struct Planned {
     pub(crate) excessive: bool,
 }
 
-impl Kinds {
-    /// Whether they hold up nothing.
-    pub(crate) fn are_known(&self) -> bool {
-        self.starting.is_none() && self.trouble.is_none()
-    }
-}
-
 impl Objects {
     /// What else a plan depends on; the executor judges by it what was not seen.
     pub(crate) fn options(&self) -> Options<'_> {
@@ -143,6 +138,7 @@ impl Objects {
             prune_check,
             claims,
             assigned,
+            unclaimed: _,
             takers,
             needed,
             released,

@@ -138,6 +138,10 @@ pub(crate) struct Last {
     pub(crate) changed: bool,
     /// Whether the status says that its revision is applied and ready.
     pub(crate) said: bool,
+    /// Whether the status says that its revision is in progress, and nothing of health checks.
+    pub(crate) in_progress: bool,
+    /// Since when health is waited for.
+    pub(crate) checking_since: Instant,
     /// Whether somebody said that it may delete whatever it deletes.
     pub(crate) confirmed: bool,
     /// The objects that others hold, each with whether this process reconciles the other.
@@ -172,6 +176,8 @@ impl Last {
             passed: None,
             changed: false,
             said: false,
+            in_progress: false,
+            checking_since: until,
             confirmed: false,
             contests: Vec::new(),
             drifted: false,

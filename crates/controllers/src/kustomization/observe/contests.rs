@@ -128,7 +128,7 @@ pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, reco
 }
 
 /// Whether an object is written at all. A name that no request can hold is nobody's.
-pub(super) fn is_written(desired: &Desired) -> bool {
+pub(in crate::kustomization) fn is_written(desired: &Desired) -> bool {
     let addressed = segment("resource name", &desired.id.name).is_ok();
     addressed && !desired.own_loop && !desired.policy.ignored()
 }

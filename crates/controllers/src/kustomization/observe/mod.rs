@@ -18,7 +18,7 @@
 
 pub(super) mod access;
 mod artifact;
-mod contests;
+pub(super) mod contests;
 mod dependencies;
 pub(super) mod exchange;
 pub(super) mod follow;
@@ -160,7 +160,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             graph.depends_on(from).collect::<Vec<_>>()
         });
         let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
-        (cycle, graph.has_looked(&ks.source_ref()))
+        (cycle, graph.announcements.has_looked(&ks.source_ref()))
     };
     let looked = Looked {
         generation: ks.generation,

@@ -55,7 +55,7 @@ pub(super) fn of_build(
         match holders {
             // whoever had an object last says first whether it lets go of it: only their word wakes it
             Some((holders, watched)) => {
-                graph.watch(&me, watched);
+                graph.announcements.watch(&me, watched);
                 objects.others.holders = Some(holders);
             }
             None => {
@@ -63,14 +63,11 @@ pub(super) fn of_build(
                 objects.assigned = assignment.assigned;
                 match assignment.earlier {
                     Some((earlier, watched)) => {
-                        graph.watch(&me, watched);
+                        graph.announcements.watch(&me, watched);
                         objects.others.earlier = Some(earlier);
                     }
                     None => {
-                        if own_questions.is_empty() && objects.kinds.are_known() {
-                            // from here on it has them, though no inventory says so yet
-                            graph.take(&me, assignment.open.into_iter());
-                        }
+                        objects.unclaimed = assignment.open;
                         look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, Heed::Wakes);
                     }
                 }
@@ -149,6 +146,7 @@ fn of_gone(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: &Inventory
         prune_check: braked.then(|| prune_check(cx, memory, ks)),
         claims: BTreeSet::new(),
         assigned: BTreeMap::new(),
+        unclaimed: Vec::new(),
         takers: BTreeMap::new(),
         needed: BTreeMap::new(),
         released: released_to(cx, memory, ks, gone),
@@ -205,7 +203,7 @@ fn look_at_others(
             objects.others.questions = questions(cx, graph, (memory, ks), gone, &survey);
         }
         let survey = survey.without_unauthorized(&graph.reviews, gone);
-        objects.others.unbuilt = survey.silent(|key, since| graph.is_silent(key, since));
+        objects.others.unbuilt = survey.silent(|key, since| graph.announcements.is_silent(key, since));
         objects.others.awaited = survey.awaited().map(|object| graph.owner(object));
         objects.others.survey = survey;
         objects.takers = takers(graph, &me, gone.ids());
@@ -217,6 +215,6 @@ fn look_at_others(
         let needing = objects.needed.values().map(|(by, _)| by);
         of.extend(objects.takers.values().chain(needing).map(ObjectRef::from));
         let until = objects.others.survey.until;
-        graph.watch(&me, Watched { of, until });
+        graph.announcements.watch(&me, Watched { of, until });
     }
 }

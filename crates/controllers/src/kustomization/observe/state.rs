@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::kustomize::Kustomization;
-use equate_api::meta::{ConditionType, is_true};
+use equate_api::meta::{ConditionType, Reason, condition, is_true};
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
@@ -46,6 +46,8 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
         passed: passed.map(|(passed, _)| passed.clone()),
         changed: record.changed,
         said: says(run.object(), &record.revision.revision),
+        in_progress: says_in_progress(run.object(), &record.revision.revision),
+        checking_since: record.checking,
         confirmed: record.is_confirmed(ks),
         contests: {
             let graph = cx.kit.ownership();
@@ -84,6 +86,21 @@ fn says(object: &Kustomization, revision: &str) -> bool {
             && status.observed_generation == object.metadata.generation
             && status.last_applied_revision.as_deref() == Some(revision)
     })
+}
+
+/// Whether the status says that this revision is in progress, and nothing of health checks.
+pub(in crate::kustomization) fn says_in_progress(object: &Kustomization, revision: &str) -> bool {
+    let Some(status) = &object.status else {
+        return false;
+    };
+    let reconciling = condition(&status.conditions, ConditionType::Reconciling);
+    let healthy = condition(&status.conditions, ConditionType::Healthy);
+    reconciling.is_some_and(|reconciling| {
+        reconciling.status == "True"
+            && reconciling.reason == Reason::Progressing.as_str()
+            && reconciling.observed_generation == object.metadata.generation
+    }) && healthy.is_none_or(|healthy| healthy.status != "Unknown")
+        && status.last_attempted_revision.as_deref() == Some(revision)
 }
 
 /// The objects that are not as they were applied.

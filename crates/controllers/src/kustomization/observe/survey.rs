@@ -50,7 +50,7 @@ impl Kustomizations {
             let state = graph.desired_state(key);
             let source = &object.source;
             // what an earlier process fetched is not what the source has now
-            (self.serves(source) && !graph.has_looked(source))
+            (self.serves(source) && !graph.announcements.has_looked(source))
                 || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }
@@ -76,7 +76,9 @@ pub(super) fn survey(
     }
     let source = ks.source_ref();
     let artifact = cx.kit.sources.artifact(&source).map(|artifact| artifact.digest);
-    let kept = graph.kept_survey(&source, ks.timeout, artifact.as_deref());
+    let kept = graph
+        .announcements
+        .kept_survey(&source, ks.timeout, artifact.as_deref());
     let now = Instant::now();
     if let Some(kept) = kept.filter(|kept| kept.until.is_none_or(|until| until > now)) {
         return kept;
@@ -84,7 +86,9 @@ pub(super) fn survey(
     count(&cx.kit.tally.prune_checks, 1);
     let survey = Arc::new(Surveyor::new(cx, graph, ks, target).all());
     if !survey.passing {
-        graph.keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));
+        graph
+            .announcements
+            .keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));
     }
     survey
 }
@@ -123,7 +127,7 @@ pub(super) fn holders(
         });
         let Some(object) = unbuilt else { continue };
         let from = cx.unbuilt_from(object);
-        let since = graph.unbuilt_since(&key, from, now);
+        let since = graph.announcements.awaited_since(&key, from, now);
         let its = deadline(since, ks.timeout);
         if its > now {
             until = until.max(Some(its));
@@ -198,7 +202,7 @@ impl<'a> Surveyor<'a> {
             }
             let from = self.cx.unbuilt_from(object);
             // one that was tried is not waited for where no commit is both theirs and ours
-            if near || !self.graph.is_unreached(&key, &from) {
+            if near || !self.graph.announcements.is_unreached(&key, from.0, &from.1) {
                 self.expect(key, from, near);
             }
             return;
@@ -231,7 +235,7 @@ impl<'a> Surveyor<'a> {
 
     /// Waits for one that is going to be built; each of its inputs gives it the same time.
     fn expect(&mut self, key: ObjectRef, from: (i64, String), near: bool) {
-        let since = self.graph.unbuilt_since(&key, from, self.now);
+        let since = self.graph.announcements.awaited_since(&key, from, self.now);
         let until = deadline(since, self.ks.timeout);
         if until > self.now {
             self.survey.unbuilt.insert(key, since);

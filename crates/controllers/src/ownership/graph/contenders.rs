@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 
 use equate_apply::id::ObjectId;
 
-use super::{OwnershipGraph, link, unlink};
+use super::OwnershipGraph;
 use crate::ObjectRef;
 use crate::kit::wake::Reason;
 use crate::ownership::arbitration::{Contender, Rank, owner};
 use crate::ownership::declaration::Declaration;
 use crate::ownership::desired::DesiredSet;
 use crate::ownership::pending::Pending;
+use crate::targets::target::TargetCluster;
 
 /// A tree of owners is not deeper; labels that name each other would be without end.
 const DEPTH_MAX: usize = 32;
@@ -76,7 +77,7 @@ impl OwnershipGraph {
                 }
                 next.extend(self.depends_on(owner));
                 if self.declarations.get(owner).is_some_and(|known| known.waits) {
-                    next.extend(self.children.get(owner).into_iter().flatten());
+                    next.extend(self.relations.children.of(owner));
                 }
                 return Some(owner);
             }
@@ -91,8 +92,8 @@ impl OwnershipGraph {
         by: &'a ObjectRef,
         own: Own<'a>,
     ) -> impl Iterator<Item = Contender> + 'a {
-        let related = self.wanting.get(id).into_iter().chain(self.holders.get(id));
-        let related: BTreeSet<&ObjectRef> = related.flatten().chain(self.taken.get(id)).collect();
+        let related = self.wanting.of(id).chain(self.relations.holders.of(id));
+        let related: BTreeSet<&ObjectRef> = related.chain(self.taken.by(id)).collect();
         related.into_iter().filter_map(move |other| {
             let declaration = self.declarations.get(other)?;
             let counts =
@@ -127,6 +128,21 @@ impl OwnershipGraph {
         self.declarations.get(owner).map(|known| &known.source)
     }
 
+    /// Whether an owner applies to the cluster that it is declared in.
+    fn applies_here(&self, owner: &ObjectRef) -> bool {
+        self.target(owner) == Some(&TargetCluster::Local)
+    }
+
+    /// Whether no other owner that applies to the same cluster has taken one of these objects.
+    pub(crate) fn are_free<'a>(&self, mut ids: impl Iterator<Item = &'a ObjectId>, by: &ObjectRef) -> bool {
+        let taken = |id: &ObjectId| {
+            let other = self.taken.by(id);
+            other
+                .is_some_and(|other| other != by && self.has_taken(other, id) && self.share_target(other, by))
+        };
+        !ids.any(taken)
+    }
+
     /// Whether the last build of an owner has an object that it does not leave alone.
     fn applies(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
         let state = self.desired_states.get(owner);
@@ -142,14 +158,7 @@ impl OwnershipGraph {
     pub(crate) fn has_taken(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
         let known = self.declarations.get(owner);
         let resting = known.is_none_or(|known| known.suspended || known.deleting);
-        !resting && self.taken.get(id) == Some(owner) && self.applies(owner, id)
-    }
-
-    /// Notes that an owner is about to apply objects that nobody holds: from here on it holds them, though
-    /// no inventory says so yet.
-    pub(crate) fn take(&mut self, owner: &ObjectRef, ids: impl Iterator<Item = ObjectId>) {
-        self.taken.retain(|_, by| by != owner);
-        self.taken.extend(ids.map(|id| (id, owner.clone())));
+        !resting && self.taken.by(id) == Some(owner) && self.applies(owner, id)
     }
 
     /// One that has to be built from the artifact of its source, before it is known that `first` is the
@@ -163,7 +172,7 @@ impl OwnershipGraph {
     ) -> Option<Pending> {
         let source = self.reads(first)?.clone();
         if self.pending.artifact(&source) != Some(artifact) {
-            let readers = self.readers.get(&source).into_iter().flatten();
+            let readers = self.relations.readers.of(&source);
             let unbuilt = readers.filter(|owner| self.is_unbuilt(owner, artifact));
             let ranks = unbuilt.map(|owner| self.rank(owner)).collect();
             self.pending.learn(&source, artifact, ranks);
@@ -205,9 +214,7 @@ impl OwnershipGraph {
         if known.deleting || known.suspended || !self.is_ours(owner) {
             return false;
         }
-        let unreached = self.unreached.get(owner);
-        let unreached =
-            unreached.is_some_and(|(generation, of)| *generation == known.generation && of == artifact);
+        let unreached = self.announcements.is_unreached(owner, known.generation, artifact);
         !unreached && !self.is_built(owner, artifact)
     }
 
@@ -242,8 +249,12 @@ impl OwnershipGraph {
         }
     }
 
-    /// Notes that an owner is being applied: the children that it declares come, as it declares them.
+    /// Notes that an owner is being applied: the children that it declares come, as it declares them. Those
+    /// in another cluster are no owners here, and nobody would ever tell of them.
     pub(crate) fn begin_apply(&mut self, owner: &ObjectRef) {
+        if !self.applies_here(owner) {
+            return self.pending.begin(owner, std::iter::empty());
+        }
         let state = self.desired_states.get(owner);
         let Some((state, objects)) = state.and_then(|state| match &state.wants {
             DesiredSet::Known(objects) => Some((state, objects)),
@@ -266,6 +277,9 @@ impl OwnershipGraph {
 
     /// Notes that a child was applied, and the generation that it has since.
     pub(crate) fn child_applied(&mut self, parent: &ObjectRef, child: &ObjectRef, generation: i64) {
+        if !self.applies_here(parent) {
+            return;
+        }
         let rank = self.rank_of_child(parent, child);
         let known = self.declarations.get(child);
         if known.is_some_and(|known| known.generation >= generation) {
@@ -278,7 +292,7 @@ impl OwnershipGraph {
     /// Notes that an owner is not being applied any more: who waited for its children.
     pub(crate) fn end_apply(&mut self, owner: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         match self.pending.end(owner) {
-            true => self.listeners_of(owner).collect(),
+            true => self.announcements.listeners_of(owner).collect(),
             false => Vec::new(),
         }
     }
@@ -297,12 +311,8 @@ impl OwnershipGraph {
         }
         let parent = |declaration: Option<&Declaration>| declaration.and_then(|known| known.parent.clone());
         let (old, new) = (parent(before), parent(now));
-        if old != new {
-            unlink(&mut self.children, old.iter(), owner);
-            link(&mut self.children, new.iter(), owner);
-        }
         let moved = before.is_some() && old != new;
-        let leads = before.is_some() != now.is_some() && self.children.contains_key(owner);
+        let leads = before.is_some() != now.is_some() && self.relations.children.of(owner).next().is_some();
         if moved || leads {
             self.pending.forget_order();
         }

@@ -1,10 +1,14 @@
+use std::sync::Arc;
+use std::time::Duration;
+
 use equate_apply::desired::Desired;
 use equate_manifest::object::Object;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::*;
 use crate::object_ref::tests::{HELM_RELEASE, KUSTOMIZATION};
-use crate::ownership::desired::BuiltObjects;
+use crate::ownership::desired::{BuiltObjects, Watched};
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
 
 /// An object that reads `fleet`, and has done nothing so far.
@@ -280,7 +284,7 @@ fn who_waits_for_a_word_is_woken_by_it() {
         of: keys(&["c", "d"]),
         until: None,
     };
-    told.index.watch(&key("a"), watched);
+    told.index.announcements.watch(&key("a"), watched);
     check(&mut told, "b", wanting(1, &[]), &[]);
     check(&mut told, "c", wanting(1, &[]), &["a dependency"]);
     check(&mut told, "d", wanting(1, &[]), &["a dependency"]);
@@ -288,9 +292,9 @@ fn who_waits_for_a_word_is_woken_by_it() {
     check(&mut told, "d", wanting(1, &[]), &[]);
     check(&mut told, "d", wanting(2, &[]), &["a dependency"]);
     told.check("d", None, None, &["d deleted", "a dependency"]);
-    told.index.watch(&key("a"), Watched::default());
+    told.index.announcements.watch(&key("a"), Watched::default());
     check(&mut told, "d", wanting(3, &[]), &[]);
-    assert!(told.index.listeners.is_empty() && told.index.watched.is_empty());
+    assert!(told.index.announcements.is_idle());
 }
 
 #[test]
@@ -302,16 +306,16 @@ fn whom_one_waits_for_has_its_time_with_each_input() {
     let later = start + Duration::from_secs(60);
     let from = |artifact: &str| (1, artifact.to_owned());
     let index = &mut told.index;
-    assert_eq!(index.unbuilt_since(&a, from("1"), start), start);
-    assert_eq!(index.unbuilt_since(&a, from("1"), later), start);
-    assert_eq!(index.unbuilt_since(&a, from("2"), later), later);
+    assert_eq!(index.announcements.awaited_since(&a, from("1"), start), start);
+    assert_eq!(index.announcements.awaited_since(&a, from("1"), later), start);
+    assert_eq!(index.announcements.awaited_since(&a, from("2"), later), later);
     index.set_desired(&a, wanting(1, &[]));
-    assert_eq!(index.unbuilt_since(&a, from("2"), start), start);
+    assert_eq!(index.announcements.awaited_since(&a, from("2"), start), start);
     // that it could not be built is true of what it would have been built from
     index.unreached(&a, from("2"));
-    assert!(index.is_unreached(&a, &from("2")) && !index.is_unreached(&a, &from("3")));
+    assert!(index.announcements.is_unreached(&a, 1, "2") && !index.announcements.is_unreached(&a, 1, "3"));
     index.set_desired(&a, wanting(2, &[]));
-    assert!(!index.is_unreached(&a, &from("2")));
+    assert!(!index.announcements.is_unreached(&a, 1, "2"));
 }
 
 #[test]
@@ -332,13 +336,13 @@ fn a_source_that_was_looked_at_is_news_once() {
         until: None,
     };
     let index = &mut told.index;
-    index.watch(&apps("b"), watched);
-    assert!(!index.has_looked(&source));
+    index.announcements.watch(&apps("b"), watched);
+    assert!(!index.announcements.has_looked(&source));
     assert_eq!(shown(&index.looked(source.clone())), ["b dependency"]);
-    assert!(index.has_looked(&source) && index.looked(source.clone()).is_empty());
+    assert!(index.announcements.has_looked(&source) && index.looked(source.clone()).is_empty());
     // another of the same name is another
-    index.lost(&source);
-    assert!(!index.has_looked(&source));
+    index.announcements.forget_source(&source);
+    assert!(!index.announcements.has_looked(&source));
 }
 
 #[test]

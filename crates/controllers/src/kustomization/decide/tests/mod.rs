@@ -23,7 +23,7 @@ use super::objects::{Holders, Kinds, Objects, Others};
 use super::seen::{
     Ahead, Deleted, Exchange, Last, Passed, Phase, Prepared, Prerequisites, Question, Questions, Seen,
 };
-use super::{Announcement, Farewell, Idle, Step, decide};
+use super::{Announcement, Farewell, GRACE, Idle, Step, decide};
 use crate::dependencies::DependencySeen;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::SourceSeen;
@@ -110,6 +110,7 @@ fn objects(declared: &[&str], held: &[&str], live: &[&str]) -> Objects {
         prune_check: None,
         claims: BTreeSet::new(),
         assigned: BTreeMap::new(),
+        unclaimed: Vec::new(),
         takers: BTreeMap::new(),
         needed: BTreeMap::new(),
         released: BTreeMap::new(),
@@ -357,6 +358,20 @@ fn nothing_is_built_twice() {
     what(asked(checking(future)), "conclude Healthy(Now)");
     what(older(with(pending(), checking(future))), "NewRevision");
     what(others(with(pending(), checking(future))), "Build(Inputs)");
+    // a status that says in progress is enough for a while
+    let in_progress = |since| Last {
+        in_progress: true,
+        checking_since: since,
+        ..with(pending(), checking(future))
+    };
+    what(in_progress(now), "Settled");
+    what(in_progress(now - GRACE), "conclude Checking");
+    let staged_in_progress = Last {
+        in_progress: true,
+        ..with(pending(), staged())
+    };
+    what(staged_in_progress, "conclude CheckingSilently");
+    what(with(pending(), staged()), "conclude Checking");
     what(drifted(with(pending(), checking(future))), "Build(Drift)");
 
     // what was healthy and is not has its time to become so again

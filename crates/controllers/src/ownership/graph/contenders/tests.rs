@@ -173,7 +173,7 @@ fn who_holds_or_took_it_keeps_it() {
     fleet.built("b", &[X]);
     fleet.check("b", Some("a"));
     // before its inventory says so
-    fleet.graph.take(&apps("b"), [id(X)].into_iter());
+    fleet.graph.taken.take(&apps("b"), [id(X)].into_iter());
     fleet.check("a", Some("b"));
     fleet.check("b", None);
     // then its inventory does

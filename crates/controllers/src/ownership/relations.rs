@@ -1,0 +1,116 @@
+//! Relations between owners and what they name, looked up from the other end: pure.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use equate_apply::id::ObjectId;
+
+use super::declaration::Declaration;
+use crate::ObjectRef;
+use crate::kit::inputs::InputRef;
+
+/// The owners that are related to each `T`.
+#[derive(Debug)]
+pub(super) struct Relation<T>(HashMap<T, BTreeSet<ObjectRef>>);
+
+impl<T> Default for Relation<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Clone + Eq + Hash> Relation<T> {
+    /// The owners that are related to one.
+    pub(super) fn of(&self, end: &T) -> impl Iterator<Item = &ObjectRef> + Clone + use<'_, T> {
+        self.0.get(end).into_iter().flatten()
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&T, &BTreeSet<ObjectRef>)> {
+        self.0.iter()
+    }
+
+    pub(super) fn link<'a>(&mut self, ends: impl IntoIterator<Item = &'a T>, owner: &ObjectRef)
+    where
+        T: 'a,
+    {
+        for end in ends {
+            self.0.entry(end.clone()).or_default().insert(owner.clone());
+        }
+    }
+
+    pub(super) fn unlink<'a>(&mut self, ends: impl IntoIterator<Item = &'a T>, owner: &ObjectRef)
+    where
+        T: 'a,
+    {
+        for end in ends {
+            if let Some(owners) = self.0.get_mut(end) {
+                owners.remove(owner);
+                if owners.is_empty() {
+                    self.0.remove(end);
+                }
+            }
+        }
+    }
+}
+
+/// The relations that follow from declarations alone.
+#[derive(Debug, Default)]
+pub(super) struct Relations {
+    /// The owners that read a source.
+    pub(super) readers: Relation<ObjectRef>,
+    /// The owners that depend on another.
+    pub(super) dependents: Relation<ObjectRef>,
+    /// The owners that take values from a ConfigMap or Secret.
+    pub(super) input_readers: Relation<InputRef>,
+    /// The owners that have an object in their inventory.
+    pub(super) holders: Relation<ObjectId>,
+    /// The owners that another applied.
+    pub(super) children: Relation<ObjectRef>,
+}
+
+impl Relations {
+    /// Replaces the relations of an owner; the objects that its inventory does not have any more.
+    ///
+    /// Most changes are of its status and leave the relations as they are: an inventory is long.
+    pub(super) fn replace(
+        &mut self,
+        owner: &ObjectRef,
+        before: Option<&Declaration>,
+        now: Option<&Declaration>,
+    ) -> Vec<ObjectId> {
+        let (old, new) = (before.map(|d| &d.source), now.map(|d| &d.source));
+        if old != new {
+            self.readers.unlink(old, owner);
+            self.readers.link(new, owner);
+        }
+        let (old, new) = (before.map(|d| &d.depends_on), now.map(|d| &d.depends_on));
+        if old != new {
+            self.dependents.unlink(old.into_iter().flatten(), owner);
+            self.dependents.link(new.into_iter().flatten(), owner);
+        }
+        let (old, new) = (before.map(|d| &d.inputs), now.map(|d| &d.inputs));
+        if old != new {
+            self.input_readers.unlink(old.into_iter().flatten(), owner);
+            self.input_readers.link(new.into_iter().flatten(), owner);
+        }
+        let parent = |declaration: Option<&Declaration>| declaration.and_then(|d| d.parent.clone());
+        let (old, new) = (parent(before), parent(now));
+        if old != new {
+            self.children.unlink(&old, owner);
+            self.children.link(&new, owner);
+        }
+        let holds = |declaration: Option<&Declaration>| {
+            declaration.map_or_else(Arc::default, |declaration| Arc::clone(&declaration.holds))
+        };
+        let (old, new) = (holds(before), holds(now));
+        if old == new {
+            return Vec::new();
+        }
+        let freed: Vec<ObjectId> = old.difference(&new).cloned().collect();
+        self.holders.unlink(&freed, owner);
+        self.holders.link(new.difference(&old), owner);
+        freed
+    }
+}
