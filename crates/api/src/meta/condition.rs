@@ -40,11 +40,10 @@ string_enum! {
         IncludeUnavailable = "IncludeUnavailable",
         /// What was applied works.
         Healthy = "Healthy",
-        /// Another Kustomization declares one of the objects; Equate's own.
-        Contested = "Contested",
-        /// What is no longer declared is not deleted yet, because another Kustomization may declare
-        /// it, or needs what would go with it; Equate's own.
-        PruneHeld = "PruneHeld",
+        /// Another owner declares one of the objects; Equate's own.
+        OwnershipConflict = "OwnershipConflict",
+        /// Objects that are no longer declared are not deleted yet; Equate's own.
+        PruneBlocked = "PruneBlocked",
         /// The chart is released.
         Released = "Released",
         /// The release's tests passed.
@@ -176,8 +175,8 @@ string_enum! {
         EmptyRender = "EmptyRender",
         /// More would be removed at once than is allowed without a confirmation; Equate's own.
         PruneBudgetExceeded = "PruneBudgetExceeded",
-        /// Another Kustomization declares the same object; Equate's own.
-        Contested = "Contested",
+        /// Another owner declares the same object; Equate's own.
+        OwnershipConflict = "OwnershipConflict",
         /// It is not known what another Kustomization declares; Equate's own.
         OthersUnknown = "OthersUnknown",
         /// Another Kustomization needs what would go with it; Equate's own.

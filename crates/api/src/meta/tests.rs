@@ -77,7 +77,7 @@ fn conditions_stand_in_fluxs_order() {
         (ConditionType::Healthy, 1),
         (ConditionType::Ready, 1),
         (ConditionType::ArtifactInStorage, 1),
-        (ConditionType::Contested, 2),
+        (ConditionType::OwnershipConflict, 2),
         (ConditionType::Stalled, 1),
         (ConditionType::Reconciling, 1),
     ] {
@@ -98,7 +98,7 @@ fn conditions_stand_in_fluxs_order() {
         .collect();
     assert_eq!(
         order.join(" "),
-        "Stalled Reconciling Ready Contested ArtifactInStorage Healthy"
+        "Stalled Reconciling Ready OwnershipConflict ArtifactInStorage Healthy"
     );
 }
 

@@ -313,9 +313,9 @@ pub(crate) fn chain(seen: &Seen) -> Chain {
         .map(|stage| step(seen, &standing, stage))
         .collect();
     let aspects = [
-        ConditionType::Contested,
+        ConditionType::OwnershipConflict,
         ConditionType::Drifted,
-        ConditionType::PruneHeld,
+        ConditionType::PruneBlocked,
     ];
     let aspects = aspects.into_iter().filter_map(|of| {
         let held = condition(conditions(&seen.object), of).filter(|held| held.status == "True")?;

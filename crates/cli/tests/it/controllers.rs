@@ -454,7 +454,7 @@ async fn an_owner_is_killed(
     for name in &names {
         place
             .until(name, "holds nothing else", |status| {
-                let held = condition(&status.conditions, ConditionType::PruneHeld);
+                let held = condition(&status.conditions, ConditionType::PruneBlocked);
                 held.is_none_or(|held| held.status != "True")
             })
             .await;

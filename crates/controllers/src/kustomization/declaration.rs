@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use equate_api::kustomize::{Inventory, Kustomization, KustomizationStatus, SourceReference};
-use equate_api::meta::{ConditionType, Reason as Why, condition, is_true};
+use equate_api::meta::{Condition, ConditionType, Reason as Why, condition};
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use serde::Deserialize as _;
@@ -123,6 +123,12 @@ fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
         .collect()
 }
 
+/// Whether a condition says that deletions are blocked; another shard may still use the name of before.
+fn is_prune_blocked(condition: &Condition) -> bool {
+    let names = [ConditionType::PruneBlocked.as_str(), "PruneHeld"];
+    names.contains(&&*condition.type_) && condition.status == "True"
+}
+
 fn status_seen(status: &KustomizationStatus) -> StatusSeen {
     let ready = condition(&status.conditions, ConditionType::Ready);
     StatusSeen {
@@ -136,6 +142,6 @@ fn status_seen(status: &KustomizationStatus) -> StatusSeen {
             reason: ready.reason.clone(),
             observed_generation: ready.observed_generation,
         }),
-        prune_held: is_true(&status.conditions, ConditionType::PruneHeld),
+        prune_blocked: status.conditions.iter().any(is_prune_blocked),
     }
 }

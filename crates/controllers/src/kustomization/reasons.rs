@@ -351,7 +351,7 @@ pub enum Failure {
     /// What was applied is not healthy; for how long it was waited, and for what.
     Health(Duration, String),
     /// Others hold objects that this one declares.
-    Contested(Vec<Contest>),
+    OwnershipConflict(Vec<Contest>),
 }
 
 impl Failure {
@@ -367,7 +367,7 @@ impl Failure {
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
             Failure::Prune(_) => Reason::PruneFailed,
             Failure::Health(..) => Reason::HealthCheckFailed,
-            Failure::Contested(_) => Reason::Contested,
+            Failure::OwnershipConflict(_) => Reason::OwnershipConflict,
         }
     }
 
@@ -388,7 +388,7 @@ impl Failure {
             Failure::PathAbsent(_)
             | Failure::BuildTimeout(_)
             | Failure::Artifact(_)
-            | Failure::Contested(_) => self,
+            | Failure::OwnershipConflict(_) => self,
         }
     }
 
@@ -408,7 +408,7 @@ impl Failure {
             | Failure::Prune(_)
             | Failure::Stage(_)
             | Failure::Health(..)
-            | Failure::Contested(_) => Retry::Interval,
+            | Failure::OwnershipConflict(_) => Retry::Interval,
         }
     }
 }
@@ -435,7 +435,7 @@ impl fmt::Display for Failure {
             | Failure::Prune(why)
             | Failure::Stage(why) => f.write_str(why),
             Failure::Health(waited, why) => write!(f, "health check failed after {}: {why}", go(*waited)),
-            Failure::Contested(contests) => {
+            Failure::OwnershipConflict(contests) => {
                 f.write_str("held by another Kustomization and not taken: ")?;
                 for (place, contest) in contests.iter().enumerate() {
                     write!(f, "{}{contest}", if place > 0 { ", " } else { "" })?;

@@ -21,6 +21,9 @@ use super::declared::Declared;
 use super::inputs::artifact::Revision;
 use super::reasons::{Failure, Stall, Wait, go};
 
+/// Conditions under the names that they had before; the next write removes them.
+const RENAMED: [&str; 2] = ["Contested", "PruneHeld"];
+
 const IN_PROGRESS: &str = "Reconciliation in progress";
 
 /// What goes into the history.
@@ -81,9 +84,12 @@ impl<'a> StatusDraft<'a> {
 
     /// The status, with the aspects that hold whatever the run came to.
     pub(crate) fn finish(mut self, aspects: &Aspects) -> KustomizationStatus {
+        self.status
+            .conditions
+            .retain(|condition| !RENAMED.contains(&&*condition.type_));
         self.aspect(
-            ConditionType::Contested,
-            Reason::Contested,
+            ConditionType::OwnershipConflict,
+            Reason::OwnershipConflict,
             aspects.contested.as_deref(),
         );
         self.aspect(
@@ -102,7 +108,7 @@ impl<'a> StatusDraft<'a> {
             .into_iter()
             .find_map(|(reason, held)| Some((reason, held.as_deref()?)));
         let (reason, held) = first.unzip();
-        self.aspect(ConditionType::PruneHeld, reason.unwrap_or_default(), held);
+        self.aspect(ConditionType::PruneBlocked, reason.unwrap_or_default(), held);
         self.status
     }
 
@@ -221,7 +227,7 @@ impl<'a> StatusDraft<'a> {
             Failure::Apply(_)
             | Failure::Unreachable(_)
             | Failure::Stage(_)
-            | Failure::Contested(_)
+            | Failure::OwnershipConflict(_)
             | Failure::Prune(_) => detecting(at, timeout),
         };
         self.clear(ConditionType::Stalled);

@@ -9,13 +9,16 @@ use equate_apply::inventory::Inventory;
 use equate_apply::plan::{Budget, Exceeded};
 use serde_json::{Value, json};
 
+use super::declaration;
 use super::declared::Declared;
 use super::inputs::artifact::Revision;
 use super::object_ref;
 use super::reasons::{Failure, Stall, Wait};
 use super::status::{Aspects, Attempt, Healthy, StatusDraft};
-use crate::Key;
+use crate::kit::mirror::{Change, What};
 use crate::ownership::contest::Contest;
+use crate::ownership::graph::OwnershipGraph;
+use crate::{Key, Policy};
 
 pub(super) const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
 pub(super) const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
@@ -185,9 +188,9 @@ fn a_life_in_statuses() {
         &|report| report.ready(&revision(SECOND), &one, &attempt("sha256:b"), &Healthy::Still),
         &contested,
         "Ready=True ReconciliationSucceeded Applied revision: main@sha1:2222222222222222222222222222222222222222\n\
-         Contested=True Contested Deployment/shop/web (also declared by Kustomization/flux-system/other)\n\
          Healthy=True Succeeded Health check passed in 300ms\n\
-         PruneHeld=True OthersUnknown not deleted yet: one\n\
+         OwnershipConflict=True OwnershipConflict Deployment/shop/web (also declared by Kustomization/flux-system/other)\n\
+         PruneBlocked=True OthersUnknown not deleted yet: one\n\
          applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) handled=Some(\"now\") \
          holds=[\"shop_web_apps_Deployment\"]\n\
          sha256:b ReconciliationSucceeded 1.5s x2 Some(\"main@sha1:22\")\n\
@@ -258,4 +261,38 @@ fn a_revision_that_deletes_too_much_says_what_and_how_to_confirm_it() {
          kustomization.kustomize.toolkit.fluxcd.io/apps \
          equate.dev/prune-confirm=main@sha1:1111111111111111111111111111111111111111"
     );
+}
+
+/// A cluster that an older version reconciled: its conditions go, and until then they are understood.
+#[test]
+fn conditions_under_old_names_are_read_and_removed() {
+    let condition = |of: &str| {
+        json!({
+            "type": of, "status": "True", "reason": "OthersUnknown", "message": "not deleted yet: one",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let check = |of: &str, blocked: bool, after: &[&str]| {
+        let status = json!({ "conditions": [condition(of)] });
+        let object = kustomization(&json!({}), &json!({}), &status);
+        let mut graph = OwnershipGraph::default();
+        let change = Change {
+            key: key("apps"),
+            what: What::Appeared,
+            before: None,
+            after: Some(std::sync::Arc::new(object.clone())),
+        };
+        declaration::changed(&mut graph, &change, true, &Policy::default());
+        let known = graph.declaration(&object_ref(&key("apps"))).unwrap();
+        assert_eq!(known.status.prune_blocked, blocked, "{of}");
+        let ks = Declared::from(&object);
+        let draft = StatusDraft::new(&ks, object.status.as_ref().unwrap(), jiff::Timestamp::UNIX_EPOCH);
+        let written = draft.finish(&Aspects::default());
+        let types: Vec<&str> = written.conditions.iter().map(|one| &*one.type_).collect();
+        assert_eq!(types, after, "{of}");
+    };
+    check("PruneHeld", true, &[]);
+    check("PruneBlocked", true, &[]);
+    check("Contested", false, &[]);
+    check("Ready", false, &["Ready"]);
 }

@@ -19,7 +19,7 @@ use crate::kit::wake::Reason;
 const TIMEOUTS: usize = 8;
 
 /// The input of a build: the generation of the owner, and the digest of the artifact.
-pub type BuiltFrom = (i64, String);
+pub(crate) type BuiltFrom = (i64, String);
 
 /// A survey, and when it holds.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub struct StatusSeen {
     /// The condition `Ready`.
     pub ready: Option<ReadySeen>,
     /// Whether deletions are held back.
-    pub prune_held: bool,
+    pub prune_blocked: bool,
 }
 
 /// A condition `Ready`.
@@ -59,7 +59,7 @@ pub(crate) fn is_settled(declaration: &Declaration, revision: &str) -> bool {
 /// Whether its inventory may hold what it does not want: it does not delete it yet. What another claims of
 /// that, it lets go of.
 pub(crate) fn keeps(declaration: &Declaration) -> bool {
-    !declaration.deleting && !declaration.suspended && declaration.status.prune_held
+    !declaration.deleting && !declaration.suspended && declaration.status.prune_blocked
 }
 
 #[cfg(test)]
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn it_may_hold_what_it_does_not_want() {
-        let check = |prune_held: bool, change: &dyn Fn(&mut Declaration), expected: bool| {
+        let check = |prune_blocked: bool, change: &dyn Fn(&mut Declaration), expected: bool| {
             let mut object = declaration();
-            object.status.prune_held = prune_held;
+            object.status.prune_blocked = prune_blocked;
             change(&mut object);
             assert_eq!(keeps(&object), expected, "{object:?}");
         };

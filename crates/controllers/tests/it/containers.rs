@@ -50,7 +50,7 @@ where
 }
 
 fn held(status: &KustomizationStatus) -> String {
-    said(status, ConditionType::PruneHeld)
+    said(status, ConditionType::PruneBlocked)
 }
 
 /// `infra` declares the namespace, `apps` what is in it.

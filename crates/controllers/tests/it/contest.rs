@@ -26,7 +26,7 @@ async fn two_declare_one_object() {
     session.ready("one", &revision).await;
     session.kustomize("two", "two", json!({})).await;
 
-    let message = session.fails("two", "Contested").await;
+    let message = session.fails("two", "OwnershipConflict").await;
     assert!(
         message.contains("ConfigMap/default/a (also declared by Kustomization/flux-system/one)"),
         "{message}"
@@ -34,7 +34,7 @@ async fn two_declare_one_object() {
     let by_two = "ConfigMap/default/a (also declared by Kustomization/flux-system/two)";
     session
         .until("one", by_two, |status| {
-            said(status, ConditionType::Contested) == by_two
+            said(status, ConditionType::OwnershipConflict) == by_two
         })
         .await;
     // the later one does not take it, and takes all else
@@ -48,7 +48,7 @@ async fn two_declare_one_object() {
     session.value("default", "a", Some("two")).await;
     session.ready("two", &revision).await;
     let calm = |status: &equate_api::kustomize::KustomizationStatus| {
-        said(status, ConditionType::Contested).is_empty()
+        said(status, ConditionType::OwnershipConflict).is_empty()
             && status.last_applied_revision.as_ref() == Some(&revision)
     };
     session.until("one", "not contested any more", calm).await;
@@ -73,7 +73,7 @@ async fn siblings(specs: &[(&str, Value)]) -> Session {
 
 /// What one says whose object another has.
 async fn contested(session: &Session, name: &str, by: &str) {
-    let message = session.fails(name, "Contested").await;
+    let message = session.fails(name, "OwnershipConflict").await;
     let other = format!("ConfigMap/default/x (also declared by Kustomization/flux-system/{by})");
     assert!(message.contains(&other), "{message}");
 }
@@ -195,7 +195,7 @@ async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
         contested(&session, "b", "a").await;
         session.value("default", "x", Some("a")).await;
         assert_eq!(writes(&session), 1, "{late} is late");
-        let message = session.fails("a", "Contested").await;
+        let message = session.fails("a", "OwnershipConflict").await;
         assert!(
             message.contains("ConfigMap/default/y (also declared by Kustomization/flux-system/c)"),
             "{message}"
@@ -238,7 +238,7 @@ async fn of_different_sources_one_has_it_from_the_first() {
             ready.extend(condition(&conditions, ConditionType::Ready).map(|ready| ready.reason.clone()));
         }
         ready.sort();
-        match ready == ["Contested", "ReconciliationSucceeded"] {
+        match ready == ["OwnershipConflict", "ReconciliationSucceeded"] {
             true => Ok(()),
             false => Err(format!("{ready:?}")),
         }

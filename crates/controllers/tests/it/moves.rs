@@ -130,13 +130,13 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
     for name in [from, to] {
         let status = session
             .until(name, "nothing is held up", |status| {
-                said(status, ConditionType::PruneHeld).is_empty()
+                said(status, ConditionType::PruneBlocked).is_empty()
             })
             .await;
-        assert_eq!(said(&status, ConditionType::Contested), "", "{what}");
+        assert_eq!(said(&status, ConditionType::OwnershipConflict), "", "{what}");
         let events = session.events(name).await;
         assert!(
-            !events.iter().any(|event| event.contains("Contested")),
+            !events.iter().any(|event| event.contains("OwnershipConflict")),
             "{what}: {events:?}"
         );
     }
@@ -192,11 +192,11 @@ async fn held_up(session: &Session, name: &str, revision: &str) -> String {
     session.ready(name, revision).await;
     let status = session
         .until(name, "pruning is held up", |status| {
-            !said(status, ConditionType::PruneHeld).is_empty()
+            !said(status, ConditionType::PruneBlocked).is_empty()
         })
         .await;
     assert!(holds(&status, "x") && holds(&status, "gone"), "{status:?}");
-    said(&status, ConditionType::PruneHeld)
+    said(&status, ConditionType::PruneBlocked)
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn to_one_that_cannot_be_built() {
         lets_go(&session, from, "x").await;
         session
             .until(from, "is not held up any more", |status| {
-                said(status, ConditionType::PruneHeld).is_empty()
+                said(status, ConditionType::PruneBlocked).is_empty()
             })
             .await;
         session.end().await;
@@ -275,7 +275,7 @@ async fn to_one_that_rests_or_waits() {
              It goes when it is taken, or not declared there any more"
         );
         let says = |status: &KustomizationStatus| {
-            holds(status, "x") && said(status, ConditionType::PruneHeld) == message
+            holds(status, "x") && said(status, ConditionType::PruneBlocked) == message
         };
         session.until("a", &message, says).await;
     };
@@ -292,7 +292,7 @@ async fn to_one_that_rests_or_waits() {
     lets_go(&session, "a", "x").await;
     session
         .until("a", "keeps nothing any more", |status| {
-            said(status, ConditionType::PruneHeld).is_empty()
+            said(status, ConditionType::PruneBlocked).is_empty()
         })
         .await;
 
@@ -423,10 +423,10 @@ async fn from_one_that_is_deleted_by_hand() {
         session.delete::<Kustomization>(HOME, "more").await;
         let status = session
             .until("more", "is held up", |status| {
-                !said(status, ConditionType::PruneHeld).is_empty()
+                !said(status, ConditionType::PruneBlocked).is_empty()
             })
             .await;
-        let said = said(&status, ConditionType::PruneHeld);
+        let said = said(&status, ConditionType::PruneBlocked);
         assert!(
             said.starts_with("not deleted yet: ConfigMap/default/more; may"),
             "{said}"
@@ -484,11 +484,11 @@ async fn to_one_that_leaves_it_alone() {
     session.ready("b", &revision).await;
     let status = session
         .until("a", "says why it keeps x", |status| {
-            !said(status, ConditionType::PruneHeld).is_empty()
+            !said(status, ConditionType::PruneBlocked).is_empty()
         })
         .await;
     assert_eq!(
-        said(&status, ConditionType::PruneHeld),
+        said(&status, ConditionType::PruneBlocked),
         "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which leaves it \
          alone, as its annotations there say: nobody takes it. It goes when it is taken, or not declared there \
          any more"

@@ -244,12 +244,12 @@ async fn one_that_is_late_has_its_time_with_each_revision() {
     says(&session, FROM, ConditionType::Reconciling, waits).await;
     // its time is over: what may be its is kept, and that is said
     let late = "may have moved to Kustomization/flux-system/b, which has not been built in time";
-    says(&session, FROM, ConditionType::PruneHeld, late).await;
+    says(&session, FROM, ConditionType::PruneBlocked, late).await;
     // another revision is another time, and what was said stands meanwhile
     let keep = config_map("keep", "two");
     let revision = session.commit(&[("a/keep.yaml", Some(&keep))]);
     says(&session, FROM, ConditionType::Reconciling, waits).await;
-    says(&session, FROM, ConditionType::PruneHeld, late).await;
+    says(&session, FROM, ConditionType::PruneBlocked, late).await;
     deleted_only("late", &session.faults.log(), &[]);
     session.faults.clear();
     equals(&session, "not late any more", &revision, AFTER).await;
@@ -297,7 +297,7 @@ async fn what_is_held_up_is_said_without_a_break() {
     let broken = "resources: [missing.yaml]\n";
     session.commit(&[("a/x.yaml", None), ("b/kustomization.yaml", Some(broken))]);
     let built = "may have moved to Kustomization/flux-system/b, which cannot be built";
-    says(&session, FROM, ConditionType::PruneHeld, built).await;
+    says(&session, FROM, ConditionType::PruneBlocked, built).await;
     for n in 0..5 {
         session.faults.clear_log();
         let other = config_map("other", &n.to_string());
@@ -309,7 +309,7 @@ async fn what_is_held_up_is_said_without_a_break() {
             if message == at { Ok(()) } else { Err(message) }
         })
         .await;
-        says(&session, FROM, ConditionType::PruneHeld, built).await;
+        says(&session, FROM, ConditionType::PruneBlocked, built).await;
         let log = session.faults.log();
         let words = log
             .iter()

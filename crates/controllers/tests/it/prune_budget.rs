@@ -269,17 +269,17 @@ async fn what_was_held_for_another_is_not_deleted_at_once_either() {
     session.ready("a", &broken).await;
     session
         .until("a", "holds what may be wanted", |status| {
-            said(status, ConditionType::PruneHeld).contains("may have moved to")
+            said(status, ConditionType::PruneBlocked).contains("may have moved to")
         })
         .await;
     let repaired = session.commit(&[("b/own.yaml", Some(&*config_map("own", "two")))]);
     session.ready("b", &repaired).await;
     let status = session
         .until("a", "asks for a confirmation", |status| {
-            said(status, ConditionType::PruneHeld).contains("equate.dev/prune-confirm=")
+            said(status, ConditionType::PruneBlocked).contains("equate.dev/prune-confirm=")
         })
         .await;
-    let held = said(&status, ConditionType::PruneHeld);
+    let held = said(&status, ConditionType::PruneBlocked);
     assert!(
         held.starts_with(
             "not deleted: 11 of 12 objects would be deleted, and the prune budget is 50% (equate.dev/prune-budget): "
@@ -294,7 +294,7 @@ async fn what_was_held_for_another_is_not_deleted_at_once_either() {
     session.value("@home", "c11", None).await;
     let status = session
         .until("a", "is done", |status| {
-            said(status, ConditionType::PruneHeld).is_empty() && inventory(status).len() == 1
+            said(status, ConditionType::PruneBlocked).is_empty() && inventory(status).len() == 1
         })
         .await;
     assert_eq!(ready(&status).0, "True");

@@ -113,7 +113,7 @@ impl Fleet {
         for shard in [from, to] {
             let what = format!("at {revision}, and at peace");
             let passes = |status: &KustomizationStatus| {
-                let quiet = [ConditionType::PruneHeld, ConditionType::Contested];
+                let quiet = [ConditionType::PruneBlocked, ConditionType::OwnershipConflict];
                 status.last_applied_revision.as_deref() == Some(revision)
                     && quiet.into_iter().all(|of| said(status, of).is_empty())
                     && self.has(status, name) == (shard == to)
@@ -239,7 +239,7 @@ async fn check(a_on: &[&str], b_on: &[&str], swap: bool, meanwhile: Meanwhile) {
             let waits = |status: &KustomizationStatus| match swap {
                 true => fleet.has(status, "y"),
                 false => {
-                    said(status, ConditionType::PruneHeld).contains("x")
+                    said(status, ConditionType::PruneBlocked).contains("x")
                         && status.last_applied_revision.as_ref() == Some(&second)
                 }
             };
@@ -372,7 +372,7 @@ async fn who_wants_what_it_holds_keeps_it() {
     let second = fleet.session.commit(&[("b/x.yaml", Some(&wanted))]);
     fleet.poll().await;
     fleet.session.ready("a", &second).await;
-    fleet.session.fails("b", "Contested").await;
+    fleet.session.fails("b", "OwnershipConflict").await;
     fleet.session.value("@home", "x", Some("a")).await;
     assert_eq!(fleet.found("x").await.1, "a");
     // its claim stands

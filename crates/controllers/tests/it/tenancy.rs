@@ -317,7 +317,7 @@ async fn check_dropped(tenants: &str, dropped: ((&str, &str), &str)) {
     // also where it took longer than usual to learn what the tenant may
     let kept = [session.here("@home_kept__ConfigMap")];
     let dropped_all = |status: &KustomizationStatus| {
-        let quiet = [ConditionType::PruneHeld, ConditionType::Contested];
+        let quiet = [ConditionType::PruneBlocked, ConditionType::OwnershipConflict];
         inventory(status) == kept && quiet.into_iter().all(|of| said(status, of).is_empty())
     };
     session.until("platform", "keeps nothing", dropped_all).await;

@@ -205,7 +205,7 @@ fn said(object: &Kustomization) -> String {
         Some(ready) => ready.reason.as_str(),
         None => "-",
     };
-    match condition(conditions, ConditionType::Contested) {
+    match condition(conditions, ConditionType::OwnershipConflict) {
         Some(contested) => format!("{ready}; {}", contested.message),
         None => ready.to_owned(),
     }

@@ -257,7 +257,7 @@ pub(super) fn contested(
         }
         None => Vec::new(),
     };
-    fail(cx, run, ks, Failure::Contested(contests), Some(inventory))
+    fail(cx, run, ks, Failure::OwnershipConflict(contests), Some(inventory))
 }
 
 /// Says why it failed, and when it is tried again.

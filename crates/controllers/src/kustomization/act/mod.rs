@@ -70,7 +70,7 @@ pub(super) async fn act(
             Ok(finish::conclude(cx, run, ks, ks.inventory.clone(), conclusion))
         }
         Step::Fail(failure) => Ok(finish::fail(cx, run, ks, failure, None)),
-        Step::Contested(inventory) => Ok(finish::contested(cx, run, ks, inventory)),
+        Step::OwnershipConflict(inventory) => Ok(finish::contested(cx, run, ks, inventory)),
         Step::Apply(application) => match seen.objects {
             Some(objects) => apply::apply(cx, run, ks, objects, application).await,
             None => Ok(unplanned()),

@@ -158,7 +158,7 @@ fn untaken(cx: &Kustomizations, planned: &Planned) -> Option<String> {
 /// What the status says of what is kept, if it is for this reason.
 fn held_back_so_far(run: &Run<'_>, why: Why) -> Option<String> {
     let status = run.object().status.as_ref()?;
-    let held = condition(&status.conditions, ConditionType::PruneHeld)?;
+    let held = condition(&status.conditions, ConditionType::PruneBlocked)?;
     (held.status == "True" && held.reason == why.as_str()).then(|| held.message.clone())
 }
 

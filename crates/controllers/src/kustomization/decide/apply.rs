@@ -105,7 +105,7 @@ fn waits(seen: &Seen, objects: &Objects, planned: &Planned, now: Instant) -> Opt
 fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: Instant) -> Step {
     let (last, passed, objects) = known;
     if !last.contests.is_empty() {
-        return Step::Contested(contested_inventory(ks, last, passed));
+        return Step::OwnershipConflict(contested_inventory(ks, last, passed));
     }
     let planned = objects.plan();
     if let Some(awaiting) = waits(seen, objects, &planned, now) {

@@ -98,7 +98,7 @@ pub(crate) enum Step {
     Finish(Finish),
     /// All stages are applied, but for what others hold: that is said, and nothing is deleted. What is held
     /// then.
-    Contested(Inventory),
+    OwnershipConflict(Inventory),
     /// Nothing is applied: how healthy it is is said.
     Conclude(Conclusion),
     /// The build that was applied failed.
@@ -128,7 +128,7 @@ impl Step {
             | Self::Survey(_)
             | Self::HandOver(_)
             | Self::Finish(_)
-            | Self::Contested(_)
+            | Self::OwnershipConflict(_)
             | Self::Conclude(_)
             | Self::Fail(_)
             | Self::Release(_)
@@ -512,7 +512,7 @@ fn hands_over(step: &Step) -> bool {
         | Step::Fail(_)
         | Step::Release(_) => true,
         // what is applied is not given away half-way
-        Step::Finish(_) | Step::Contested(_) => false,
+        Step::Finish(_) | Step::OwnershipConflict(_) => false,
         Step::Build(cause) => *cause == Cause::Confirmed,
         Step::BuildAhead { .. }
         | Step::Restart

@@ -9,7 +9,7 @@
 //! At each moment an inventory has the object, and no step waits for anything else of the other: two that
 //! take from each other do, and so does one that depends on the other. A process that is killed finds
 //! in the inventories how far it came. Who holds an object and wants it keeps it: the other is then
-//! `Contested`, and its claim stands for when that changes.
+//! `OwnershipConflict`, and its claim stands for when that changes.
 //!
 //! It deletes nothing: that is done when all who read the same source have applied its revision, or
 //! hold the object (`survey`). A claim that is given up before the object was taken leaves

@@ -160,7 +160,7 @@ fn short(step: &Step) -> String {
                 end.conclusion
             )
         }
-        Step::Contested(held) => format!("contested; holds {:?}", names(held.ids())),
+        Step::OwnershipConflict(held) => format!("contested; holds {:?}", names(held.ids())),
         Step::Conclude(conclusion) => format!("conclude {conclusion:?}"),
         Step::Fail(failure) => format!("fail {failure}"),
         Step::Release(plan) => format!("release {}", ids(plan)),
