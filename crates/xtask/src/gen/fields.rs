@@ -24,12 +24,16 @@ const REFUSAL: &str = "_is_refused";
 const HEADER: &str = "\
 # Kustomization and GitRepository, field by field
 
-Every field of the two kinds in Flux 2.9, and the annotations and labels that they and the objects they apply may have.
-What works has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36; a field without its
-meaning makes the object `Stalled`, and the message names it. Behind a reference to a Secret stands what may be in it.
-Annotations of `equate.dev` are not Flux's. Differences in how a field works: [loop.md](loop.md),
-[git-repository.md](git-repository.md). This page is written by `cargo xtask gen` from the names of the tests in
-`crates/controllers/tests/it/fields`.
+This page lists every field of the two kinds in Flux 2.9. It also lists the annotations and labels of these objects and
+of the objects they apply.
+
+- A supported field has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36.
+- An unsupported field makes the object `Stalled`, and the message names the field.
+- After a reference to a Secret, the row lists the entries of the Secret.
+- Annotations of `equate.dev` are Equate's own.
+
+[loop.md](loop.md) and [git-repository.md](git-repository.md) describe fields that work differently. `cargo xtask gen`
+writes this page from the names of the tests in `crates/controllers/tests/it/fields`.
 ";
 
 /// Rows whose parts are looked at together.
@@ -201,7 +205,7 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("GitRepository", "spec.provider: aws", CLOUD),
     ("GitRepository", "spec.provider: azure", CLOUD),
 ];
-const CLOUD: &str = "refused by name: the clouds' own identities are not asked for tokens yet";
+const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
 
 /// A kind as the page has it.
 struct Kind {
@@ -246,7 +250,7 @@ fn page() -> Result<String, Error> {
         // writing to a String cannot fail
         let _ = write!(
             text,
-            "\n## {}\n\n| field | works | proven by |\n|---|---|---|\n",
+            "\n## {}\n\n| field | supported | tests |\n|---|---|---|\n",
             kind.name
         );
         let mut proven = BTreeSet::new();
