@@ -13,6 +13,7 @@ mod fuzz;
 mod r#gen;
 mod image;
 mod peers;
+mod picture;
 mod property;
 mod test_peers;
 mod tidy;
@@ -50,6 +51,8 @@ enum Command {
     Image(image::Args),
     /// Builds or starts the real Kubernetes control plane the tests are held against.
     Peers(peers::Args),
+    /// Draws docs/equate-up.svg from a real run of `equate up --once`.
+    Picture(picture::Args),
     /// Holds random kustomizations against the real engine.
     Property(property::Args),
     /// Runs the tests that hold the embedded API against the real tools.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => r#gen::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Peers(args) => peers::run(&args),
+        Command::Picture(args) => picture::run(&args),
         Command::Property(args) => property::run(&args),
         Command::TestPeers(args) => test_peers::run(&args),
         Command::Tidy(args) => tidy::run(&args),

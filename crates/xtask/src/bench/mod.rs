@@ -77,16 +77,20 @@ struct LoopArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    let binary = |given: &Option<PathBuf>| given.as_deref().map_or_else(build, found);
     match &args.what {
-        What::Cluster(args) => cluster::run(&binary(&args.equate)?, args),
-        What::Helm(args) => helm::run(&binary(&args.equate)?, args),
-        What::Loop(args) => steps::run(&binary(&args.equate)?, args),
+        What::Cluster(args) => cluster::run(&binary(args.equate.as_deref())?, args),
+        What::Helm(args) => helm::run(&binary(args.equate.as_deref())?, args),
+        What::Loop(args) => steps::run(&binary(args.equate.as_deref())?, args),
         What::Kustomize(args) => kustomize::run(args),
     }
 }
 
-fn workspace() -> Result<&'static Path, Box<dyn Error>> {
+/// The binary that `--equate` names, or the release binary, built now.
+pub(crate) fn binary(given: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
+    given.map_or_else(build, found)
+}
+
+pub(crate) fn workspace() -> Result<&'static Path, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     root.ok_or_else(|| "the workspace root is not where it was".into())
 }
