@@ -14,9 +14,9 @@ use crate::bench;
 const PICTURE: &str = "docs/equate-up.svg";
 const ARGUMENTS: &str = "up --path clusters/dev --once";
 /// Fixed names and dates: the commit in the picture has the same digest in every run.
-const REPOSITORY: &str = "cp -R \"$1\"/. . && git init -q -b main && git add -A && \
+const REPOSITORY: &str = "cp -R \"$1\"/. . && git init -q -b main && git add -A
+    export GIT_AUTHOR_DATE=2026-01-01T00:00:00Z GIT_COMMITTER_DATE=2026-01-01T00:00:00Z
     git -c user.name=you -c user.email=you@example.org -c commit.gpgsign=false commit -q -m 'A fleet'";
-const DATE: &str = "2026-01-01T00:00:00Z";
 const COLUMNS: usize = 76;
 /// Sizes in the units of the picture.
 const CHARACTER: f64 = 8.4;
@@ -40,17 +40,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     setup
         .args(["-ec", REPOSITORY, "sh"])
         .arg(root.join("examples/fleet"));
-    output(
-        setup.env("GIT_AUTHOR_DATE", DATE).env("GIT_COMMITTER_DATE", DATE),
-        &fleet,
-    )?;
-    let line = format!("stty cols {COLUMNS} rows 40; exec \"$EQUATE\" {ARGUMENTS}");
+    output(&mut setup, &fleet)?;
+    let line = format!("stty cols {COLUMNS} rows 40; TERM=xterm-256color exec \"$EQUATE\" {ARGUMENTS}");
     let mut record = Command::new("script");
     record.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-    record
-        .env("EQUATE", binary)
-        .env("TERM", "xterm-256color")
-        .env_remove("NO_COLOR");
+    record.env("EQUATE", binary).env_remove("NO_COLOR");
     let shown = output(&mut record, &fleet)?;
     let mut screen = Screen::default();
     screen.write(&format!("\u{1b}[2m$\u{1b}[0m equate {ARGUMENTS}\r\n\r\n{shown}"))?;
@@ -60,14 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 fn output(command: &mut Command, directory: &Path) -> Result<String, Box<dyn Error>> {
-    command
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
     let program = command.get_program().display().to_string();
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot start {program}: {error}"))?;
+    let command = command.current_dir(directory).stdin(Stdio::null());
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot start {program}: {error}"))?;
     let text = String::from_utf8(output.stdout)?;
     match output.status.success() {
         true => Ok(text),
@@ -163,14 +153,14 @@ impl Screen {
 fn svg(screen: &Screen) -> String {
     let width = 2 * MARGIN + (COLUMNS as f64 * CHARACTER) as usize;
     let height = 3 * MARGIN + screen.lines.len() * LINE;
-    let texts = screen.texts();
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\" fill=\"#e6edf3\" \
          xml:space=\"preserve\">\n<title>equate {ARGUMENTS}</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#0d1117\"/>\n\
          <g fill=\"#484f58\"><circle cx=\"20\" cy=\"20\" r=\"5\"/><circle cx=\"38\" cy=\"20\" r=\"5\"/><circle cx=\"56\" cy=\"20\" r=\"5\"/></g>\n\
-         {texts}</svg>\n"
+         {}</svg>\n",
+        screen.texts()
     )
 }
 
