@@ -1,4 +1,4 @@
-//! What is wrong with a container of a pod: ports, environment, resources, probes, security.
+//! Validation of a pod's containers: ports, environment, resources, probes, security.
 
 use super::meta::strings;
 use super::names;
@@ -10,9 +10,9 @@ use crate::field::{FieldError, FieldErrorKind, go_struct};
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// What the containers need to know of the pod.
+/// Properties of the pod that container checks need.
 pub(super) struct Pod<'a> {
-    /// The volumes that may be mounted.
+    /// The volumes that containers may mount.
     pub(super) volumes: &'a Volumes<'a>,
     /// `terminationGracePeriodSeconds`.
     pub(super) grace: i64,
@@ -112,7 +112,7 @@ fn ports(ports: &[Value], path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A host port can be taken once per protocol and address.
+/// A host port can be used once per protocol and address.
 pub(super) fn host_ports(containers: &[Value], path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let mut seen: Vec<String> = Vec::new();
@@ -262,7 +262,6 @@ fn key_ref(reference: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What of its own pod a container may ask for.
 fn downward_field(field: &str, path: &str) -> Vec<FieldError> {
     const FIELDS: &[&str] = &[
         "metadata.name",
@@ -363,7 +362,6 @@ fn resources(requirements: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// The list an entry's path belongs to.
 fn path_of(entry: &str) -> String {
     entry
         .split_once(".requests[")
@@ -398,7 +396,7 @@ fn resource_name(name: &str, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What applies to a container that keeps running: hooks and probes.
+/// Checks of containers that keep running: hooks and probes.
 pub(super) fn running(container: &Value, pod: &Pod<'_>, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     for hook in ["postStart", "preStop"] {
@@ -519,7 +517,6 @@ fn validate_handler(handler: &Value, grace: i64, path: &str) -> Vec<FieldError> 
     out
 }
 
-/// A port by number or by name.
 pub(super) fn port_name_or_number(port: &Value, path: &str) -> Vec<FieldError> {
     match port {
         Value::String(name) => names::port_name(name)
@@ -536,7 +533,6 @@ pub(super) fn port_name_or_number(port: &Value, path: &str) -> Vec<FieldError> {
     }
 }
 
-/// `25%`, or an integer that is not negative.
 pub(super) fn int_or_percent(value: &Value, path: &str) -> Option<FieldError> {
     match value {
         Value::String(s) => {
@@ -557,7 +553,6 @@ pub(super) fn int_or_percent(value: &Value, path: &str) -> Option<FieldError> {
     }
 }
 
-/// A percentage of pods is at most all of them.
 pub(super) fn at_most_all(value: &Value, path: &str) -> Option<FieldError> {
     let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
     (percent > 100).then(|| FieldError::invalid(path, value, "must not be greater than 100%"))
