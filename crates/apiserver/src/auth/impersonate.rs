@@ -234,7 +234,7 @@ impl Check<'_> {
         let mut attributes = self.attributes(self.user_group(), "users", &wanted.name);
         if let Some(node) = split_node(&wanted.name).filter(|_| self.constrained()) {
             attributes.resource = "nodes".to_owned();
-            // "Associated" means any node: a caller on a node may act as that node.
+            // The right is for whichever node the caller runs on.
             attributes.name = if self.mode == Mode::AssociatedNode {
                 "*"
             } else {

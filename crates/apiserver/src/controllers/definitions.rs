@@ -1,4 +1,5 @@
-//! CRDs: names are claimed and types established; a deleted one is emptied and let go.
+//! CRDs: accepts their names, establishes them, and deletes the objects of a deleted CRD before the CRD
+//! itself.
 
 use super::object::{deleting, finalizers, has_finalizer, meta, text, uid};
 use super::{Action, Controller, Propagation, Seen, Step};
@@ -10,15 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// These controllers run inside the kube-apiserver upstream, and write under its name.
+/// Upstream runs these controllers inside the kube-apiserver, and they write under its name.
 const MANAGER: &str = "kube-apiserver";
-/// Holds a CRD until its objects are gone.
+/// Keeps a deleted CRD until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 #[derive(Debug)]
 pub(super) struct Definitions {
     resource: ResourceId,
-    /// The CRDs being deleted, by what they define.
+    /// The CRDs being deleted, by the resource they define.
     emptying: BTreeMap<ResourceId, String>,
     dirty: BTreeSet<String>,
 }
@@ -57,7 +58,7 @@ impl Definitions {
         )]
     }
 
-    /// Deletes the objects of a deleted definition; then lets it go.
+    /// Deletes the objects of a deleted definition, then removes its finalizer.
     fn empty(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Vec<Step> {
         let definition = entry.object();
         if !has_finalizer(definition, CLEANUP) {
@@ -68,7 +69,7 @@ impl Definitions {
         let left = seen.snapshot.count(&defined, None);
         let done = left == 0;
         let mut actions = Vec::new();
-        // Upstream tells of completion in the write that ends the object, so nobody ever sees it.
+        // Upstream reports completion in the write that ends the object, so nobody ever sees it.
         let status = terminating(definition, &stamp(seen));
         if status != definition["status"] {
             actions.push(self.write_status(key, definition, &status));
@@ -141,7 +142,7 @@ impl Controller for Definitions {
         if event.previous.as_ref().map(|e| &e.object()["status"]) != Some(&event.entry.object()["status"])
             || event.kind == crate::store::EventKind::Deleted
         {
-            // Names that were freed may be what another definition of the group waits for.
+            // Another definition of the group may wait for the freed names.
             self.dirty.insert(String::new());
         }
         if event.kind == crate::store::EventKind::Deleted {

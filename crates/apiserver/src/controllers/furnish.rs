@@ -1,7 +1,6 @@
-//! What every living namespace has: a `default` ServiceAccount, the root CA.
+//! Objects that every active namespace has: the `default` ServiceAccount and the root CA.
 //!
-//! Created with the namespace, and again when somebody deletes it; the
-//! ConfigMap is also put right when somebody edits it.
+//! Both are created with the namespace, and again after a deletion. Edits of the ConfigMap are reverted.
 
 use super::object::{deleting, text};
 use super::{Action, Controller, Seen, Step};
@@ -16,7 +15,7 @@ const DESCRIPTION_KEY: &str = "kubernetes.io/description";
 /// Upstream's text, which `kubectl` shows.
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
-/// One object for each namespace.
+/// Keeps one object in each namespace.
 #[derive(Debug)]
 pub(super) struct Furnish {
     title: &'static str,
@@ -24,7 +23,7 @@ pub(super) struct Furnish {
     resource: ResourceId,
     /// As created; also its name.
     object: Value,
-    /// What a present object must hold, as a merge patch; `None` leaves edits alone.
+    /// The required content, as a merge patch; `None` leaves edits alone.
     kept: Option<Value>,
     dirty: BTreeSet<String>,
 }
@@ -96,7 +95,7 @@ impl Furnish {
             return None;
         }
         let mut patch = kept.clone();
-        // Keys that are not ours go.
+        // Remove other keys.
         for (name, _) in present["data"].as_object().into_iter().flatten() {
             if kept["data"].get(name).is_none() {
                 patch["data"][name] = Value::Null;

@@ -1,14 +1,11 @@
-//! The garbage collector: what happens to dependents when owners go.
+//! The garbage collector: handles the dependents of deleted owners, by upstream's rules (1.36).
 //!
-//! An object whose owners are all absent (by uid, at the place the reference
-//! names) is deleted; with one owner left it loses its dangling references
-//! instead. An owner that is deleted in the foreground waits for dependents
-//! that block it; one that orphans gives its dependents up first. The rules
-//! are those of upstream's garbage collector (1.36).
+//! An object whose owners are all absent (by uid, where the reference points) is deleted. With one owner
+//! left it loses only its dangling references. A foreground deletion of an owner waits for blocking
+//! dependents; an orphaning one removes the dependents' references first.
 //!
-//! Its index holds only objects with owner references, so its cost follows
-//! change. It never deletes on partial knowledge: an owner of a kind that is
-//! not served counts as present until the kind is.
+//! The index holds only objects with owner references, so its cost follows change. An owner of a kind that
+//! is not served counts as present: nothing is deleted on partial knowledge.
 
 use super::object::{FOREGROUND, ORPHAN, deleting, finalizers, has_finalizer};
 use super::object::{meta, owner_references, text, uid};
@@ -26,7 +23,7 @@ const REPORTER: &str = "garbage-collector-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Garbage {
-    /// Objects with a reference to an owner, by the owner's uid.
+    /// Objects by the uid of an owner.
     dependents: HashMap<String, BTreeSet<Key>>,
     /// Owners whose deletion waits for their dependents.
     waiting: HashMap<String, Key>,
@@ -34,20 +31,20 @@ pub(super) struct Garbage {
     unserved: BTreeSet<Key>,
     /// Invalid references that were reported: dependent and owner uid.
     reported: HashSet<(String, String)>,
-    /// Owner uids of this round's dangling references, and whether they live in another namespace.
+    /// Owner uids of this round's dangling references, and whether the owner is in another namespace.
     strayed: HashMap<String, bool>,
     dirty: BTreeSet<Key>,
 }
 
-/// What the references of an object lead to.
+/// The owners of an object by state.
 #[derive(Default)]
 struct Owners<'a> {
     solid: usize,
     /// Absent by uid.
     dangling: Vec<&'a Value>,
-    /// Being deleted in the foreground.
+    /// In foreground deletion.
     waiting: Vec<&'a Value>,
-    /// Whether any cannot be judged.
+    /// Whether the state of an owner is unknown.
     unclear: bool,
 }
 
@@ -96,7 +93,7 @@ impl Controller for Garbage {
 }
 
 impl Garbage {
-    /// Keeps the index, and marks what the change concerns.
+    /// Updates the index and marks the affected objects.
     fn changed(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
         let old = before.map(owner_references).unwrap_or_default();
         let new = after.map(owner_references).unwrap_or_default();
@@ -119,7 +116,7 @@ impl Garbage {
                     .or_default()
                     .insert(key.clone());
             }
-            // An owner may have waited for exactly this.
+            // An owner may have waited for this.
             for owner in old_uids.union(&new_uids) {
                 self.dirty.extend(self.waiting.get(owner).cloned());
             }
@@ -180,7 +177,7 @@ impl Garbage {
         steps.push(self.collect(key, entry, &owners, seen));
     }
 
-    /// The deletion of an object without a solid owner.
+    /// Deletes an object without a valid owner.
     fn collect(&self, key: &Key, entry: &Arc<Entry>, owners: &Owners<'_>, seen: &Seen<'_>) -> Step {
         let object = entry.object();
         let dependents = self.dependents.get(uid(object));
@@ -192,7 +189,7 @@ impl Garbage {
                 dependent.is_some_and(|d| deleting(d) && has_finalizer(d, FOREGROUND))
             });
             if cyclic {
-                // A circle of owners would wait for itself: from here on it blocks nobody.
+                // Owners in a cycle would wait for each other: this object blocks nobody any more.
                 let mut unblocked = owner_references(object).to_vec();
                 for reference in &mut unblocked {
                     if reference.get("blockOwnerDeletion").is_some() {
@@ -221,7 +218,7 @@ impl Garbage {
         }
     }
 
-    /// A foreground deletion: lets the owner go once nothing blocks it.
+    /// Foreground deletion: removes the owner's finalizer once no dependent blocks it.
     fn finish_foreground(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Option<Step> {
         let own = uid(entry.object());
         let mut blocked = false;
@@ -236,7 +233,7 @@ impl Garbage {
         (!blocked).then(|| Step::one(key.clone(), drop_finalizer(key, entry, FOREGROUND)))
     }
 
-    /// An orphaning deletion: dependents give up their references, then the owner goes.
+    /// Orphaning deletion: dependents lose their references, then the owner its finalizer.
     fn orphan(&self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Vec<Step> {
         let own = uid(entry.object());
         let mut steps = Vec::new();
@@ -274,7 +271,7 @@ impl Garbage {
             let namespace = if served.namespaced { &*key.namespace } else { "" };
             let place = Key::new(&served.resource, namespace, text(reference, "name"));
             if served.namespaced && key.namespace.is_empty() {
-                // There is no place to look for it: never deleted, only reported.
+                // The owner cannot be looked up from here: report, never delete.
                 if self.strays(&place, reference, seen.snapshot) {
                     steps.extend(self.report(key, object, reference, seen));
                 }
@@ -301,7 +298,7 @@ impl Garbage {
         owners
     }
 
-    /// Whether the owner a reference means lives by the same name in another namespace.
+    /// Whether the owner exists in another namespace.
     fn strays(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
         let wanted = text(reference, "uid");
         if let Some(known) = self.strayed.get(wanted) {
@@ -318,7 +315,7 @@ impl Garbage {
         found
     }
 
-    /// The Event that says a reference reaches into another namespace; once per reference.
+    /// The Event that reports a reference into another namespace; once per reference.
     fn report(&mut self, key: &Key, object: &Value, reference: &Value, seen: &Seen<'_>) -> Option<Step> {
         let pair = (uid(object).to_owned(), text(reference, "uid").to_owned());
         if !self.reported.insert(pair) {
@@ -367,7 +364,7 @@ impl Garbage {
     }
 }
 
-/// Whether the object is being deleted in a way that concerns its dependents.
+/// Whether the object is in foreground or orphaning deletion.
 fn holds_for_dependents(object: &Value) -> bool {
     deleting(object) && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))
 }

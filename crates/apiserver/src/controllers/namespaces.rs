@@ -1,9 +1,8 @@
-//! The end of a namespace: empty it, say what remains, let it go.
+//! The deletion of namespaces.
 //!
-//! Upstream's namespace controller (1.36): pods go first and everything else
-//! waits for them; the five deletion conditions are written on every pass;
-//! the finalizer `kubernetes` is taken off when nothing remains. Upstream
-//! starts five seconds after the deletion, and so does this by default.
+//! As upstream's namespace controller (1.36): pods go first and everything else waits for them; each pass
+//! writes the five deletion conditions; the finalizer `kubernetes` is removed when nothing remains.
+//! Upstream starts five seconds after the deletion, and so does this by default.
 
 use super::object::{FOREGROUND, ORPHAN, deleting, finalizers, has_finalizer, meta, text, uid};
 use super::{Action, Controller, Propagation, Seen, Step};
@@ -22,19 +21,19 @@ pub(super) struct Namespaces {
     resource: ResourceId,
     pods: ResourceId,
     delay: Duration,
-    /// Namespaces being deleted, and when each is looked at next unless something in it changes first.
+    /// Namespaces being deleted, and the time of the next pass unless something in them changes first.
     terminating: BTreeMap<String, Due>,
     dirty: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    /// Changes before this do not matter.
+    /// Changes before this time are ignored.
     first: Instant,
     next: Option<Instant>,
 }
 
-/// What is left in a namespace, by resource and by finalizer.
+/// The remaining objects, counted by resource and by finalizer.
 #[derive(Debug, Default)]
 struct Remaining {
     objects: BTreeMap<ResourceId, usize>,
@@ -101,14 +100,14 @@ impl Namespaces {
             }
         }
         if !steps.is_empty() {
-            // What they leave is told by the look that follows: their events call for it, and if none
-            // comes (everything was gone already) this does.
+            // The next pass reports the remaining objects. Their events trigger it; this does if there are
+            // none.
             self.dirty.insert(name.to_owned());
             return steps;
         }
         let estimate = grace_left(&pods, namespace, seen);
         let conditions = if pods_first {
-            // As upstream: while pods remain, only errors are told.
+            // As upstream: while pods remain, only errors are reported.
             conditions(
                 namespace,
                 &Remaining::default(),
@@ -217,7 +216,7 @@ impl Remaining {
 
 type Listed<'a> = (&'a crate::store::ObjectPath, &'a Arc<Entry>);
 
-/// How long running pods may still take by their grace periods, counted from the namespace's deletion.
+/// The longest remaining grace period of the pods, counted from the namespace's deletion.
 fn grace_left(pods: &[Listed<'_>], namespace: &Value, seen: &Seen<'_>) -> Option<Duration> {
     let running = pods
         .iter()
@@ -234,7 +233,7 @@ fn grace_left(pods: &[Listed<'_>], namespace: &Value, seen: &Seen<'_>) -> Option
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
 }
 
-/// The error about pods that should be gone: no grace is left, and no finalizer explains them.
+/// The error for pods that should be gone: their grace has ended, and no finalizer explains them.
 fn overdue(name: &str, pods: &[Listed<'_>], grace_left: Option<Duration>) -> Option<String> {
     let explained = pods
         .iter()
@@ -243,7 +242,7 @@ fn overdue(name: &str, pods: &[Listed<'_>], grace_left: Option<Duration>) -> Opt
         .then(|| format!("unexpected items still remain in namespace: {name} for gvr: /v1, Resource=pods"))
 }
 
-/// The conditions of a terminating namespace, unless they already say so.
+/// The conditions of a terminating namespace; `None` if unchanged.
 fn conditions(
     namespace: &Value,
     remaining: &Remaining,

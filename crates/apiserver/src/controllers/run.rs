@@ -1,4 +1,4 @@
-//! The one task that shows events to the controllers and does what they decide.
+//! The task that feeds events to the controllers and runs their steps.
 
 use super::definitions::Definitions;
 use super::expiry::Expiry;
@@ -16,14 +16,14 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::time::{Duration, Instant, sleep_until};
 
-/// How many steps are under way at once, so that their journal commits travel together.
+/// Concurrent steps share journal commits.
 const STEPS_AT_ONCE: usize = 64;
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the controllers of a profile until dropped. `root_ca` is the PEM text that namespaces are given.
+/// Runs the controllers of a profile until dropped. `root_ca` is the PEM text for namespaces.
 ///
-/// CRDs and expiry of Events are part of the API itself upstream, and in every profile.
+/// CRDs and expiry of Events are part of the API itself upstream, and so in every profile.
 pub(crate) fn start<C: Cluster>(
     cluster: Arc<C>,
     profile: &Profile,
@@ -54,8 +54,8 @@ pub(crate) fn start<C: Cluster>(
     run(cluster, controllers)
 }
 
-/// What failed, and when it is tried again. Each waits for itself: what is refused for ever does
-/// not keep a lost race waiting.
+/// Failed steps and the times of their retries. Each has its own delay: a permanent refusal must not delay
+/// a lost race.
 #[derive(Debug, Default)]
 struct Held {
     waiting: HashMap<(usize, Key), Wait>,
@@ -64,12 +64,12 @@ struct Held {
 #[derive(Debug)]
 struct Wait {
     delay: Duration,
-    /// `None` while it is being tried again.
+    /// `None` during a retry.
     until: Option<Instant>,
 }
 
 impl Held {
-    /// Holds what failed in a round. What was tried again and did not fail is forgotten.
+    /// Records the failures of a round. Retried steps that did not fail again are removed.
     fn settle(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
         for failure in failed {
             let wait = self.waiting.entry(failure).or_insert(Wait {
@@ -104,7 +104,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
     let store = cluster.store();
     'resync: loop {
         let snapshot = store.snapshot();
-        // Fails only if this very revision was compacted since: then there is a newer one to start from.
+        // Fails only if this very revision was compacted since; then a newer snapshot exists.
         let Ok(mut events) = store.subscribe_all(snapshot.revision()) else {
             tokio::task::yield_now().await;
             continue;
@@ -137,7 +137,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             }
             held.settle(failed, Instant::now());
             if acted {
-                // What was done may call for more, and most of it arrived as events.
+                // The writes may need further steps; most of them arrive as events.
                 continue;
             }
             let due = controllers.iter().filter_map(|c| c.due()).chain(held.due()).min();
@@ -167,7 +167,7 @@ fn observe(controllers: &mut [Box<dyn Controller>], events: &[Arc<crate::store::
     }
 }
 
-/// A step and who decided it.
+/// A step and the index of its controller.
 struct Planned {
     index: usize,
     controller: &'static str,
@@ -194,7 +194,7 @@ fn decide<C: Cluster>(cluster: &C, controllers: &mut [Box<dyn Controller>], at: 
     planned
 }
 
-/// Does the steps; of those that failed who decided them, what they were about, and why.
+/// Runs the steps. Returns for each failure the controller, the object and the error.
 async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key, ApiError)> {
     futures::stream::iter(planned)
         .map(|planned| planned.act(cluster))
@@ -213,7 +213,7 @@ impl Planned {
             if settled(&action, &error) {
                 continue;
             }
-            // A conflict is the ordinary way to learn that something newer is there.
+            // A conflict only means that a newer version exists.
             if error.code != 409 {
                 let controller = self.controller;
                 tracing::warn!(controller, about = %self.step.about, %error, "will be tried again");
@@ -224,7 +224,7 @@ impl Planned {
     }
 }
 
-/// Whether an error says that there is nothing left to do.
+/// Whether the error means that nothing is left to do.
 fn settled(action: &Action, error: &ApiError) -> bool {
     match action {
         Action::Create { .. } => {

@@ -1,7 +1,6 @@
-//! Old values beside new ones: what ratcheting tolerates is what did not change.
+//! Pairs new values with old ones: ratcheting tolerates errors in unchanged values.
 //!
-//! Fields are paired by name, items of `map` lists by their keys; items of
-//! other lists have no counterpart.
+//! Fields are paired by name, items of `map` lists by their keys; items of other lists have no counterpart.
 
 use super::node::Node;
 use equate_manifest::schema::ListType;
@@ -16,7 +15,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// The pair of a field; none when it is undeclared or absent on either side.
+    /// The pair of a field; `None` if it is undeclared or absent on either side.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         Some(Self {
             new: self.new.get(name)?,
@@ -36,7 +35,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Whether nothing changed: `map` lists regardless of order. Undeclared fields count as changed.
+    /// Compares `map` lists regardless of order. Undeclared fields count as changed.
     pub(super) fn unchanged(&self) -> bool {
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {

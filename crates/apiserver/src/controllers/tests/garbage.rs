@@ -9,7 +9,7 @@ fn only_garbage() -> Profile {
     }
 }
 
-/// Puts the objects, deletes one, and says what is left once nothing moves any more.
+/// Creates the objects, deletes one, and compares the rest once the controllers are idle.
 async fn check(objects: &[&str], delete: &str, propagation: Propagation, want: &[&str]) {
     let (bench, _running) = Bench::start(&only_garbage());
     for object in objects {
@@ -52,7 +52,7 @@ async fn dependents_follow_their_owners() {
     check(&two, "configmaps g/a", Background, &kept).await;
     check(&two, "configmaps g/a", Foreground, &kept).await;
     check(&two, "configmaps g/a", Orphan, &kept).await;
-    // a finalizer holds a dependent; foreground waits for it if it blocks
+    // a finalizer keeps a dependent; foreground deletion waits if it blocks
     let held = ["configmaps g/a", "configmaps g/b @ConfigMap:a! +x/y"];
     check(
         &held,
@@ -73,7 +73,7 @@ async fn dependents_follow_their_owners() {
     .await;
     let free = ["configmaps g/a", "configmaps g/b @ConfigMap:a +x/y"];
     check(&free, "configmaps g/a", Foreground, &["configmaps g/b ~ @a +x/y"]).await;
-    // owners in a circle do not wait for each other
+    // owners in a cycle do not wait for each other
     let circle = ["configmaps g/a @ConfigMap:b!", "configmaps g/b @ConfigMap:a!"];
     check(&circle, "configmaps g/a", Foreground, &[]).await;
     // cluster-scoped owners of namespaced objects

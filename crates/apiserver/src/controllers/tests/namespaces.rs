@@ -106,7 +106,7 @@ async fn pods_go_first_and_their_grace_is_waited_for() {
     let (bench, _running) = Bench::start(&only_namespaces());
     bench.put("namespaces g").await;
     bench.put("configmaps g/a").await;
-    // held by the grace period that a node agent would end
+    // has a grace period that only a kubelet would end
     let (key, mut pod) = object("pods g/p +kubelet");
     pod["spec"] = json!({ "terminationGracePeriodSeconds": 30 });
     bench.put_value(key, pod).await;

@@ -1,4 +1,4 @@
-//! The controllers of one rule each.
+//! The controllers with a single rule.
 
 use super::*;
 
@@ -26,7 +26,7 @@ async fn every_living_namespace_is_furnished() {
     let right = bench.get(ca).unwrap();
     assert_eq!(right["data"], json!({ "ca.crt": "PEM" }));
     assert!(right["metadata"]["annotations"]["kubernetes.io/description"].is_string());
-    // in a terminating one nothing is put back
+    // nothing is restored in a terminating namespace
     bench.delete("namespaces g", Propagation::Background).await;
     bench
         .delete("serviceaccounts g/default", Propagation::Background)

@@ -1,7 +1,6 @@
-//! Volume claims: bound at once, and let go when no pod uses them.
+//! Volume claims: bound at once, and deleted when no pod uses them.
 //!
-//! There is no volume behind a claim: no PersistentVolume is made, and
-//! `spec.volumeName` stays as declared.
+//! No PersistentVolume is created, and `spec.volumeName` stays as declared.
 
 use super::Kind;
 use super::look::Look;
@@ -9,15 +8,14 @@ use crate::builtin::tree::{get, items, text};
 use crate::controllers::object::{deleting, finalizers, has_finalizer};
 use serde_json::{Value, json};
 
-/// What admission puts on each claim.
+/// Admission adds it to each claim.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// The same for a volume.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
     Settled,
-    /// Being deleted while pods use it.
+    /// Deleted while pods use it.
     Held,
 }
 
@@ -40,7 +38,7 @@ fn release(look: &mut Look<'_>, claim: &Value) -> State {
     if !has_finalizer(claim, PROTECTION) {
         return State::Settled;
     }
-    // Claims are deleted rarely, so no index of who uses them is kept.
+    // Claims are deleted rarely: no index of their users is worth it.
     let mut pods = look
         .seen
         .snapshot
@@ -52,7 +50,7 @@ fn release(look: &mut Look<'_>, claim: &Value) -> State {
     State::Settled
 }
 
-/// A volume that is deleted goes: nothing is bound to it.
+/// Removes the finalizer of a deleted volume: nothing is bound to it.
 pub(super) fn volume(look: &mut Look<'_>, volume: &Value) {
     if deleting(volume) && has_finalizer(volume, VOLUME_PROTECTION) {
         unprotect(look, volume, VOLUME_PROTECTION);

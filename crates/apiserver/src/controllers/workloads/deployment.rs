@@ -1,4 +1,4 @@
-//! Deployments: a ReplicaSet per pod template, and the way from one to the next.
+//! Deployments: a ReplicaSet per pod template, and the rollout between them.
 
 use super::fault::SIMULATE;
 use super::look::{Look, Speaker, condition, counted, digest, is_active, owned_by, seconds, wanted};
@@ -16,7 +16,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// Annotations of a Deployment that its ReplicaSets do not take over.
+/// Annotations that a Deployment does not copy to its ReplicaSets.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -25,10 +25,9 @@ const OWN: [&str; 6] = [
     MAX,
     "deprecated.deployment.rollback.to",
 ];
-/// `progressDeadlineSeconds` of a Deployment that has none.
+/// The default of `progressDeadlineSeconds` that disables it.
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
-/// One of a Deployment's ReplicaSets.
 #[derive(Clone, Copy)]
 struct Set<'a> {
     key: &'a Key,
@@ -36,7 +35,6 @@ struct Set<'a> {
     size: Size,
 }
 
-/// What a Deployment is and has.
 struct Rollout<'a> {
     deployment: &'a Value,
     wanted: usize,
@@ -59,8 +57,8 @@ pub(super) fn look(look: &mut Look<'_>, deployment: &Value) {
     if rollout.is_complete(&rollout.counts()) {
         rollout.forget_history(look, &mut actions);
     }
-    // While a ReplicaSet is being made or has yet to look at its size there is nothing to count;
-    // it will report, and wake this one.
+    // Until the new ReplicaSet exists and has observed its size, there is nothing to count; its status
+    // wakes this Deployment.
     if actions.is_empty() && rollout.new.is_none_or(|new| has_looked(new.object)) {
         actions.extend(rollout.report(look));
     }
@@ -113,7 +111,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether new pods may come: with `Recreate` the old ones must be gone first.
+    /// Whether new pods may be created: with `Recreate` the old ones must be gone first.
     fn is_vacant(&self, look: &Look<'_>) -> bool {
         let empty = |set: &Set<'_>| {
             let pods = look.children_of(set.object, Kind::Pod);
@@ -134,7 +132,7 @@ impl<'a> Rollout<'a> {
         1 + self.old.iter().map(|set| revision(set.object)).max().unwrap_or(0)
     }
 
-    /// The new ReplicaSet.
+    /// Creates the new ReplicaSet.
     fn begin(&self, look: &mut Look<'_>, actions: &mut Vec<Action>) {
         let deployment = self.deployment;
         let template = get(deployment, "spec.template");
@@ -180,7 +178,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// What a ReplicaSet takes over of its Deployment.
+    /// The annotations of a ReplicaSet.
     fn annotations(&self) -> Map<String, Value> {
         entries(self.deployment, "metadata.annotations")
             .filter(|(name, _)| !OWN.contains(&name.as_str()))
@@ -188,7 +186,7 @@ impl<'a> Rollout<'a> {
             .collect()
     }
 
-    /// The sizes in annotations.
+    /// The sizes recorded in annotations.
     fn sizes(&self) -> [(String, Value); 2] {
         let max = match self.wanted {
             0 => 0,
@@ -200,19 +198,18 @@ impl<'a> Rollout<'a> {
         ]
     }
 
-    /// The number of the current revision.
     fn revision(&self) -> i64 {
         self.new
             .map_or(0, |new| revision(new.object).max(self.next_revision()))
     }
 
-    /// Keeps the annotations of the new ReplicaSet.
+    /// Updates the annotations of the new ReplicaSet.
     fn describe(&self, look: &Look<'_>, new: Set<'_>, actions: &mut Vec<Action>) {
         let mut annotations = self.annotations();
         let (known, current) = (revision(new.object), self.revision());
         annotations.insert(REVISION.to_owned(), json!(current.to_string()));
         if known != 0 && known < current {
-            // A way back: this template was an earlier revision.
+            // A rollback: this template was an earlier revision.
             let mut history: Vec<&str> = annotation(new.object, HISTORY)
                 .unwrap_or_default()
                 .split(',')
@@ -227,7 +224,7 @@ impl<'a> Rollout<'a> {
             .into_iter()
             .filter(|(name, value)| present.get(name) != Some(value))
             .collect();
-        // What is taken over stays, as upstream; but a fault that is no longer asked for ends.
+        // Copied annotations stay, as upstream; except a fault that is no longer requested.
         let asked = |object: &Value| annotation(object, SIMULATE).is_some();
         if asked(new.object) && !asked(self.deployment) {
             patch.insert(SIMULATE.to_owned(), Value::Null);
@@ -247,7 +244,7 @@ impl<'a> Rollout<'a> {
             .filter(|set| set.size.replicas > 0)
             .collect();
         let resized = active.iter().any(|set| self.is_resized(set));
-        // Between rollouts, or with one paused: the one that is there follows.
+        // Without a rollout in progress, or with a paused one: the only active ReplicaSet follows.
         let alone = match (&active[..], &self.new) {
             ([one], _) => Some(*one),
             ([], Some(new)) => Some(*new),
@@ -284,7 +281,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether another number of pods was wanted when the ReplicaSet was last sized.
+    /// Whether the Deployment's replicas changed since the ReplicaSet was last sized.
     fn is_resized(&self, set: &Set<'_>) -> bool {
         annotation(set.object, DESIRED).is_some_and(|d| d != self.wanted.to_string())
     }
@@ -308,7 +305,7 @@ impl<'a> Rollout<'a> {
         actions.push(look.event(self.speaker(), "Normal", "ScalingReplicaSet", &message));
     }
 
-    /// Old ReplicaSets beyond the limit go once they are empty.
+    /// Deletes empty old ReplicaSets beyond the history limit.
     fn forget_history(&self, look: &Look<'_>, actions: &mut Vec<Action>) {
         let limit = wanted(self.deployment, "spec.revisionHistoryLimit", 10);
         let mut empty: Vec<&Set<'_>> = self
@@ -371,7 +368,7 @@ impl<'a> Rollout<'a> {
         let mut action = look.status(deployment, &status);
         let revision = self.revision().to_string();
         if self.new.is_some() && annotation(deployment, REVISION) != Some(&revision) {
-            // Through the status, as upstream: elsewhere it would be a new generation.
+            // Through the status, as upstream: elsewhere it would start a new generation.
             let action = action.get_or_insert_with(|| look.status_patch(deployment, json!({})));
             if let Action::Merge { patch, .. } = action {
                 patch["metadata"]["annotations"] = json!({ REVISION: revision });
@@ -380,7 +377,7 @@ impl<'a> Rollout<'a> {
         action
     }
 
-    /// What keeps the new pods from being made, as their ReplicaSet says.
+    /// Copies the ReplicaSet's failure to create pods.
     fn failure(&self, conditions: &mut Vec<Value>, now: &Value) {
         const KIND: &str = "ReplicaFailure";
         let failure = self.new.and_then(|new| condition(new.object, KIND));
@@ -443,10 +440,10 @@ impl<'a> Rollout<'a> {
             return settle(conditions, KIND, verdict, false, &now);
         }
         if done && self.new.is_some_and(|new| new.size.replicas == self.wanted) {
-            // Pods that come and go after the rollout do not start it again.
+            // Later changes of pods do not restart a finished rollout.
             return;
         }
-        // A condition that speaks of another ReplicaSet is of an earlier rollout.
+        // A condition about another ReplicaSet belongs to an earlier rollout.
         let is_new = known.is_none_or(|c| !text(c, "message").starts_with(&subject));
         if is_new || self.has_progressed(counts) {
             let message = format!("{subject} is progressing.");
@@ -464,7 +461,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether more is new, less is old, or more is well than the status says.
+    /// Whether, compared to the status, more pods are new or available, or fewer are old.
     fn has_progressed(&self, counts: &Counts) -> bool {
         let before = |name: &str| wanted(get(self.deployment, "status"), name, 0);
         let old = |replicas: usize, updated: usize| replicas.saturating_sub(updated);
@@ -475,7 +472,6 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// What the status counts.
 #[derive(Debug)]
 struct Counts {
     replicas: usize,
@@ -486,8 +482,8 @@ struct Counts {
     terminating: usize,
 }
 
-/// Sets a condition as upstream does: one that changes goes to the end of the list; one whose
-/// status and reason stay is left alone, unless it is `renewed`.
+/// Sets a condition as upstream does: a changed one moves to the end of the list; one with the same status
+/// and reason stays unchanged, unless `renewed`.
 fn settle(
     conditions: &mut Vec<Value>,
     kind: &str,
@@ -513,7 +509,7 @@ fn settle(
     }));
 }
 
-/// Whether a ReplicaSet's status is about what its specification says now.
+/// Whether a ReplicaSet's status has observed its current spec.
 fn has_looked(set: &Value) -> bool {
     get(set, "status.observedGeneration") == get(set, "metadata.generation")
 }
@@ -524,7 +520,7 @@ fn revision(object: &Value) -> i64 {
         .unwrap_or(0)
 }
 
-/// Whether a ReplicaSet's template is a Deployment's, the label that tells them apart aside.
+/// Compares without the label that tells templates apart.
 fn same_template(set: &Value, template: &Value) -> bool {
     let own = get(set, "spec.template");
     let labels = |template: &Value| -> Vec<(String, Value)> {

@@ -1,23 +1,21 @@
-//! Failures on request: the annotation `equate.dev/simulate`.
+//! Simulated failures, requested by the annotation `equate.dev/simulate`.
 //!
-//! It stands on a pod (by its template), or on the workload that owns it. What
-//! it names must be one of [`Fault`]; anything else is said in an Event and
-//! changes nothing, so that a misspelt fault is not taken for a healthy run.
+//! The annotation is set on a pod (by its template), or on the workload that owns it. Its value must be a
+//! [`Fault`]. Any other value is reported in an Event and has no effect, so that a misspelt fault is not
+//! mistaken for a healthy run.
 
 use super::look::{Look, Speaker};
 use super::{Kind, controller, owner_key};
 use crate::builtin::tree::{annotation, get};
 use serde_json::Value;
 
-/// The annotation.
 pub(super) const SIMULATE: &str = "equate.dev/simulate";
 
-/// How a pod fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Its containers end with exit code 1 as soon as they run.
+    /// Containers exit with code 1 as soon as they run.
     CrashLoopBackOff,
-    /// Its images cannot be pulled.
+    /// Images cannot be pulled.
     ImagePullBackOff,
 }
 
@@ -31,7 +29,7 @@ impl Fault {
     }
 }
 
-/// What an object asks for: its own annotation, and its pod template's.
+/// The values of an object's own annotation and of its pod template's.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked<'a> {
     own: Option<&'a str>,
@@ -39,7 +37,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Whether all that is asked for is known.
+    /// Whether all requested faults exist.
     pub(super) fn is_known(&self) -> bool {
         self.unknown().is_none()
     }
@@ -59,7 +57,7 @@ pub(super) fn asked(object: &Value) -> Asked<'_> {
     }
 }
 
-/// How a pod fails: by its own annotation, else by those of its owners.
+/// The fault of a pod: from its own annotation, else from those of its owners.
 pub(super) fn of(look: &Look<'_>, pod: &Value) -> Option<Fault> {
     let mut object = pod;
     // A Deployment's ReplicaSet, and the Deployment.
@@ -73,7 +71,7 @@ pub(super) fn of(look: &Look<'_>, pod: &Value) -> Option<Fault> {
     None
 }
 
-/// The Event that names an annotation's value as unknown.
+/// Reports an unknown value in an Event.
 pub(super) fn say_misnamed(look: &mut Look<'_>, object: &Value) {
     let Some(name) = asked(object).unknown() else {
         return;

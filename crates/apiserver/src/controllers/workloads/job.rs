@@ -1,8 +1,7 @@
-//! Jobs: pods that run to completion, and what becomes of those that do not.
+//! Jobs: pods that run to completion.
 //!
-//! Success and failure policies, back-off per index and the tracking finalizer
-//! of pods are not played: what has ended is counted from the pods, and never
-//! less than was counted before.
+//! Success and failure policies, back-off per index and the tracking finalizer of pods are not simulated.
+//! Ended pods are counted from the existing ones; a count never decreases.
 
 use super::look::{
     Look, Speaker, condition, counted, free_names, is_active, is_ready, pod_of, seconds, wanted,
@@ -27,11 +26,10 @@ struct Job<'a> {
     succeeded: usize,
     failed: usize,
     going: usize,
-    /// Of an indexed Job: what has succeeded.
+    /// The succeeded indexes of an indexed Job.
     indexes: Option<BTreeSet<usize>>,
 }
 
-/// How a Job ends.
 enum End {
     Complete,
     Failed(&'static str, &'static str),
@@ -68,7 +66,7 @@ pub(super) fn look(look: &mut Look<'_>, object: &Value) {
     }
 }
 
-/// An ended Job that is not to be kept goes.
+/// Deletes a finished Job after its TTL.
 fn retire(look: &mut Look<'_>, job: &Value) {
     if has(job, "spec.ttlSecondsAfterFinished") {
         let wait = seconds(job, "spec.ttlSecondsAfterFinished");
@@ -89,7 +87,6 @@ fn index_of(pod: &Value) -> Option<usize> {
     annotation(pod, INDEX)?.parse().ok()
 }
 
-/// `0,2-4` as numbers.
 fn parse_indexes(text: &str) -> BTreeSet<usize> {
     let mut out = BTreeSet::new();
     for part in text.split(',') {
@@ -101,7 +98,6 @@ fn parse_indexes(text: &str) -> BTreeSet<usize> {
     out
 }
 
-/// Numbers as `0,2-4`.
 fn show_indexes(indexes: &BTreeSet<usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for index in indexes {
@@ -168,7 +164,7 @@ impl<'a> Job<'a> {
         }
         let complete = match int(job, "spec.completions") {
             Some(completions) => self.succeeded >= usize::try_from(completions).unwrap_or(0),
-            // A work queue is empty once one has found it so and the others have ended.
+            // A work queue is done once one pod has succeeded and the others have ended.
             None => self.succeeded > 0 && self.active.is_empty(),
         };
         complete.then_some(End::Complete)
@@ -181,7 +177,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Makes the pods that may run now. Whether it has done anything.
+    /// Creates the pods that may run now. Returns whether it did anything.
     fn run(&self, look: &mut Look<'_>) -> bool {
         let job = self.object;
         let parallelism = wanted(job, "spec.parallelism", 1);
@@ -219,7 +215,6 @@ impl<'a> Job<'a> {
         true
     }
 
-    /// Whether the pause after a failed pod is over.
     fn backed_off(&self, look: &mut Look<'_>) -> bool {
         let Some(doublings) = self.failed.checked_sub(1) else {
             return true;
@@ -292,7 +287,7 @@ impl<'a> Job<'a> {
         self.report(look, &[(first, reason, message), (second, reason, message)]);
     }
 
-    /// Writes the counts and adds these conditions.
+    /// Writes the counts and adds conditions.
     fn report(&self, look: &mut Look<'_>, added: &[(&str, &str, &str)]) {
         let job = self.object;
         let now = look.now();
@@ -317,7 +312,7 @@ impl<'a> Job<'a> {
         }
         counted(&mut status, "active", active);
         counted(&mut status, "succeeded", self.succeeded);
-        // Pods that are ended with their Job have failed.
+        // Pods that end with their Job count as failed.
         let failed = match added.first() {
             Some(("FailureTarget", ..)) => self.failed + self.active.len(),
             _ => self.failed,

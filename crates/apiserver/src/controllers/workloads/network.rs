@@ -1,5 +1,5 @@
-//! Addresses that something outside of the cluster would give: of the block for documentation
-//! (RFC 5737), so that nobody mistakes them for ones that answer.
+//! Load balancer addresses, from the block for documentation (RFC 5737): nobody mistakes them for real
+//! ones.
 
 use super::look::{Look, digest};
 use crate::builtin::tree::{get, items, text};
@@ -13,7 +13,7 @@ fn address(look: &Look<'_>) -> String {
     format!("192.0.2.{}", 1 + number % 254)
 }
 
-/// A Service of type `LoadBalancer` is given an address; one that no longer is loses it.
+/// A Service gets an address while its type is `LoadBalancer`.
 pub(super) fn service(look: &mut Look<'_>, service: &Value) {
     let is_balancer =
         text(service, "spec.type") == "LoadBalancer" && text(service, "spec.loadBalancerClass").is_empty();

@@ -25,7 +25,7 @@ pub(super) fn look(look: &mut Look<'_>, node: &Value) {
         return;
     }
     let mut actions = Vec::new();
-    // A new node is tainted until somebody finds it ready.
+    // A new node is tainted until it is found ready.
     if !items(node, "spec.taints").is_empty() && node.get("status").is_none_or(|s| s["conditions"].is_null())
     {
         actions.push(look.change(look.key, node, json!({ "spec": { "taints": null } })));
@@ -50,7 +50,7 @@ pub(super) fn look(look: &mut Look<'_>, node: &Value) {
             "machineID": "", "osImage": "", "systemUUID": "",
         },
     });
-    // Whatever else the API keeps there stays.
+    // Other fields of the status stay.
     let mut whole = node.get("status").cloned().unwrap_or_else(|| json!({}));
     if let (Some(whole), Some(ours)) = (whole.as_object_mut(), status.as_object()) {
         whole.extend(ours.clone());

@@ -1,7 +1,7 @@
-//! The kubelet: what becomes of a pod.
+//! The kubelet: the status of pods.
 //!
-//! A pod waits, then runs and is ready, or fails as it was asked to. One that
-//! does not restart ends after a while. A deleted one is gone at once.
+//! A pod waits, then runs and is ready, or fails on request. One that does not restart ends after a while.
+//! A deleted one goes at once.
 
 use super::fault::{self, Fault};
 use super::look::{Look, Speaker, condition, digest};
@@ -10,29 +10,29 @@ use crate::controllers::object::{deleting, finalizers, meta, uid};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-/// The node's address, which pods on the host's network have.
+/// The node's address, used by pods on the host's network.
 pub(super) const HOST_IP: &str = "10.0.0.1";
 
 /// The kubelet's back-off between restarts: doubled from the first to the last.
 const BACK_OFF_FIRST: Duration = Duration::from_secs(10);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
-/// What a pod's containers do.
+/// The state of a pod's containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
     Succeeded,
-    /// Ended with exit code 1, for good.
+    /// Exited with code 1, without restart.
     Failed,
-    /// Ended so often, and waits to be started again.
+    /// Exited that many times, waiting to restart.
     Crashed(i64),
-    /// Wait for an image.
+    /// Waiting for an image.
     ImagePull,
 }
 
 pub(super) fn look(look: &mut Look<'_>, pod: &Value) {
     if deleting(pod) {
-        // Without a grace period it waits for its finalizers alone.
+        // Without a grace period only finalizers keep it.
         let winding_down = int(pod, "metadata.deletionGracePeriodSeconds") != Some(0);
         if winding_down || finalizers(pod).next().is_none() {
             let kill = look.kill(look.key, pod);
@@ -81,7 +81,6 @@ fn stage(look: &mut Look<'_>, pod: &Value) -> Stage {
     }
 }
 
-/// How often its containers were started again.
 pub(super) fn restart_count(pod: &Value) -> i64 {
     let statuses = items(pod, "status.containerStatuses");
     statuses
@@ -104,7 +103,7 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// The Event that a failing pod is known by.
+/// The well-known Event of a failing pod.
 fn complaint(look: &mut Look<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
     let container = items(pod, "spec.containers").first()?;
     let (kind, reason, message) = match stage {
@@ -161,7 +160,7 @@ fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
     status
 }
 
-/// What stands there already, or this.
+/// The value at a path, else `otherwise`.
 fn kept(object: &Value, path: &str, otherwise: &Value) -> Value {
     match get(object, path) {
         Value::Null => otherwise.clone(),
@@ -169,7 +168,7 @@ fn kept(object: &Value, path: &str, otherwise: &Value) -> Value {
     }
 }
 
-/// One that no other pod is likely to have; it answers nothing.
+/// Unlikely to be another pod's; nothing answers there.
 fn address(pod: &Value) -> String {
     if flag(pod, "spec.hostNetwork") {
         return HOST_IP.to_owned();
@@ -214,7 +213,7 @@ fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
         Stage::Succeeded => Err(("PodCompleted", String::new())),
         _ => Ok(()),
     };
-    // Of an ended pod the status is True, only the reason says that it has completed.
+    // An ended pod's status is True; only the reason says that it completed.
     let has_sandbox = !matches!(stage, Stage::Succeeded | Stage::Failed);
     let mut out = vec![
         entry(pod, "PodReadyToStartContainers", has_sandbox, &Ok(()), now),
@@ -246,7 +245,6 @@ fn entry(pod: &Value, kind: &str, holds: bool, why: &Result<(), (&str, String)>,
     out
 }
 
-/// The statuses of a list of containers, by name.
 fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value) -> Value {
     let known = items(pod, &format!("status.{statuses}"));
     let mut out: Vec<Value> = items(get(pod, "spec"), list)
@@ -255,7 +253,7 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
             let before = known.iter().find(|s| s["name"] == container["name"]);
             let sidecar = text(container, "restartPolicy") == "Always";
             let stage = match (list, stage) {
-                // Those have run before the others start; sidecars go on.
+                // Init containers end before the others start; sidecars go on.
                 ("initContainers", Stage::Failed | Stage::Crashed(_) | Stage::ImagePull | Stage::Running)
                     if sidecar =>
                 {
@@ -265,7 +263,7 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
                 (_, stage) => stage,
             };
             let mut out = container_status(pod, container, before.unwrap_or(&Value::Null), stage, now);
-            // One that has run is ready.
+            // A completed init container is ready.
             if list == "initContainers" && stage == Stage::Succeeded {
                 out["ready"] = json!(true);
             }

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as are wanted, and how many of them are well.
+//! ReplicaSets: the wanted number of pods, and their counts.
 
 use super::Kind;
 use super::look::{EVENTS_MAX, Look, Speaker, condition, counted, free_names, is_active, is_ready, pod_of};
@@ -21,7 +21,7 @@ pub(super) fn look(look: &mut Look<'_>, set: &Value) {
     } else {
         remove(look, set, &active, active.len() - replicas);
     }
-    // While pods come and go the counts do; they are written when that has been done, or cannot be.
+    // Counts change while pods are created and deleted: write them afterwards, or when that fails.
     if active.len() == replicas || refusal.is_some() {
         report(look, set, &pods, refusal.as_deref());
     }
@@ -46,7 +46,7 @@ fn add(look: &mut Look<'_>, set: &Value, count: usize) {
     }
 }
 
-/// Those that are not ready go first, then the youngest.
+/// Pods that are not ready go first, then the youngest.
 fn remove(look: &mut Look<'_>, set: &Value, active: &[(&Key, &Value)], count: usize) {
     let mut ranked = active.to_vec();
     ranked.sort_by_key(|(key, pod)| {

@@ -1,4 +1,4 @@
-//! Revisions of StatefulSets and DaemonSets: which pod templates there were, by name.
+//! ControllerRevisions: the history of pod templates of StatefulSets and DaemonSets.
 
 use super::Kind;
 use super::look::{Look, digest, owned_by, wanted};
@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 /// The label of pods and revisions.
 pub(super) const HASH: &str = "controller-revision-hash";
 
-/// The revisions of one object.
 pub(super) struct Revisions<'a> {
     known: Vec<&'a Value>,
-    /// The name of the one its template stands for.
+    /// The name of the current template's revision.
     pub(super) update: String,
-    /// What comes after the object's name in it.
+    /// Its suffix after the object's name.
     pub(super) hash: String,
 }
 
@@ -32,13 +31,12 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// The template of a revision that is known.
     pub(super) fn template(&self, name: &str) -> Option<&'a Value> {
         let revision = self.known.iter().find(|r| meta(r, "name") == name)?;
         Some(get(revision, "data.spec.template"))
     }
 
-    /// Keeps the current revision and as many old ones as are asked for; `used` are never dropped.
+    /// Keeps the current revision and as many old ones as the history limit; `used` are never deleted.
     pub(super) fn keep(&self, look: &mut Look<'_>, owner: &Value, label: &str, used: &[&str]) -> Vec<Action> {
         let mut actions = Vec::new();
         let last = self.known.last().map_or(0, |r| number(r));

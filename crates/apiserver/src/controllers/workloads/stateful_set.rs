@@ -1,4 +1,4 @@
-//! StatefulSets: pods with numbers, one after the other unless they may come together.
+//! StatefulSets: numbered pods, one after the other unless parallel.
 
 use super::Kind;
 use super::look::{Look, Speaker, counted, is_active, is_ready, pod_of, seconds, wanted};
@@ -98,8 +98,8 @@ impl<'a> Set<'a> {
         meta(self.object, "name")
     }
 
-    /// Makes the missing pods, in order the first of them once those before it are well.
-    /// Whether it has done anything.
+    /// Creates missing pods; when ordered, the first one, once its predecessors are ready. Returns whether
+    /// it did anything.
     fn grow(&self, look: &mut Look<'_>) -> bool {
         let mut moved = false;
         for ordinal in self.ordinals.clone() {
@@ -177,7 +177,7 @@ impl<'a> Set<'a> {
         look.step(actions);
     }
 
-    /// Removes pods beyond the wanted ones, in order the last of them.
+    /// Deletes surplus pods; when ordered, the last one.
     fn shrink(&self, look: &mut Look<'_>) -> bool {
         let beyond = self.pods.iter().rev().filter(|(n, _)| !self.ordinals.contains(n));
         let count = if self.parallel { usize::MAX } else { 1 };
@@ -196,7 +196,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Replaces the last pod of another revision, once those after it are well.
+    /// Replaces the last pod of another revision, once its successors are ready.
     fn update(&self, look: &mut Look<'_>) -> bool {
         if text(self.object, "spec.updateStrategy.type") == "OnDelete" {
             return false;

@@ -1,5 +1,5 @@
-//! The arithmetic and the small decisions; whole scenarios run through the API in
-//! `testkit/tests/it/workloads.rs`.
+//! The arithmetic and the small decisions. `testkit/tests/it/workloads.rs` runs whole scenarios through the
+//! API.
 
 use super::KINDS;
 use super::look::difference;
@@ -36,13 +36,13 @@ fn how_many_more_and_fewer_pods_there_may_be() {
     check(rolling(json!(2), json!(0)), 3, 2, 0);
     check(rolling(json!(0), json!("100%")), 3, 0, 3);
     check(rolling(json!(0), json!(9)), 3, 0, 3);
-    // A standstill is none.
+    // Both zero would never progress.
     check(rolling(json!(0), json!(0)), 3, 0, 1);
     check(rolling(json!(0), json!("10%")), 3, 0, 1);
     check(json!({ "type": "Recreate" }), 3, 0, 0);
 }
 
-/// A rollout until it stands still, all that is wanted being available after each step; one line a step.
+/// A rollout until it ends, all pods being available after each step; one line a step.
 fn rolled(wanted: usize, start: &[usize], margin: Margin) -> Vec<String> {
     let mut old: Vec<usize> = start.to_vec();
     let (mut new, mut lines) = (0, Vec::new());
@@ -109,10 +109,10 @@ fn what_is_not_available_gives_way_first() {
         surge: 1,
         unavailable: 1,
     };
-    // Four wanted, at least three available. The new pod is not there yet.
+    // Four wanted, at least three available. The new pod does not exist yet.
     let old = [size(2, 0), size(2, 2)];
     assert_eq!(old_sizes(4, size(1, 0), &old, margin), [1, 2]);
-    // A broken rollout stops at what it may take down.
+    // A broken rollout stops at maxUnavailable.
     let old = [size(4, 4)];
     assert_eq!(old_sizes(4, size(2, 0), &old, margin), [3]);
     assert_eq!(old_sizes(4, size(2, 0), &[size(3, 3)], margin), [3]);
@@ -138,7 +138,7 @@ fn differences_are_merge_patches() {
         json!({ "a": [1, 3] }),
     );
     check(json!(null), json!({ "a": 1 }), json!({ "a": 1 }));
-    // Absent and null are one.
+    // Absent and null are the same.
     check(json!({ "a": null }), json!({}), Value::Null);
     check(json!({}), json!({ "a": null }), Value::Null);
     check(json!([{ "a": 1 }]), json!([{ "a": 1, "b": null }]), Value::Null);

@@ -1,8 +1,7 @@
-//! The types of a rule, found before it ever runs: undeclared names, undefined fields, operands that do not match.
+//! Type-checks a rule before it runs: undeclared names, undefined fields, mismatched operands.
 //!
-//! Functions of the Kubernetes libraries are known by name and result; their
-//! arguments are checked when they run. Values without a declared type match
-//! anything.
+//! Functions of the Kubernetes libraries are known by name and result; their arguments are checked when
+//! they run. Values without a declared type match anything.
 
 use super::escape;
 use super::program::{Binary, Each, EachKind, Fold, Ir, at_offset, find_word};
@@ -13,7 +12,6 @@ use equate_manifest::schema::SchemaType;
 use regex::Regex;
 use std::collections::HashMap;
 
-/// A static type.
 #[derive(Debug, Clone)]
 pub(super) enum Type<'a> {
     /// Anything.
@@ -123,7 +121,7 @@ pub(super) fn declared(node: &Node, whole: bool) -> Type<'_> {
     }
 }
 
-/// The type of an expression at a schema, or why it has none, with the place.
+/// The type of an expression at a schema, or the errors with their places.
 pub(super) fn type_of<'a>(
     source: &str,
     root: &Ir,
@@ -156,7 +154,7 @@ pub(super) fn type_of<'a>(
     Err(texts.join("\n"))
 }
 
-/// Where an error stands.
+/// The place of an error.
 enum Place<'p> {
     /// At a word or an operator.
     At(&'p str),
@@ -164,16 +162,16 @@ enum Place<'p> {
     Call(&'p str),
     /// At its first argument.
     Argument(&'p str),
-    /// Where an expression is held to begin: at its last operator.
+    /// At the last operator of an expression.
     Of(&'p Ir),
 }
 
 struct Checker<'s, 'a> {
     source: &'s str,
     scope: Vec<Type<'a>>,
-    /// What is wrong, by place. Checking goes on: what failed may be anything.
+    /// Errors by place. Checking goes on: a failed expression has any type.
     errors: Vec<(usize, String)>,
-    /// How often each undeclared name was met, for its next place.
+    /// How often each undeclared name occurred, for its next place.
     seen: HashMap<String, usize>,
 }
 
@@ -361,7 +359,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    /// Literal arguments are read when the rule is written.
+    /// Literal arguments are checked when the rule is written.
     fn check_literal(&mut self, name: &str, text: &str) {
         let valid = match name {
             "duration" => parse_go_duration(text).is_some(),
@@ -461,7 +459,7 @@ impl<'a> Checker<'_, 'a> {
             Binary::Modulo => (matches!(a, Type::Int | Type::UInt) && a.may_be(b)).then(|| a.clone()),
         };
         match found {
-            // An operand of any type says nothing of the result.
+            // An operand of any type gives a result of any type.
             Some(_) if dynamic && !is_relation(operator) => Type::Dyn,
             Some(found) => found,
             None => self.no_overload(&Place::At(symbol(operator)), name, &[a, b]),
@@ -582,7 +580,6 @@ impl<'a> Checker<'_, 'a> {
     }
 }
 
-/// An operator as rules write it.
 fn symbol(operator: Binary) -> &'static str {
     match operator {
         Binary::In => "in",
@@ -606,7 +603,7 @@ fn join<'a>(known: Option<Type<'a>>, found: Type<'a>) -> Option<Type<'a>> {
     }
 }
 
-/// What a function gives; none for a name nobody declared.
+/// The result type of a function; `None` for an unknown name.
 fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
     let first = || types.first().cloned().unwrap_or(Type::Dyn);
     let texts = || Type::List(Box::new(Type::Text));
