@@ -1,8 +1,8 @@
-//! Paths into a schema, as `selectableFields` and the `fieldPath` of rules write them: `.spec.x['a.b']`.
+//! Paths into a schema, in `selectableFields` and the `fieldPath` of rules: `.spec.x['a.b']`.
 
 use equate_manifest::schema::{Additional, Schema, SchemaType};
 
-/// Where a path leads.
+/// The target of a path.
 pub(super) struct Found<'a> {
     /// The path as field errors write it, without a leading dot: `spec.x[a.b]`.
     pub(super) path: String,

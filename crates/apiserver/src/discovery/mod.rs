@@ -1,10 +1,8 @@
-//! What the server says it serves.
+//! Discovery documents: `/api`, `/apis` and below, in the unaggregated and the aggregated form, `/` and
+//! `/version`.
 //!
-//! Pure functions from the list of resources to the documents of `/api`,
-//! `/apis` and below, in the older form and the aggregated one, and to `/` and
-//! `/version`. Groups stand in the order of the list, which for built-in
-//! resources is upstream's; versions stand in Kubernetes' order of versions.
-//! Freshness is always current: nothing here is proxied.
+//! Pure functions of the list of resources. Groups have the order of the list, which for built-in resources
+//! is upstream's; versions have Kubernetes' order. Freshness is always current, because nothing is proxied.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What upstream stores under another version than it is asked for: group, version, plural, then the stored
-/// group and version.
+/// Resources that upstream stores under another version: group, version, plural, then the stored group and
+/// version.
 const STORED_ELSEWHERE: &[(&str, &str, &str, &str, &str)] = &[
     (
         "admissionregistration.k8s.io",
@@ -70,7 +68,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// The document of `/`: what can be asked for.
+/// The document of `/`.
 pub(crate) fn root_paths(resources: &[Arc<Resource>]) -> Value {
     let mut paths: Vec<String> = [
         "/api",
@@ -101,7 +99,7 @@ pub(crate) fn root_paths(resources: &[Arc<Resource>]) -> Value {
     json!({ "paths": paths })
 }
 
-/// The document of `/api`; `host` is where the client reached the server.
+/// The document of `/api`; `host` is the address the client used.
 pub(crate) fn api_versions(host: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -208,7 +206,6 @@ fn is_own(resource: &Resource, sub: &Subresource) -> bool {
     version.is_empty() || (*group == resource.group && *version == resource.version)
 }
 
-/// Short names and categories, where there are any.
 fn names(resource: &Resource, entry: &mut Value) {
     if !resource.short_names.is_empty() {
         entry["shortNames"] = resource.short_names.clone().into();
@@ -218,8 +215,8 @@ fn names(resource: &Resource, entry: &mut Value) {
     }
 }
 
-/// Lets clients see that the stored version changed. A custom resource served in several versions has none
-/// here: which of them is stored is not the registry's to know, and the field is optional.
+/// Lets clients see that the stored version changed. Absent for custom resources with several versions: the
+/// registry does not know which one is stored, and the field is optional.
 fn storage_version_hash(resources: &[Arc<Resource>], resource: &Resource) -> Option<String> {
     if !resource.verbs.iter().any(|verb| verb == "watch") {
         return None;
@@ -244,8 +241,8 @@ fn storage_version_hash(resources: &[Arc<Resource>], resource: &Resource) -> Opt
     Some(STANDARD.encode(&digest[..8]))
 }
 
-/// The aggregated document: of `/api` when `core`, else of `/apis`. `version` is `v2` or `v2beta1`, which differ
-/// in nothing else.
+/// The aggregated document of `/api` if `core`, else of `/apis`. `version` is `v2` or `v2beta1`, which
+/// differ only in this name.
 pub(crate) fn aggregated(resources: &[Arc<Resource>], core: bool, version: &str) -> Value {
     let groups = if core { vec![""] } else { groups(resources) };
     let items: Vec<Value> = groups
@@ -352,7 +349,7 @@ fn compare_versions(a: &str, b: &str) -> Ordering {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Greater,
         (None, Some(_)) => Ordering::Less,
-        // Texts that are no versions stand in the order of the alphabet, after the rest.
+        // Other texts come last, in alphabetical order.
         (None, None) => b.cmp(a),
     }
 }

@@ -1,12 +1,12 @@
-//! Which representation a client asked for.
+//! Content negotiation.
 //!
-//! The `Accept` list is read in order; the first entry this server can write
-//! wins. Protobuf is never written: clients that ask for it list JSON as well.
+//! The first entry of `Accept` that this server can write wins. Protobuf is never written: clients that ask
+//! for it list JSON as well.
 
 use crate::status::ApiError;
 use http::{HeaderMap, header};
 
-/// How an answer is written down.
+/// The encoding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
@@ -22,7 +22,7 @@ impl Format {
     }
 }
 
-/// What an object is turned into before it is written.
+/// The transformation of an object before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Object,
@@ -30,7 +30,6 @@ pub(crate) enum Shape {
     PartialMetadata,
 }
 
-/// The outcome for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub format: Format,
@@ -46,7 +45,7 @@ impl Accepted {
 
 const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The first acceptable entry; 406 when there is none. No header means JSON.
+/// The first acceptable entry; 406 if there is none. No header means JSON.
 pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepted, ApiError> {
     let mut any = false;
     for value in headers.get_all(header::ACCEPT) {
@@ -69,7 +68,7 @@ pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepte
     }
 }
 
-/// Whether the aggregated discovery document was asked for; the value is the version to answer with.
+/// The version of the aggregated discovery document, if it was requested.
 pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> {
     for value in headers.get_all(header::ACCEPT) {
         for entry in value.to_str().ok()?.split(',') {

@@ -1,4 +1,4 @@
-//! Paths that name no object: discovery, OpenAPI, version, health.
+//! Non-resource paths: discovery, OpenAPI, version, health.
 
 use super::Call;
 use super::respond::{Reply, text};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Documents made from a registry, kept until it changes.
+/// Documents made from a registry, cached until it changes.
 #[derive(Debug, Default)]
 pub(crate) struct Documents(Mutex<Kept>);
 
@@ -22,7 +22,7 @@ struct Kept {
     made: HashMap<String, Arc<Document>>,
 }
 
-/// Bytes and the hash clients cache them by.
+/// Bytes and their hash, by which clients cache them.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub bytes: Bytes,
@@ -30,7 +30,7 @@ pub(crate) struct Document {
 }
 
 impl Documents {
-    /// The document of a name, made when it is first asked for.
+    /// A document by name, made on first use.
     fn get(
         &self,
         registry: &Registry,
@@ -49,7 +49,7 @@ impl Documents {
                 return Some(Arc::clone(document));
             }
         }
-        // Made outside the lock: a large document must not hold up the small ones.
+        // Made outside the lock: a large document must not delay the small ones.
         let bytes = Bytes::from(make()?);
         let document = Arc::new(Document {
             hash: openapi::hash(&bytes),
@@ -63,7 +63,6 @@ impl Documents {
     }
 }
 
-/// Answers a request for a path that names no object.
 pub(super) fn respond(call: &Call<'_>) -> Result<Response, ApiError> {
     if !matches!(call.method.as_str(), "GET" | "HEAD") {
         return Ok(text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n"));
@@ -134,7 +133,7 @@ fn aggregated(call: &Call<'_>, version: &'static str, core: bool) -> Result<Resp
     cached(call, &document, content_type)
 }
 
-/// An answer that clients keep: 304 when they hold it already.
+/// A cacheable answer: 304 if the client has it already.
 fn cached(call: &Call<'_>, document: &Document, content_type: &'static str) -> Result<Response, ApiError> {
     let etag = format!("\"{}\"", document.hash);
     let held = call
@@ -189,7 +188,7 @@ fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError
     }
 }
 
-/// `ok`; with `?verbose`, what was checked.
+/// `ok`; with `?verbose`, the list of checks.
 fn health(call: &Call<'_>, parts: &[&str], rest: &[&str]) -> Response {
     const CHECKS: [&str; 2] = ["ping", "store"];
     let endpoint = parts.first().copied().unwrap_or_default();

@@ -1,8 +1,7 @@
 //! Answers of a real kube-apiserver 1.36.3, replayed.
 //!
-//! `definitions.json`: definitions and what was wrong with them.
-//! `objects.json`: objects (and their stored counterparts) per schema, with errors or the stored result.
-//! `rules.json`: single rules on one object.
+//! `definitions.json`: definitions and their errors. `objects.json`: objects (and their stored
+//! counterparts) per schema, with errors or the stored result. `rules.json`: single rules on one object.
 
 use super::{CustomVersion, default_crd, validate_crd};
 use crate::field::FieldError;
@@ -123,7 +122,7 @@ fn objects_are_judged_as_by_a_real_server() {
                 object
             };
             let new = ready(&case["new"]);
-            // What was stored before the schema became strict was neither pruned nor judged by it.
+            // Objects stored before the schema became strict were neither pruned nor validated by it.
             let old = Some(&case["old"])
                 .filter(|o| !o.is_null())
                 .map(|o| whole(o, kind));

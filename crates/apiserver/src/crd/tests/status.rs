@@ -282,7 +282,7 @@ fn no_rule_holds_the_server() {
     );
 }
 
-/// Rules come from whoever may write a definition; a worker's stack is what they have.
+/// Rules come from anyone who may write a definition, and run on a worker's stack.
 #[test]
 fn no_rule_takes_the_process_along() {
     let check = |head: &str, part: &str, middle: &str, tail: &str| {

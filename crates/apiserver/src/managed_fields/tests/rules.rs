@@ -1,8 +1,8 @@
-//! The rules that no recording shows.
+//! Rules that no recording covers.
 
 use super::*;
 
-/// A ConfigMap that is only worked on through this layer.
+/// A ConfigMap that only this layer writes.
 struct Map {
     kind: Kind,
     object: Option<Value>,
@@ -27,7 +27,7 @@ impl Map {
         format!("2026-01-01T00:00:{:02}Z", self.clock)
     }
 
-    /// As the store would hand it back.
+    /// As the store would return it.
     fn store(&mut self, mut object: Value) {
         object["metadata"]["uid"] = json!("u");
         self.object = Some(object);
@@ -184,7 +184,7 @@ fn managed_fields_in_a_request_reset_or_replace_or_are_ignored() {
             .check(owners);
     }
 
-    // Other endpoints take the stored ones, whatever is said.
+    // Other endpoints keep the stored managers, whatever the request has.
     let mut map = Map::new();
     map.put("a", &json!({ "x": "1" }));
     let manager = map.kind.manager("c", "status");
@@ -290,7 +290,7 @@ fn kubectl_takes_over_what_it_configured_before() {
          \"metadata\":{\"name\":\"a\"}}\n"
     );
 
-    // Another name has no such right, and neither has kubectl over what someone changed since.
+    // Other managers have no such right, and neither has kubectl over fields that someone changed since.
     for (name, changed, conflict) in [
         ("other", json!({ "x": "1", "y": "1" }), ".data.x"),
         ("kubectl", json!({ "x": "1", "y": "2" }), ".data.y"),
