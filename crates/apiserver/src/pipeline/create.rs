@@ -9,15 +9,13 @@ use crate::status::{ApiError, Details};
 use crate::store::{Change, CommitError, Expect};
 use serde_json::{Value, json};
 
-/// How often a clashing generated name is tried again (apiserver `registry/rest`, 8).
+/// Retries after a clash of generated names (apiserver `registry/rest`, 8).
 const NAME_ATTEMPTS: usize = 8;
 const SUFFIX_LENGTH: usize = 5;
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// The longest name, minus the suffix.
 const GENERATE_NAME_MAX: usize = 63 - SUFFIX_LENGTH;
 
 impl Api {
-    /// POST: the body's name, or a generated one.
     pub(crate) async fn create(
         &self,
         target: &Target,
@@ -28,7 +26,7 @@ impl Api {
         self.create_object(target, object, cx, true).await
     }
 
-    /// Creates a decoded object. `track` is false for an apply, which has already written its managed fields.
+    /// `track` is false for an apply, which has already written its managed fields.
     pub(crate) async fn create_object(
         &self,
         target: &Target,
@@ -147,7 +145,7 @@ impl Api {
         admission::allocate(view, target, object, None)
     }
 
-    /// Who writes at this endpoint, as managed fields record it.
+    /// The manager of a write at this endpoint.
     pub(super) fn manager<'a>(
         &self,
         target: &'a Target,

@@ -1,4 +1,4 @@
-//! Deleting objects: preconditions, finalizers, grace, propagation.
+//! Deletion: preconditions, finalizers, grace, propagation.
 
 use super::meta::{deleting, finalizers, generation, meta, meta_mut, meta_text, set_generation};
 use super::update::RACE_ATTEMPTS;
@@ -9,10 +9,9 @@ use crate::store::{Change, CommitError, Entry, Expect};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a DELETE did.
 #[derive(Debug, Clone)]
 pub(crate) enum Deleted {
-    /// Gone; the last state.
+    /// Removed; the last state.
     Gone(Object),
     /// Waiting for finalizers or a grace period; the marked state.
     Marked(Object),
@@ -21,11 +20,10 @@ pub(crate) enum Deleted {
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
-/// The finalizer that holds a CRD until its objects are gone.
+/// Keeps a CRD until its objects are gone.
 pub(crate) const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Api {
-    /// DELETE of one object.
     pub(crate) async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         if target.resource.is_namespace() && NAMESPACES_KEPT.contains(&target.name.as_str()) {
             return Err(ApiError::forbidden(
@@ -48,7 +46,7 @@ impl Api {
         Err(target.modified())
     }
 
-    /// `None` when somebody else wrote first.
+    /// `None` if another write came first.
     async fn commit_delete(
         &self,
         target: &Target,
@@ -59,7 +57,7 @@ impl Api {
         let expect = Expect::Revision(current.revision);
         let key = target.key();
         let (change, gone) = match marked {
-            // Nothing new to say: already marked.
+            // Already marked.
             Some(state) if state == *current.object() && !is_final(target, &state) => {
                 return Ok(Some(Deleted::Marked(Object::Stored(Arc::clone(current)))));
             }
@@ -122,7 +120,7 @@ impl Api {
         }
     }
 
-    /// The state that says deletion has begun; `None` when the object can go at once and nobody needs to know.
+    /// The state marked as deleted; `None` if the object can be removed at once.
     fn marked(&self, target: &Target, options: &DeleteOptions, stored: &Value) -> Option<Value> {
         let resource = &*target.resource;
         let mut state = stored.clone();
@@ -188,19 +186,18 @@ fn raise_generation(state: &mut Value) {
     }
 }
 
-/// Whether the kind itself holds the object back: a namespace for its content, a CRD for its objects.
+/// Namespaces wait for their content, CRDs for their objects.
 fn holds_itself(target: &Target, state: &Value) -> bool {
     target.resource.is_namespace() && has_namespace_finalizers(state)
 }
 
-/// Whether `spec.finalizers` of a namespace still names somebody.
 pub(super) fn has_namespace_finalizers(namespace: &Value) -> bool {
     namespace["spec"]["finalizers"]
         .as_array()
         .is_some_and(|list| !list.is_empty())
 }
 
-/// Whether a marked state has nothing left to wait for.
+/// Whether a marked object can be removed.
 fn is_final(target: &Target, state: &Value) -> bool {
     finalizers(state).is_empty()
         && !holds_itself(target, state)
@@ -216,7 +213,7 @@ fn wanted_finalizers(target: &Target, options: &DeleteOptions, stored: &Value) -
         (Some("Foreground"), _) => (true, false),
         (Some("Orphan"), _) | (None, Some(true)) => (false, true),
         (Some(_), _) | (None, Some(false)) => (false, false),
-        // Without a word the present finalizers stand.
+        // Without a propagation policy the present finalizers stay.
         (None, None) => (
             list.iter().any(|f| f == FOREGROUND),
             list.iter().any(|f| f == ORPHAN),

@@ -1,4 +1,4 @@
-//! Subresources that are views of an object: `scale`; and those that act on it: binding, eviction.
+//! Subresources: `scale`, binding and eviction.
 
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions};
 use super::{Api, Body, Cx, PatchKind, Target, Written, body, patch};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Api {
-    /// GET of `scale`.
     pub(crate) fn scale(&self, target: &Target) -> Result<Value, ApiError> {
         let view = self.view();
         let entry = view
@@ -22,7 +21,7 @@ impl Api {
         scale_of(target, entry.object())
     }
 
-    /// PUT or PATCH of `scale`: the change is made on the Scale and carried to the object.
+    /// PUT or PATCH of `scale`: changes the Scale and writes it back to the object.
     pub(crate) async fn write_scale(
         &self,
         target: &Target,
@@ -49,7 +48,7 @@ impl Api {
                 .cloned()
                 .ok_or_else(|| target.not_found())?;
             let stored = self.in_version(target, &current)?;
-            // A custom resource that has no replicas yet gets them by this write.
+            // This write adds the replicas to a custom resource without any.
             let (mut scale, _) =
                 crd::to_scale(&stored, &paths).map_err(|e| ApiError::internal(e.to_string()))?;
             let owners =
@@ -93,7 +92,6 @@ impl Api {
         Err(target.modified())
     }
 
-    /// POST of `pods/NAME/binding`: assigns the pod to a node.
     pub(crate) async fn bind(
         &self,
         target: &Target,
@@ -143,15 +141,15 @@ impl Api {
         Err(target.modified())
     }
 
-    /// POST of `pods/NAME/eviction`: a deletion; disruption budgets are not consulted.
+    /// POST of `pods/NAME/eviction`: a deletion, after a check of disruption budgets.
     pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
         self.check_budgets(target)?;
         self.mark_disrupted(target, options).await?;
         self.delete(target, options).await.map(|_| ())
     }
 
-    /// 429 while a disruption budget holds the pod back. There is no disruption controller: a budget whose
-    /// status nobody writes is one that is still being processed, as upstream says it.
+    /// 429 if a disruption budget protects the pod. No disruption controller runs: a budget without status
+    /// counts as still being processed, with upstream's message.
     fn check_budgets(&self, target: &Target) -> Result<(), ApiError> {
         let view = self.view();
         let pod = view
@@ -190,7 +188,7 @@ impl Api {
         Ok(())
     }
 
-    /// Notes in a pod's status why it goes, as upstream does before it deletes.
+    /// Records the reason of the deletion in the pod's status, as upstream does first.
     async fn mark_disrupted(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
         for _ in 0..RACE_ATTEMPTS {
             let view = self.view();
@@ -244,7 +242,7 @@ fn held_back(why: String) -> ApiError {
     )
 }
 
-/// What binding leaves in a pod's status.
+/// The status of a pod after binding.
 fn scheduled(pod: &mut Value, now: &str) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
@@ -252,7 +250,7 @@ fn scheduled(pod: &mut Value, now: &str) {
     set_condition(pod, condition);
 }
 
-/// Puts a condition in the place of the one of its type.
+/// Replaces the condition of the same type.
 fn set_condition(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     match conditions.as_array_mut() {
@@ -279,7 +277,6 @@ fn scale_paths(target: &Target) -> Result<ScalePaths, ApiError> {
         .ok_or_else(ApiError::no_such_resource)
 }
 
-/// The Scale of an object.
 fn scale_of(target: &Target, object: &Value) -> Result<Value, ApiError> {
     let paths = scale_paths(target)?;
     let (scale, replicas) = crd::to_scale(object, &paths).map_err(|e| ApiError::internal(e.to_string()))?;

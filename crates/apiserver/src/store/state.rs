@@ -1,8 +1,7 @@
 //! The whole state as one immutable value.
 //!
-//! Everything in it is persistent: a clone is a few reference counts, a change
-//! copies one path of each tree it touches. The writer changes a clone and
-//! publishes it; who holds the old one keeps it.
+//! All parts are persistent: a clone is a few reference counts, and a change copies one path of each tree
+//! it touches. The writer changes a clone and publishes it; readers of the old one keep it.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::events::{Event, EventKind, Retention, Ring};
 use super::writer::{Change, CommitError, Expect};
 use super::{Entry, Key, ObjectPath, ResourceId};
 
-/// A new store's revision: 0 means "any" to clients and may not be one.
+/// 0 means "any" to clients, so it must not be a revision.
 pub(super) const FIRST_REVISION: u64 = 1;
 
 pub(super) type Objects = OrdMap<ObjectPath, Arc<Entry>>;
@@ -26,7 +25,7 @@ pub(super) struct State {
     shelves: OrdMap<ResourceId, Arc<Shelf>>,
 }
 
-/// One resource.
+/// One resource's objects and events.
 #[derive(Clone, Default)]
 pub(super) struct Shelf {
     pub(super) objects: Objects,
@@ -59,7 +58,7 @@ impl State {
         state
     }
 
-    /// This state as if there were no other resource.
+    /// This state without other resources.
     pub(super) fn only(&self, resource: &ResourceId) -> Self {
         Self {
             revision: self.revision,
@@ -85,7 +84,7 @@ impl State {
         self.shelves.iter().map(|(resource, shelf)| (resource, &**shelf))
     }
 
-    /// Forgets what came before `revision`. Watches that are up to date go on.
+    /// Drops history before `revision`. Watches that are up to date continue.
     pub(super) fn compact(&mut self, revision: u64) {
         let revision = revision.min(self.revision);
         if revision <= self.floor {
@@ -104,7 +103,7 @@ impl State {
         }
     }
 
-    /// Makes one change at the next revision, or none and says why not.
+    /// Makes one change at the next revision, or returns why not.
     pub(super) fn apply(
         &mut self,
         change: Change,
@@ -178,7 +177,7 @@ impl State {
 }
 
 impl Shelf {
-    /// The objects as of an older revision the ring reaches back to.
+    /// The objects at an older revision within the ring.
     pub(super) fn objects_at(&self, revision: u64) -> Objects {
         let mut objects = self.objects.clone();
         for event in self.ring.after(revision).rev() {

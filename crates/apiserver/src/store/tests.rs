@@ -29,7 +29,7 @@ fn delete(key: &Key, expect: Expect) -> Change {
     }
 }
 
-/// One line per change: what the store says of it.
+/// The store's answer, one line per change.
 async fn check_commit(changes: Vec<(&str, Change)>, expected: &[&str]) {
     let store = Store::in_memory();
     let mut seen = Vec::new();
@@ -147,7 +147,7 @@ async fn a_commit_is_all_or_nothing() {
     assert!(store.commit(Vec::new()).await.unwrap().is_empty());
     assert_eq!(store.revision(), 1);
 
-    // one revision each, all at once: nobody reads the first without the others
+    // one revision each, but published together
     let changes = vec![
         put(&pod(1), json!({}), Expect::Absent),
         put(&node(1), json!({}), Expect::Absent),
@@ -215,7 +215,7 @@ async fn a_watch_waits_for_its_resource_only() {
     assert_eq!(write(&store, &pod(1)).await, 3);
     assert_eq!(waiting.await.unwrap(), (vec![3], 3));
 
-    // what a bookmark says moves with the others, but never past what is waiting
+    // a bookmark's revision advances with other resources, but never past a waiting event
     let mut watch = store.subscribe(&pods(), 3).unwrap();
     write(&store, &node(1)).await;
     assert_eq!(watch.revision(), 4);
@@ -284,7 +284,7 @@ async fn large_events_come_in_small_portions() {
         store.subscribe_all(1).unwrap(),
         store.subscribe(&pods(), 1).unwrap(),
     ] {
-        // one alone may be larger than a portion; two small ones fit, three do not
+        // a single event may exceed a batch; two small ones fit, three do not
         for expected in [vec![2, 3], vec![4, 5], vec![6], vec![7]] {
             assert_eq!(revisions(&watch.next().await.unwrap()), expected);
         }
@@ -296,7 +296,7 @@ async fn large_events_come_in_small_portions() {
 async fn a_small_event_does_not_overtake_a_large_one_of_another_resource() {
     const SIZE: usize = 100 << 10;
     let store = Store::in_memory();
-    // The third does not fit into a portion with the first two; the node, alone, would.
+    // The third does not fit into a batch with the first two; the node alone would.
     for n in 0..3 {
         let big = json!({ "data": "x".repeat(SIZE) });
         store.commit(vec![put(&pod(n), big, Expect::Any)]).await.unwrap();
@@ -346,7 +346,7 @@ async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
         AtError::Expired { oldest: 4 }
     );
     assert_eq!(store.subscribe(&pods(), 4).unwrap().take().unwrap().len(), 10);
-    // other resources have histories of their own
+    // each resource has its own history
     assert_eq!(store.snapshot_of(&nodes(), 2).unwrap().revision(), 2);
     assert_eq!(
         store.subscribe(&pods(), 15).unwrap_err(),
@@ -373,7 +373,7 @@ async fn large_objects_have_less_history() {
         (30_000, 2),
         (30_000, 3),
         (30_000, 3),
-        // one alone may be too large, but who is up to date has to see it
+        // a single event may be too large, but up-to-date subscriptions must see it
         (200_000, 1),
         (10, 1),
         (10, 2),
@@ -412,7 +412,7 @@ async fn a_compaction_ends_history_but_no_watch_that_is_up_to_date() {
     assert!(quiet.take().unwrap().is_empty());
     assert_eq!(late.take().unwrap_err(), Lagged { seen: 1, trimmed: 4 });
     assert_eq!(kept.get(&pod(1)).unwrap().revision, 2);
-    // the future cannot be compacted, nor the past brought back
+    // compaction affects neither future revisions nor ones already compacted
     store.compact(1_000);
     store.compact(1);
     assert_eq!(store.snapshot_at(4).unwrap_err(), AtError::Expired { oldest: 5 });
@@ -427,7 +427,7 @@ async fn history_ages_in_virtual_time() {
     tokio::time::advance(Duration::from_secs(200)).await;
     write(&store, &pod(1)).await;
     tokio::time::advance(Duration::from_secs(200)).await;
-    // nobody wrote: a quiet resource keeps its history
+    // an idle resource keeps its history
     assert_eq!(store.subscribe(&pods(), 1).unwrap().take().unwrap().len(), 2);
     write(&store, &pod(1)).await;
     assert_eq!(
@@ -475,12 +475,12 @@ async fn a_fork_goes_its_own_way() {
     assert_eq!(write(&store, &pod(2)).await, 3);
     assert_eq!(store.snapshot().count(&pods(), None), 2);
     assert_eq!(fork.snapshot().count(&pods(), None), 0);
-    // what was before belongs to both
+    // the history before the fork belongs to both
     assert_eq!(store.snapshot_at(1).unwrap().count(&pods(), None), 0);
     assert_eq!(there.take().unwrap_err(), Lagged { seen: 2, trimmed: 4 });
 }
 
-/// Many tasks add to one counter, each by compare and swap, while others watch.
+/// Many tasks increment one counter by compare and swap, while others watch.
 async fn check_race(store: Store) {
     const TASKS: u64 = 8;
     const ROUNDS: u64 = 25;
@@ -523,7 +523,7 @@ async fn check_race(store: Store) {
                         .commit(vec![put(&counter, next, Expect::Revision(entry.revision))])
                         .await
                     {
-                        // what was acknowledged is there for whoever reads next
+                        // an acknowledged write is visible to the next reader
                         Ok(entries) => {
                             assert!(store.snapshot().revision() >= entries[0].revision);
                             break;

@@ -1,11 +1,11 @@
-//! The cells of built-in kinds: which function prints what, and the small printers.
+//! The cells of built-in kinds.
 
 use super::duration::{human_duration, since};
 use super::{network, pods, scaling, storage, workloads};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-/// Reads an object in normal form; what is absent has Go's zero value.
+/// An object in normal form; absent fields have Go's zero value.
 #[derive(Clone, Copy)]
 pub(super) struct View<'v> {
     pub(super) object: &'v Value,
@@ -87,7 +87,6 @@ pub(super) fn condition<'v>(conditions: &'v [Value], kind: &str) -> Option<&'v s
     found.get("status").and_then(Value::as_str)
 }
 
-/// One JSON value per cell.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$(serde_json::Value::from($cell)),*] };
 }
@@ -295,7 +294,7 @@ fn component_status(view: &View<'_>) -> Vec<Value> {
     cells![view.name(), status, field("message"), field("error")]
 }
 
-/// Where the two event kinds keep the same things.
+/// The names of the same fields in the two Event kinds.
 struct EventFields {
     object: &'static str,
     message: &'static str,

@@ -1,9 +1,9 @@
-//! Services, ingresses and what is behind them.
+//! Cells of services, ingresses and their backends.
 
 use super::cells::{View, cells, labels, selector_or_none, with_more};
 use serde_json::Value;
 
-/// How many hosts, ports or addresses a cell shows.
+/// The most hosts, ports or addresses in a cell.
 const SHOWN_MAX: usize = 3;
 
 /// Addresses of a load balancer, sorted.

@@ -1,4 +1,4 @@
-//! What runs pods.
+//! Cells of workloads.
 
 use super::cells::{View, cells, labels, selector_or_none};
 use super::duration::human_duration;

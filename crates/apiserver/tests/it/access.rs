@@ -1,4 +1,4 @@
-//! What a request may do and what it does, where path, query and body say different things.
+//! Access checks where path, query and body disagree.
 
 use super::lifecycle::{Bench, settle};
 use equate_apiserver::Identity;
@@ -48,7 +48,7 @@ async fn bench(rules: Value) -> Bench {
         ),
     ] {
         bench.done("POST", &path, body).await;
-        // The namespace's ServiceAccount comes by itself, and the pod needs it.
+        // The pod needs the namespace's ServiceAccount, which a controller creates.
         settle().await;
     }
     bench
@@ -197,7 +197,7 @@ async fn the_longest_watch_is_a_watch() {
     assert_eq!(answer["type"], "ADDED");
 }
 
-/// Answers as a real server of 1.36.3 gave them.
+/// Answers of a real server 1.36.3.
 #[tokio::test(start_paused = true)]
 async fn odd_revisions_and_selectors() {
     let bench = bench(json!([])).await;

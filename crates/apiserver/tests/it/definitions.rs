@@ -1,4 +1,4 @@
-//! What becomes of objects and watches when the definition behind them changes.
+//! Objects and watches when their definition changes.
 
 use crate::lifecycle::Bench;
 use axum::body::Body;

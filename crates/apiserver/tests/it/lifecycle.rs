@@ -1,4 +1,4 @@
-//! What happens after a write, through the whole API: the controllers, with a paused clock.
+//! Controllers through the whole API, with a paused clock.
 
 use axum::body::Body;
 use equate_apiserver::cluster::Builder;
@@ -20,7 +20,7 @@ impl Bench {
         Self(builder.build().await.unwrap())
     }
 
-    /// As the administrator; the status and the body.
+    /// As the administrator; returns status and body.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         self.ask_as(Identity::admin(), method, path, body).await
     }
@@ -61,7 +61,7 @@ impl Bench {
         self.0.router().oneshot(request).await.unwrap()
     }
 
-    /// Until a custom resource answers; its definition is established a moment after it was written.
+    /// Waits until a custom resource is served: its definition is established a moment after the write.
     pub(crate) async fn until_served(&self, path: &str) {
         let served = async {
             while !self.ask("GET", path, &Value::Null).await.0.is_success() {
@@ -94,7 +94,7 @@ impl Bench {
         made["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// The ConfigMaps of the namespace that a test made: name, `~` if being deleted, `@` if owned.
+    /// The ConfigMaps made by the test: name, `~` if being deleted, `@` if owned.
     async fn shown(&self) -> Vec<String> {
         let list = self.done("GET", &in_g(""), Value::Null).await;
         let items = list["items"].as_array().unwrap().iter();
@@ -120,7 +120,7 @@ fn in_g(name: &str) -> String {
     format!("/api/v1/namespaces/g/configmaps{slash}{name}")
 }
 
-/// A paused clock moves on only when nothing else is left to do.
+/// A paused clock advances only when nothing else is left to do.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }

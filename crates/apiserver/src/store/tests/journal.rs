@@ -1,4 +1,4 @@
-//! Opening journals: good ones, foreign ones, broken ones.
+//! Opening journals: valid, foreign and damaged ones.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,6 @@ fn open(path: &Path) -> Result<Store, StoreError> {
     })
 }
 
-/// A journal of three objects that have seen some changes.
 async fn write(path: &Path) {
     let store = open(path).unwrap();
     for n in 0..4 {
@@ -76,7 +75,6 @@ async fn a_journal_keeps_objects_and_revisions_but_no_history() {
     // one from before the start
     assert_eq!(events[0].previous.as_ref().unwrap().revision, 2);
 
-    // a fork is another store, in memory
     let fork = store.fork();
     fork.commit(vec![delete(&pod(1), Expect::Any)]).await.unwrap();
     drop((store, watch));
@@ -94,7 +92,7 @@ async fn a_journal_is_for_its_owner_alone() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// The error for a file, its path left out.
+/// The error for a file, without its path.
 async fn check_refused(what: &str, spoil: impl AsyncFnOnce(&Path), expected: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
@@ -252,7 +250,7 @@ async fn a_journal_has_one_store() {
     assert_eq!(open(&path).unwrap().revision(), 1);
 }
 
-/// Wherever a byte is wrong, the store says so or the byte did not matter.
+/// Changes a byte at many places: the store reports it or the byte did not matter.
 #[tokio::test]
 async fn damage_is_noticed_or_harmless() {
     let directory = tempfile::tempdir().unwrap();
@@ -271,7 +269,7 @@ async fn damage_is_noticed_or_harmless() {
             Err(error) => panic!("{what}: {error}"),
         }
     };
-    // used pages are in the front; a prime step strikes all parts of them
+    // used pages are in the front; a prime step hits all parts of them
     for at in (0..good.len().min(150_000)).step_by(1009) {
         let mut bytes = good.clone();
         bytes[at] ^= 0xff;

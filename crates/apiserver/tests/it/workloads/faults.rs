@@ -1,4 +1,4 @@
-//! Failures on request.
+//! Simulated failures.
 
 use super::{World, condition, merge, seconds, workload};
 use equate_apiserver::Simulation;
@@ -12,7 +12,7 @@ async fn world() -> World {
     World::new(Simulation::default()).await
 }
 
-/// The phase, why the container waits, how often it was started again.
+/// The phase, the waiting reason of the container, and the restart count.
 fn pod(object: &Value) -> String {
     let container = &object["status"]["containerStatuses"][0];
     format!(
@@ -80,7 +80,6 @@ async fn an_image_that_cannot_be_pulled_keeps_the_old_pods() {
         .filter(|p| *p == "Pending ImagePullBackOff 0")
         .count();
     assert_eq!(waiting, 2);
-    // And mended.
     let mended = json!({ "spec": { "template": asked(None) } });
     world.patch("deployments", "web", mended).await;
     seconds(5).await;

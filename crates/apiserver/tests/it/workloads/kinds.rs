@@ -1,4 +1,4 @@
-//! The other kinds.
+//! StatefulSets, DaemonSets, Jobs and others.
 
 use super::{World, condition, merge, path, seconds, workload};
 use equate_apiserver::Simulation;
@@ -62,7 +62,7 @@ async fn a_stateful_set_goes_in_order() {
     );
     assert_ne!(db["status"]["currentRevision"], db["status"]["updateRevision"]);
     assert_eq!(world.names("controllerrevisions").await.len(), 2);
-    // One that goes below the partition comes back as it was.
+    // A pod below the partition comes back unchanged.
     world.delete("pods", "db-0").await;
     seconds(5).await;
     let pod = world.get("pods", "db-0").await;
@@ -179,7 +179,7 @@ async fn jobs_end() {
     assert!(world.names("jobs").await.is_empty());
     assert!(world.names("pods").await.is_empty());
 
-    // Failed pods are tried again after a growing pause.
+    // Failed pods are retried with growing back-off.
     let mut bad = workload("jobs", "bad", json!({ "backoffLimit": 2 }));
     merge(
         &mut bad,
@@ -193,7 +193,7 @@ async fn jobs_end() {
     assert_eq!(condition(&bad, "Failed"), "True BackoffLimitExceeded");
     assert_eq!(bad["status"]["failed"], 3);
 
-    // One that waits for its image runs into its deadline.
+    // A Job that waits for its image reaches its deadline.
     let mut stuck = workload("jobs", "stuck", json!({ "activeDeadlineSeconds": 30 }));
     merge(
         &mut stuck,

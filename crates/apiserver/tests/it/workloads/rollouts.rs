@@ -1,4 +1,4 @@
-//! Deployments, from their creation through updates to their end.
+//! Deployments: creation, updates and deletion.
 
 use super::{World, condition, path, seconds, workload};
 use equate_apiserver::Simulation;
@@ -20,7 +20,7 @@ fn counts(object: &Value) -> [u64; 4] {
     ]
 }
 
-/// ReplicaSets by revision: revision, image, pods.
+/// By revision: revision, image, pods.
 async fn history(world: &World) -> Vec<String> {
     let mut sets = world.list("replicasets").await;
     let revision = |set: &Value| {
