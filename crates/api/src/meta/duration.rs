@@ -30,7 +30,7 @@ pub enum DurationError {
     #[error("{0:?} is not a duration such as 10m, 1h30m or 500ms")]
     Form(String),
     /// A number whose unit is unknown or missing.
-    #[error("unit {unit:?} in duration {text:?} is none of ns, us, ms, s, m, h")]
+    #[error("unknown unit {unit:?} in duration {text:?}; use ns, us, ms, s, m or h")]
     Unit {
         /// The duration.
         text: String,

@@ -3,7 +3,7 @@
 use super::authenticate::bearer;
 use super::escalation::check_write;
 use super::identity::{Identity, MASTERS};
-use super::issued::{Grant, Issued};
+use super::issued::{TokenGrant, IssuedTokens};
 use super::rbac::{Attributes, Decision, GROUP, RbacView, authorize, forbidden};
 use super::{Authenticator, impersonate};
 use crate::status::{ApiError, GroupResource};
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Authority {
     authenticator: Authenticator,
     /// Tokens that this cluster issued.
-    issued: Issued,
+    issued: IssuedTokens,
     /// Tokens of other clusters that this one accepts.
-    trusted: Vec<Issued>,
+    trusted: Vec<IssuedTokens>,
     accounts: ResourceId,
     resources: [ResourceId; 4],
     /// The newest view, with the revisions at which its four resources last changed.
@@ -31,7 +31,7 @@ impl Authority {
         let plurals = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
         Self {
             authenticator,
-            issued: Issued::default(),
+            issued: IssuedTokens::default(),
             trusted: Vec::new(),
             accounts: ResourceId::new("", "serviceaccounts"),
             resources: plurals.map(|plural| ResourceId::new(GROUP, plural)),
@@ -40,12 +40,12 @@ impl Authority {
     }
 
     #[must_use]
-    pub(crate) fn trusting(mut self, trusted: Vec<Issued>) -> Self {
+    pub(crate) fn trusting(mut self, trusted: Vec<IssuedTokens>) -> Self {
         self.trusted = trusted;
         self
     }
 
-    pub(crate) fn issued(&self) -> &Issued {
+    pub(crate) fn issued(&self) -> &IssuedTokens {
         &self.issued
     }
 
@@ -68,7 +68,7 @@ impl Authority {
         let own = self
             .issued
             .find(token, now)
-            .filter(|grant| self.is_there(snapshot, grant));
+            .filter(|grant| self.account_exists(snapshot, grant));
         let found = own.or_else(|| self.trusted.iter().find_map(|issued| issued.find(token, now)));
         found
             .map(|grant| grant.identity)
@@ -76,7 +76,7 @@ impl Authority {
     }
 
     /// Whether the token's ServiceAccount still exists, with the same uid.
-    fn is_there(&self, snapshot: &Snapshot, grant: &Grant) -> bool {
+    fn account_exists(&self, snapshot: &Snapshot, grant: &TokenGrant) -> bool {
         let account = grant.identity.as_service_account();
         account.is_some_and(|(namespace, name)| {
             let entry = snapshot.get(&Key::new(&self.accounts, namespace, name));

@@ -19,25 +19,25 @@ const TOKENS_MAX: usize = 10_000;
 
 /// The tokens that a cluster issued. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Issued(Arc<Mutex<HashMap<[u8; 32], Grant>>>);
+pub(crate) struct IssuedTokens(Arc<Mutex<HashMap<[u8; 32], TokenGrant>>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub(crate) struct TokenGrant {
     /// Carries the ServiceAccount's uid.
     pub identity: Identity,
     pub audiences: Vec<String>,
     pub expires: Timestamp,
 }
 
-impl fmt::Debug for Issued {
+impl fmt::Debug for IssuedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Issued(***)")
+        f.write_str("IssuedTokens(***)")
     }
 }
 
-impl Issued {
+impl IssuedTokens {
     /// Issues a token; `None` when too many are in use.
-    pub(crate) fn issue(&self, grant: Grant, now: Timestamp) -> Option<Token> {
+    pub(crate) fn issue(&self, grant: TokenGrant, now: Timestamp) -> Option<Token> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= TOKENS_MAX {
             known.retain(|_, grant| grant.expires > now);
@@ -50,7 +50,7 @@ impl Issued {
         Some(token)
     }
 
-    pub(crate) fn find(&self, presented: &str, now: Timestamp) -> Option<Grant> {
+    pub(crate) fn find(&self, presented: &str, now: Timestamp) -> Option<TokenGrant> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // a look-up by digest takes no time that depends on the text
         let grant = known.get(&digest(presented))?;
@@ -59,7 +59,7 @@ impl Issued {
     }
 }
 
-impl Grant {
+impl TokenGrant {
     pub(crate) fn new(
         namespace: &str,
         name: &str,
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_its_audience_until_it_expires() {
-        let issued = Issued::default();
+        let issued = IssuedTokens::default();
         let now = Timestamp::UNIX_EPOCH;
         let issue = |audience: &str, seconds| {
             let audiences = vec![audience.to_owned()];
             issued
-                .issue(Grant::new("n", "a", "1", audiences, (now, seconds)), now)
+                .issue(TokenGrant::new("n", "a", "1", audiences, (now, seconds)), now)
                 .unwrap()
         };
         let check = |token: &str, after: i64, expected: Option<&str>| {
@@ -109,13 +109,13 @@ mod tests {
         check(own.expose(), 600, None);
         check(other.expose(), 0, None);
         check("", 0, None);
-        assert_eq!(format!("{issued:?}"), "Issued(***)");
+        assert_eq!(format!("{issued:?}"), "IssuedTokens(***)");
         for _ in 2..TOKENS_MAX {
             issue(AUDIENCE, 600);
         }
         let one_more = |after| {
             let now = now + SignedDuration::from_secs(after);
-            issued.issue(Grant::new("n", "a", "1", Vec::new(), (now, 600)), now)
+            issued.issue(TokenGrant::new("n", "a", "1", Vec::new(), (now, 600)), now)
         };
         assert!(one_more(0).is_none());
         assert!(one_more(600).is_some());

@@ -15,7 +15,7 @@ const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Completes the message `pods "p" is forbidden: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PriorityRefused {
+pub(crate) enum PriorityError {
     #[error("no PriorityClass with name {0} was found")]
     NoClass(String),
     /// The pod's number differs from its class's.
@@ -82,12 +82,12 @@ pub(crate) fn priority(
     pod: &mut Value,
     class: impl Fn(&str) -> Option<Value>,
     default_class: Option<&Value>,
-) -> Result<(), PriorityRefused> {
+) -> Result<(), PriorityError> {
     let name = text(pod, "spec.priorityClassName").to_owned();
     let found = if name.is_empty() {
         default_class.cloned()
     } else {
-        Some(class(&name).ok_or(PriorityRefused::NoClass(name))?)
+        Some(class(&name).ok_or(PriorityError::NoClass(name))?)
     };
     let (value, policy) = match &found {
         Some(class) => (
@@ -101,7 +101,7 @@ pub(crate) fn priority(
         set(pod, "spec.priorityClassName", text(class, "metadata.name"));
     }
     if let Some(asked) = int(pod, "spec.priority").filter(|asked| *asked != value) {
-        return Err(PriorityRefused::Value {
+        return Err(PriorityError::Value {
             asked,
             computed: value,
         });
@@ -109,7 +109,7 @@ pub(crate) fn priority(
     set(pod, "spec.priority", value);
     let asked = text(pod, "spec.preemptionPolicy");
     if !asked.is_empty() && asked != policy {
-        return Err(PriorityRefused::Policy {
+        return Err(PriorityError::Policy {
             asked: asked.to_owned(),
             computed: policy,
         });

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// An unsupported field. `Display` is the message of the 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unselectable {
+pub(crate) enum UnsupportedField {
     /// The kind has only the fields that all kinds have.
     #[error("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", go_quote(.0))]
     OnlyMetadata(String),
@@ -27,7 +27,7 @@ pub(crate) fn selectable(
     kind: &str,
     field: &str,
     object: &Value,
-) -> Result<String, Unselectable> {
+) -> Result<String, UnsupportedField> {
     match field {
         "metadata.name" | "metadata.namespace" => return Ok(text(object, field).to_owned()),
         _ => {}
@@ -84,10 +84,10 @@ fn number(object: &Value, path: &str) -> String {
     get(object, path).as_i64().unwrap_or(0).to_string()
 }
 
-fn unknown(fields: &[&str], field: &str) -> Unselectable {
+fn unknown(fields: &[&str], field: &str) -> UnsupportedField {
     if fields.is_empty() {
-        Unselectable::OnlyMetadata(field.to_owned())
+        UnsupportedField::OnlyMetadata(field.to_owned())
     } else {
-        Unselectable::NotSupported(field.to_owned())
+        UnsupportedField::NotSupported(field.to_owned())
     }
 }

@@ -405,7 +405,7 @@ fn updates_are_answered_as_the_real_server_answers() {
 }
 
 #[test]
-fn allocations_follow_from_the_name_and_avoid_what_is_taken() {
+fn allocations_follow_from_the_name_and_skip_taken_ones() {
     let service = |name: &str| {
         create(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "a"},
             "spec": {"type": "NodePort", "ports": [{"port": 80}, {"port": 80, "protocol": "UDP", "name": "u"}]}}))
@@ -554,7 +554,7 @@ fn fields_select_and_refuse_by_kind() {
 }
 
 #[test]
-fn what_a_cluster_starts_with_is_sound() {
+fn bootstrap_objects_are_valid() {
     for object in bootstrap() {
         let created = create(object.clone());
         assert_eq!(print(&errors(&created)), Vec::<String>::new(), "{object}");

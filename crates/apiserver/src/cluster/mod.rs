@@ -16,7 +16,7 @@
 mod kubeconfig;
 mod serve;
 
-use crate::auth::issued::Issued;
+use crate::auth::issued::IssuedTokens;
 use crate::auth::{Authenticator, Authority, Identity, Token};
 use crate::catalog::Catalog;
 use crate::controllers::{self, Profile};
@@ -35,10 +35,10 @@ pub use serve::{ServeError, Serving};
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Opening the journal failed.
-    #[error("could not open the store")]
+    #[error("cannot open the store")]
     Store(#[from] StoreError),
     /// A built-in object was refused, which is a bug.
-    #[error("could not make the bootstrap object {name}: {why}")]
+    #[error("cannot create the bootstrap object {name}: {why}")]
     Bootstrap {
         /// Kind and name.
         name: String,
@@ -46,10 +46,10 @@ pub enum BuildError {
         why: String,
     },
     /// Writing the built-in objects failed.
-    #[error("could not write the bootstrap objects")]
+    #[error("cannot write the bootstrap objects")]
     Commit(#[source] crate::store::CommitError),
     /// Creating the certificates failed.
-    #[error("could not make the cluster's certificate authority")]
+    #[error("cannot create the cluster's certificate authority")]
     Certificates(#[from] rcgen::Error),
 }
 
@@ -58,7 +58,7 @@ pub enum BuildError {
 pub struct Builder {
     options: Options,
     tokens: Vec<(Token, Identity)>,
-    trusted: Vec<Issued>,
+    trusted: Vec<IssuedTokens>,
     anonymous: bool,
     settings: Settings,
     controllers: Profile,

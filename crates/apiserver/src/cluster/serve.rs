@@ -36,7 +36,7 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Binding the address failed.
-    #[error("could not listen on {address}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -45,10 +45,10 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Creating the server's certificate failed.
-    #[error("could not make the server's certificate")]
+    #[error("cannot create the server's certificate")]
     Certificate(#[from] rcgen::Error),
     /// The TLS library refused the certificate.
-    #[error("could not set up TLS")]
+    #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
 
@@ -214,6 +214,6 @@ async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, 
         .max_concurrent_streams(STREAMS_MAX);
     let service = TowerToHyperService::new(router);
     if let Err(error) = builder.serve_connection(TokioIo::new(tls), service).await {
-        tracing::debug!(%error, %peer, "a connection ended badly");
+        tracing::debug!(%error, %peer, "a connection failed");
     }
 }

@@ -35,7 +35,7 @@ impl Default for Definitions {
 }
 
 impl Definitions {
-    fn look(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
+    fn reconcile(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
         let key = Key::new(&self.resource, "", name);
         match seen.snapshot.get(&key) {
             None => Vec::new(),
@@ -160,7 +160,7 @@ impl Controller for Definitions {
             let all = seen.snapshot.list(&self.resource, None);
             names.extend(all.map(|(path, _)| path.name().to_owned()));
         }
-        names.iter().flat_map(|name| self.look(name, seen)).collect()
+        names.iter().flat_map(|name| self.reconcile(name, seen)).collect()
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Garbage {
     /// Invalid references that were reported: dependent and owner uid.
     reported: HashSet<(String, String)>,
     /// Owner uids of this round's dangling references, and whether the owner is in another namespace.
-    strayed: HashMap<String, bool>,
+    foreign_owners: HashMap<String, bool>,
     dirty: BTreeSet<Key>,
 }
 
@@ -82,10 +82,10 @@ impl Controller for Garbage {
 
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
         let mut steps = Vec::new();
-        self.strayed.clear();
+        self.foreign_owners.clear();
         while let Some(key) = self.dirty.pop_first() {
             if let Some(entry) = seen.snapshot.get(&key) {
-                self.look(&key, entry, seen, &mut steps);
+                self.reconcile(&key, entry, seen, &mut steps);
             }
         }
         steps
@@ -125,7 +125,7 @@ impl Garbage {
             }
         }
         let own = before.or(after).map(uid).unwrap_or_default();
-        let state = |object: Option<&Value>| object.is_some_and(holds_for_dependents);
+        let state = |object: Option<&Value>| object.is_some_and(waits_for_dependents);
         let (held, holds) = (state(before), state(after));
         if holds {
             self.waiting.insert(own.to_owned(), key.clone());
@@ -145,7 +145,7 @@ impl Garbage {
         }
     }
 
-    fn look(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>, steps: &mut Vec<Step>) {
+    fn reconcile(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>, steps: &mut Vec<Step>) {
         let object = entry.object();
         if deleting(object) {
             if has_finalizer(object, ORPHAN) {
@@ -272,7 +272,7 @@ impl Garbage {
             let place = Key::new(&served.resource, namespace, text(reference, "name"));
             if served.namespaced && key.namespace.is_empty() {
                 // The owner cannot be looked up from here: report, never delete.
-                if self.strays(&place, reference, seen.snapshot) {
+                if self.is_foreign(&place, reference, seen.snapshot) {
                     steps.extend(self.report(key, object, reference, seen));
                 }
                 owners.unclear = true;
@@ -285,7 +285,7 @@ impl Garbage {
                 }
                 Some(_) => owners.solid += 1,
                 None => {
-                    if served.namespaced && self.strays(&place, reference, seen.snapshot) {
+                    if served.namespaced && self.is_foreign(&place, reference, seen.snapshot) {
                         steps.extend(self.report(key, object, reference, seen));
                     }
                     owners.dangling.push(reference);
@@ -299,9 +299,9 @@ impl Garbage {
     }
 
     /// Whether the owner exists in another namespace.
-    fn strays(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
+    fn is_foreign(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
         let wanted = text(reference, "uid");
-        if let Some(known) = self.strayed.get(wanted) {
+        if let Some(known) = self.foreign_owners.get(wanted) {
             return *known;
         }
         let mut namespaces = snapshot.list(&ResourceId::new("", "namespaces"), None);
@@ -311,7 +311,7 @@ impl Garbage {
                 .get(&other)
                 .is_some_and(|owner| uid(owner.object()) == wanted)
         });
-        self.strayed.insert(wanted.to_owned(), found);
+        self.foreign_owners.insert(wanted.to_owned(), found);
         found
     }
 
@@ -365,7 +365,7 @@ impl Garbage {
 }
 
 /// Whether the object is in foreground or orphaning deletion.
-fn holds_for_dependents(object: &Value) -> bool {
+fn waits_for_dependents(object: &Value) -> bool {
     deleting(object) && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `garbage` | deletes dependents without owners; foreground and orphan deletion |
 //! | `namespaces` | empties and removes deleted namespaces |
-//! | `furnish` | keeps the ServiceAccount and the root CA of every namespace |
+//! | `namespace_defaults` | keeps the ServiceAccount and the root CA of every namespace |
 //! | `definitions` | establishes CRDs, and empties deleted ones |
 //! | `roles` | fills in aggregated ClusterRoles |
 //! | `expiry` | deletes Events an hour after their last write |
@@ -16,7 +16,7 @@
 
 mod definitions;
 mod expiry;
-mod furnish;
+mod namespace_defaults;
 mod garbage;
 mod namespaces;
 mod object;

@@ -66,7 +66,7 @@ impl Namespaces {
         Key::new(&self.resource, "", name)
     }
 
-    fn look(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
+    fn reconcile(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
         let key = self.key(name);
         let Some(entry) = seen.snapshot.get(&key) else {
             return Vec::new();
@@ -196,7 +196,7 @@ impl Controller for Namespaces {
         }
         std::mem::take(&mut self.dirty)
             .into_iter()
-            .flat_map(|name| self.look(&name, seen))
+            .flat_map(|name| self.reconcile(&name, seen))
             .collect()
     }
 
@@ -260,17 +260,17 @@ fn conditions(
         .map(|(f, n)| format!("{f} in {n} resource instances"))
         .collect();
     let wanted = [
-        told(
+        deletion_condition(
             "NamespaceDeletionDiscoveryFailure",
             ("ResourcesDiscovered", "All resources successfully discovered"),
             None,
         ),
-        told(
+        deletion_condition(
             "NamespaceDeletionGroupVersionParsingFailure",
             ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
             None,
         ),
-        told(
+        deletion_condition(
             "NamespaceDeletionContentFailure",
             (
                 "ContentDeleted",
@@ -283,12 +283,12 @@ fn conditions(
                 )
             }),
         ),
-        told(
+        deletion_condition(
             "NamespaceContentRemaining",
             ("ContentRemoved", "All content successfully removed"),
             sorted("Some resources are remaining", content).map(|m| ("SomeResourcesRemain", m)),
         ),
-        told(
+        deletion_condition(
             "NamespaceFinalizersRemaining",
             (
                 "ContentHasNoFinalizers",
@@ -325,7 +325,7 @@ fn conditions(
 }
 
 /// A condition that is `False` when all is well.
-fn told(kind: &str, well: (&str, &str), ill: Option<(&str, String)>) -> Value {
+fn deletion_condition(kind: &str, well: (&str, &str), ill: Option<(&str, String)>) -> Value {
     let (status, reason, message) = match ill {
         Some((reason, message)) => ("True", reason, message),
         None => ("False", well.0, well.1.to_owned()),

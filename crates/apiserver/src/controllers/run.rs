@@ -2,7 +2,7 @@
 
 use super::definitions::Definitions;
 use super::expiry::Expiry;
-use super::furnish::Furnish;
+use super::namespace_defaults::NamespaceDefaults;
 use super::garbage::Garbage;
 use super::namespaces::Namespaces;
 use super::roles::Roles;
@@ -40,10 +40,10 @@ pub(crate) fn start<C: Cluster>(
         controllers.push(Box::new(Namespaces::new(profile.namespace_delay)));
     }
     if profile.service_accounts {
-        controllers.push(Box::new(Furnish::service_account()));
+        controllers.push(Box::new(NamespaceDefaults::service_account()));
     }
     if profile.root_ca {
-        controllers.push(Box::new(Furnish::root_ca(root_ca)));
+        controllers.push(Box::new(NamespaceDefaults::root_ca(root_ca)));
     }
     if profile.cluster_roles {
         controllers.push(Box::new(Roles::default()));
@@ -57,46 +57,46 @@ pub(crate) fn start<C: Cluster>(
 /// Failed steps and the times of their retries. Each has its own delay: a permanent refusal must not delay
 /// a lost race.
 #[derive(Debug, Default)]
-struct Held {
-    waiting: HashMap<(usize, Key), Wait>,
+struct Retries {
+    waiting: HashMap<(usize, Key), Retry>,
 }
 
 #[derive(Debug)]
-struct Wait {
+struct Retry {
     delay: Duration,
     /// `None` during a retry.
     until: Option<Instant>,
 }
 
-impl Held {
+impl Retries {
     /// Records the failures of a round. Retried steps that did not fail again are removed.
-    fn settle(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
+    fn record(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
         for failure in failed {
-            let wait = self.waiting.entry(failure).or_insert(Wait {
+            let retry = self.waiting.entry(failure).or_insert(Retry {
                 delay: Duration::ZERO,
                 until: None,
             });
-            if wait.until.is_none() {
-                wait.delay = (wait.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
-                wait.until = Some(at + wait.delay);
+            if retry.until.is_none() {
+                retry.delay = (retry.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
+                retry.until = Some(at + retry.delay);
             }
         }
-        self.waiting.retain(|_, wait| wait.until.is_some());
+        self.waiting.retain(|_, retry| retry.until.is_some());
     }
 
-    fn release(&mut self, at: Instant) -> Vec<(usize, Key)> {
-        let mut released = Vec::new();
-        for (failure, wait) in &mut self.waiting {
-            if wait.until.is_some_and(|until| until <= at) {
-                wait.until = None;
-                released.push(failure.clone());
+    fn take_due(&mut self, at: Instant) -> Vec<(usize, Key)> {
+        let mut due = Vec::new();
+        for (failure, retry) in &mut self.waiting {
+            if retry.until.is_some_and(|until| until <= at) {
+                retry.until = None;
+                due.push(failure.clone());
             }
         }
-        released
+        due
     }
 
     fn due(&self) -> Option<Instant> {
-        self.waiting.values().filter_map(|wait| wait.until).min()
+        self.waiting.values().filter_map(|retry| retry.until).min()
     }
 }
 
@@ -113,7 +113,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             controller.resync(&snapshot, Instant::now(), cluster.now());
         }
         drop(snapshot);
-        let mut held = Held::default();
+        let mut retries = Retries::default();
         loop {
             loop {
                 let Ok(batch) = events.take() else {
@@ -125,7 +125,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
                 observe(&mut controllers, &batch);
             }
             let at = Instant::now();
-            for (index, about) in held.release(at) {
+            for (index, about) in retries.take_due(at) {
                 controllers[index].again(about);
             }
             let steps = decide(&*cluster, &mut controllers, at);
@@ -135,12 +135,12 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
                 controllers[index].refused(&about, &error);
                 failed.push((index, about));
             }
-            held.settle(failed, Instant::now());
+            retries.record(failed, Instant::now());
             if acted {
                 // The writes may need further steps; most of them arrive as events.
                 continue;
             }
-            let due = controllers.iter().filter_map(|c| c.due()).chain(held.due()).min();
+            let due = controllers.iter().filter_map(|c| c.due()).chain(retries.due()).min();
             let timer = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -210,13 +210,13 @@ impl Planned {
             let Err(error) = cluster.perform(action.clone()).await else {
                 continue;
             };
-            if settled(&action, &error) {
+            if is_done(&action, &error) {
                 continue;
             }
             // A conflict only means that a newer version exists.
             if error.code != 409 {
                 let controller = self.controller;
-                tracing::warn!(controller, about = %self.step.about, %error, "will be tried again");
+                tracing::warn!(controller, about = %self.step.about, %error, "a controller step failed; it will be retried");
             }
             return Some((self.index, self.step.about, error));
         }
@@ -225,7 +225,7 @@ impl Planned {
 }
 
 /// Whether the error means that nothing is left to do.
-fn settled(action: &Action, error: &ApiError) -> bool {
+fn is_done(action: &Action, error: &ApiError) -> bool {
     match action {
         Action::Create { .. } => {
             let terminating = error.details.as_ref().is_some_and(|details| {

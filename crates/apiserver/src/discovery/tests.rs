@@ -48,7 +48,7 @@ fn documents_equal_the_recorded_ones() {
 }
 
 #[test]
-fn what_is_not_served_has_no_document() {
+fn unserved_groups_have_no_document() {
     let resources = builtin();
     assert_eq!(group(&resources, ""), None);
     assert_eq!(group(&resources, "ex.io"), None);
@@ -56,7 +56,7 @@ fn what_is_not_served_has_no_document() {
 }
 
 #[test]
-fn versions_stand_in_the_order_of_preference() {
+fn versions_are_ordered_by_preference() {
     let mut versions = [
         "v1alpha1",
         "foo",
@@ -86,7 +86,7 @@ fn versions_stand_in_the_order_of_preference() {
 }
 
 #[test]
-fn a_resource_stored_elsewhere_says_so() {
+fn storage_hash_is_that_of_the_stored_version() {
     let resources = builtin();
     let events = resource_list(&resources, "events.k8s.io", "v1").expect("served");
     let core = resource_list(&resources, "", "v1").expect("served");

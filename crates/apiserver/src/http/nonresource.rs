@@ -125,7 +125,7 @@ fn aggregated(call: &Call<'_>, version: &'static str, core: bool) -> Result<Resp
         .get(registry, &name, || {
             serde_json::to_vec(&discovery::aggregated(registry.resources(), core, version)).ok()
         })
-        .ok_or_else(|| ApiError::internal("the discovery document could not be written"))?;
+        .ok_or_else(|| ApiError::internal("cannot encode the discovery document"))?;
     let content_type = match version {
         "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -168,7 +168,7 @@ fn openapi_index(call: &Call<'_>) -> Result<Response, ApiError> {
             .collect::<Vec<_>>();
         serde_json::to_vec(&openapi::index(&hashes)).ok()
     });
-    let index = index.ok_or_else(|| ApiError::internal("the OpenAPI index could not be written"))?;
+    let index = index.ok_or_else(|| ApiError::internal("cannot encode the OpenAPI index"))?;
     cached(call, &index, "application/json")
 }
 
@@ -192,7 +192,7 @@ fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError
 fn health(call: &Call<'_>, parts: &[&str], rest: &[&str]) -> Response {
     const CHECKS: [&str; 2] = ["ping", "store"];
     let endpoint = parts.first().copied().unwrap_or_default();
-    if endpoint == "readyz" && !call.server.api.store.takes_writes() {
+    if endpoint == "readyz" && !call.server.api.store.is_writable() {
         return text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "[+]ping ok\n[-]store failed: the journal could not be written\nreadyz check failed\n",

@@ -2,7 +2,7 @@
 
 use super::options::OptionsKind;
 use super::{Call, decoded};
-use crate::auth::issued::{AUDIENCE, Grant};
+use crate::auth::issued::{AUDIENCE, TokenGrant};
 use crate::field::FieldError;
 use crate::pipeline::Target;
 use crate::status::{ApiError, Details};
@@ -50,7 +50,7 @@ impl Call<'_> {
         }
         let now = (self.api().clock)();
         let uid = account.object()["metadata"]["uid"].as_str().unwrap_or_default();
-        let grant = Grant::new(
+        let grant = TokenGrant::new(
             &target.namespace,
             &target.name,
             uid,

@@ -107,7 +107,7 @@ fn next_bookmark(end: Instant) -> Option<Instant> {
 }
 
 /// The start of a watch.
-enum Begun {
+enum WatchStart {
     /// The objects of a snapshot, then the events after it.
     Objects(Snapshot, Subscription),
     /// The events after a revision.
@@ -116,7 +116,7 @@ enum Begun {
     Expired { asked: u64, oldest: u64 },
 }
 
-impl Begun {
+impl WatchStart {
     fn expired(asked: u64, error: AtError) -> Self {
         match error {
             AtError::Expired { oldest } | AtError::Future { current: oldest } => {
@@ -131,11 +131,11 @@ async fn begin(
     view: &View,
     resource: &Resource,
     options: &ListOptions,
-) -> Result<Begun, ApiError> {
+) -> Result<WatchStart, ApiError> {
     let id = resource.storage();
     let from = |snapshot: Snapshot| match api.store.subscribe(&id, snapshot.revision()) {
-        Ok(subscription) => Begun::Objects(snapshot, subscription),
-        Err(error) => Begun::expired(0, error),
+        Ok(subscription) => WatchStart::Objects(snapshot, subscription),
+        Err(error) => WatchStart::expired(0, error),
     };
     match (options.send_initial_events, options.at) {
         (Some(true), wanted) => Ok(from(at(api, view, &id, wanted).await?)),
@@ -148,20 +148,20 @@ async fn begin(
     }
 }
 
-fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> Begun {
+fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> WatchStart {
     match api.store.subscribe(id, revision) {
-        Ok(subscription) => Begun::After(revision, subscription),
-        Err(error @ AtError::Expired { .. }) => Begun::expired(revision, error),
+        Ok(subscription) => WatchStart::After(revision, subscription),
+        Err(error @ AtError::Expired { .. }) => WatchStart::expired(revision, error),
         // A future revision: nothing before it is sent.
         Err(AtError::Future { current }) => match api.store.subscribe(id, current) {
-            Ok(subscription) => Begun::After(revision, subscription),
-            Err(error) => Begun::expired(revision, error),
+            Ok(subscription) => WatchStart::After(revision, subscription),
+            Err(error) => WatchStart::expired(revision, error),
         },
     }
 }
 
 enum State {
-    Begin(Begun),
+    Begin(WatchStart),
     /// Sending the objects of a snapshot, from a path on.
     Initial {
         snapshot: Snapshot,
@@ -233,13 +233,13 @@ impl Stream {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return None,
-                State::Begin(Begun::Expired { asked, oldest }) => {
+                State::Begin(WatchStart::Expired { asked, oldest }) => {
                     return Some(self.lines.expired(asked, oldest));
                 }
-                State::Begin(Begun::After(after, subscription)) => {
+                State::Begin(WatchStart::After(after, subscription)) => {
                     self.state = State::Live { subscription, after };
                 }
-                State::Begin(Begun::Objects(snapshot, subscription)) => {
+                State::Begin(WatchStart::Objects(snapshot, subscription)) => {
                     self.state = State::Initial {
                         snapshot,
                         subscription,

@@ -190,7 +190,7 @@ fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(
 
 impl Api {
     /// Serializes writes of Services: two at once would get the same address.
-    pub(super) async fn turn(&self, target: &Target) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+    pub(super) async fn lock_addresses(&self, target: &Target) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         if allocates(target) {
             Some(self.addresses.lock().await)
         } else {

@@ -51,7 +51,7 @@ impl Body {
     }
 
     /// The value, and the paths of duplicate keys.
-    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), Unreadable> {
+    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), BodyError> {
         match self.kind {
             BodyKind::Json => {
                 let decoded = json::decode(&self.bytes)?;
@@ -67,7 +67,7 @@ impl Body {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub(crate) enum BodyError {
     #[error(transparent)]
     Json(#[from] json::JsonError),
     #[error("error converting YAML to JSON: yaml: {0}")]
@@ -79,10 +79,10 @@ pub(crate) enum Unreadable {
     Text(#[from] std::str::Utf8Error),
 }
 
-impl From<Unreadable> for ApiError {
-    fn from(error: Unreadable) -> Self {
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
         match error {
-            Unreadable::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown(_)) => {
+            BodyError::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown(_)) => {
                 let mut refusal = Self::unsupported_media_type(&["application/json", "application/yaml"]);
                 refusal.message = format!("{error}: send application/json or application/yaml");
                 refusal
@@ -93,7 +93,7 @@ impl From<Unreadable> for ApiError {
 }
 
 /// The first document of a YAML 1.1 text; null if there is none.
-fn yaml_value(text: &str) -> Result<Value, Unreadable> {
+fn yaml_value(text: &str) -> Result<Value, BodyError> {
     let documents = yaml::load(text, &yaml::Options::default())?;
     Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
 }
@@ -313,7 +313,7 @@ fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), Deco
 }
 
 /// An apply's configuration: JSON, else YAML 1.1, with the paths of duplicate keys.
-pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), Unreadable> {
+pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), BodyError> {
     if let Ok(decoded) = json::decode(text.as_bytes()) {
         return Ok((decoded.value, decoded.duplicates));
     }

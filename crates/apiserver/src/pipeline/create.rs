@@ -72,7 +72,7 @@ impl Api {
             if track {
                 new = managed_fields::update(None, new, &self.manager(target, cx, &now));
             }
-            let _turn = self.turn(target).await;
+            let _lock = self.lock_addresses(target).await;
             let view = self.view();
             admission::create(self, &view, target, &mut new, cx)?;
             self.prepare_create(target, &view, &mut new, &now)?;
@@ -106,7 +106,7 @@ impl Api {
                     let entry = entries
                         .into_iter()
                         .next()
-                        .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                        .ok_or_else(|| ApiError::internal("the commit returned no object"))?;
                     return Ok(Written {
                         object: Object::Stored(entry),
                         created: true,

@@ -106,7 +106,7 @@ impl Api {
                 let entry = entries
                     .into_iter()
                     .next()
-                    .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                    .ok_or_else(|| ApiError::internal("the commit returned no object"))?;
                 let object = Object::Stored(entry);
                 Ok(Some(if gone {
                     Deleted::Gone(object)
@@ -127,7 +127,7 @@ impl Api {
         set_finalizers(&mut state, &wanted_finalizers(target, options, stored));
         let grace = resource.grace(stored, options.grace_period_seconds);
         let begun = deleting(stored);
-        let must_mark = !finalizers(&state).is_empty() || grace.is_some() || holds_itself(target, &state);
+        let must_mark = !finalizers(&state).is_empty() || grace.is_some() || waits_for_content(target, &state);
         if !must_mark {
             return None;
         }
@@ -187,7 +187,7 @@ fn raise_generation(state: &mut Value) {
 }
 
 /// Namespaces wait for their content, CRDs for their objects.
-fn holds_itself(target: &Target, state: &Value) -> bool {
+fn waits_for_content(target: &Target, state: &Value) -> bool {
     target.resource.is_namespace() && has_namespace_finalizers(state)
 }
 
@@ -200,7 +200,7 @@ pub(super) fn has_namespace_finalizers(namespace: &Value) -> bool {
 /// Whether a marked object can be removed.
 fn is_final(target: &Target, state: &Value) -> bool {
     finalizers(state).is_empty()
-        && !holds_itself(target, state)
+        && !waits_for_content(target, state)
         && meta(state, "deletionGracePeriodSeconds")
             .and_then(Value::as_i64)
             .unwrap_or_default()

@@ -15,7 +15,7 @@ mod patch;
 mod protobuf;
 mod subresource;
 mod update;
-mod words;
+mod conversion_text;
 
 pub(crate) use body::{Body, BodyKind, PatchKind};
 pub(crate) use delete::Deleted;

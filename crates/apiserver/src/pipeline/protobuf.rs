@@ -142,7 +142,7 @@ pub(crate) enum ProtobufError {
     #[error("unexpected EOF")]
     Truncated,
     /// A field has another type than in its table.
-    #[error("field {0} of the protobuf message has another form than expected")]
+    #[error("field {0} of the protobuf message has an unexpected wire type")]
     Form(u32),
     #[error("field {0} of the protobuf message is not UTF-8")]
     Text(u32),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send() {
+    fn client_bodies_are_decoded() {
         let check = |api_version: &str, kind: &str, raw: &[Vec<u8>], expected: Value| {
             assert_eq!(
                 decode(&body(api_version, kind, &raw.concat())),
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_bodies_are_refused() {
         let check = |body: &[u8], expected: &str| {
             assert_eq!(decode(body).unwrap_err().to_string(), expected);
         };
@@ -472,11 +472,11 @@ mod tests {
             (&[10], "unexpected EOF"),
             (
                 &[8, 1],
-                "field 1 of the protobuf message has another form than expected",
+                "field 1 of the protobuf message has an unexpected wire type",
             ),
             (
                 &[13, 0, 0, 0, 0],
-                "field 1 of the protobuf message has another form than expected",
+                "field 1 of the protobuf message has an unexpected wire type",
             ),
             (&[26, 1, 0xff], "field 3 of the protobuf message is not UTF-8"),
             (

@@ -58,7 +58,7 @@ impl Api {
                 (Some(object), _) => (object.clone(), None),
                 (None, Some(patch::Change::Apply(config, force))) => (config.clone(), Some(*force)),
                 (None, Some(rewrite)) => (patch::patched(&view_target, &scale, rewrite, cx)?, None),
-                (None, None) => return Err(ApiError::internal("a scale write without a body")),
+                (None, None) => return Err(ApiError::internal("a write of scale needs a body")),
             };
             let pinned = check_preconditions(&view_target, &wanted, &scale)?;
             let now = self.now();
@@ -172,12 +172,12 @@ impl Api {
             let observed = status["observedGeneration"].as_i64().unwrap_or_default();
             if observed < super::meta::generation(budget) {
                 let name = path.name();
-                return Err(held_back(format!(
+                return Err(disruption_blocked(format!(
                     "The disruption budget {name} is still being processed by the server."
                 )));
             }
             if status["disruptionsAllowed"].as_i64().unwrap_or_default() <= 0 {
-                return Err(held_back(format!(
+                return Err(disruption_blocked(format!(
                     "The disruption budget {} needs {} healthy pods and has {} currently",
                     path.name(),
                     status["desiredHealthy"].as_i64().unwrap_or_default(),
@@ -225,7 +225,7 @@ impl Api {
     }
 }
 
-fn held_back(why: String) -> ApiError {
+fn disruption_blocked(why: String) -> ApiError {
     ApiError::new(
         429,
         "TooManyRequests",

@@ -86,9 +86,9 @@ impl Api {
         let resource = &*target.resource;
         prepare(target, &mut new, stored);
         admission::update(self, view, target, &mut new, stored, cx)?;
-        let turn = self.turn(target).await;
+        let lock = self.lock_addresses(target).await;
         // Free addresses must be read while the lock is held.
-        let newest = turn.is_some().then(|| self.view());
+        let newest = lock.is_some().then(|| self.view());
         admission::allocate(newest.as_ref().unwrap_or(view), target, &mut new, Some(stored))?;
         let errors = update_errors(target, &new, stored);
         if !errors.is_empty() {
@@ -129,7 +129,7 @@ impl Api {
                 let entry = entries
                     .into_iter()
                     .next()
-                    .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                    .ok_or_else(|| ApiError::internal("the commit returned no object"))?;
                 Ok(Attempt::Done(Written {
                     object: Object::Stored(entry),
                     created: false,

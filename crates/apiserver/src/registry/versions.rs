@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_keeps_what_v1_cannot_say() {
+    fn autoscaler_keeps_fields_unknown_to_v1() {
         let v2 = json!({
             "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {},
             "spec": { "maxReplicas": 3, "metrics": [

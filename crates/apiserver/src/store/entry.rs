@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_encoding_is_that_of_the_object_and_of_the_list_item() {
+    fn encoding_matches_object_and_list_item() {
         for object in [
             json!({}),
             json!({ "apiVersion": "v1" }),

@@ -48,7 +48,7 @@ pub enum EventKind {
 
 /// The subscription's next event was dropped: list again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("events up to revision {trimmed} are gone, the subscription had seen {seen}")]
+#[error("the subscription has seen revision {seen}, but events up to {trimmed} were dropped: list again")]
 pub struct Lagged {
     /// The last revision the subscription has seen.
     pub seen: u64,
@@ -143,7 +143,7 @@ impl State {
     /// The newest revision in scope.
     fn modified(&self, scope: &Scope) -> u64 {
         match scope {
-            Scope::One(resource) => self.shelf(resource).map_or(0, |shelf| shelf.modified),
+            Scope::One(resource) => self.resource_state(resource).map_or(0, |resource_state| resource_state.modified),
             Scope::All => self.revision,
         }
     }
@@ -151,10 +151,10 @@ impl State {
     /// The newest dropped event in scope.
     pub(super) fn trimmed(&self, scope: &Scope) -> u64 {
         match scope {
-            Scope::One(resource) => self.shelf(resource).map_or(0, |shelf| shelf.ring.trimmed),
+            Scope::One(resource) => self.resource_state(resource).map_or(0, |resource_state| resource_state.ring.trimmed),
             Scope::All => self
-                .shelves()
-                .map(|(_, shelf)| shelf.ring.trimmed)
+                .resources()
+                .map(|(_, resource_state)| resource_state.ring.trimmed)
                 .max()
                 .unwrap_or(0),
         }
@@ -164,9 +164,9 @@ impl State {
     fn events(&self, scope: &Scope, revision: u64) -> Vec<Arc<Event>> {
         match scope {
             Scope::One(resource) => self
-                .shelf(resource)
+                .resource_state(resource)
                 .into_iter()
-                .flat_map(|shelf| batch(shelf.ring.after(revision)))
+                .flat_map(|resource_state| batch(resource_state.ring.after(revision)))
                 .cloned()
                 .collect(),
             Scope::All => {
@@ -174,11 +174,11 @@ impl State {
                 // earlier one
                 let mut events: Vec<Arc<Event>> = Vec::new();
                 let mut horizon = u64::MAX;
-                for (_, shelf) in self.shelves().filter(|(_, shelf)| shelf.modified > revision) {
+                for (_, resource_state) in self.resources().filter(|(_, resource_state)| resource_state.modified > revision) {
                     let before = events.len();
-                    events.extend(batch(shelf.ring.after(revision)).cloned());
+                    events.extend(batch(resource_state.ring.after(revision)).cloned());
                     let last = events[before..].last().map_or(revision, |event| event.revision);
-                    if last < shelf.modified {
+                    if last < resource_state.modified {
                         horizon = horizon.min(last);
                     }
                 }

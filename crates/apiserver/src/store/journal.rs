@@ -37,13 +37,13 @@ const META_REVISION: &str = "revision";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file is not a journal.
-    #[error("{path} is not a journal of this store")]
+    #[error("{path} is not an Equate journal")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// Written by a newer Equate.
-    #[error("{path} has journal format {found}, this Equate reads up to {supported}")]
+    #[error("journal {path} has format {found}, but this Equate reads only up to {supported}; use a newer Equate")]
     NewerFormat {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum StoreError {
         supported: u64,
     },
     /// The file is inconsistent or fails its checksums.
-    #[error("{path} is damaged: {what}")]
+    #[error("journal {path} is damaged: {what}")]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum StoreError {
         what: String,
     },
     /// Another store has it open.
-    #[error("{path} is open in another process or store")]
+    #[error("journal {path} is in use by another process or store")]
     InUse {
         /// The file.
         path: PathBuf,

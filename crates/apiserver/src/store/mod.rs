@@ -68,7 +68,7 @@ impl Default for Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AtError {
     /// Its history was dropped.
-    #[error("the revision is too old, the oldest is {oldest}")]
+    #[error("the revision was compacted; the oldest available one is {oldest}")]
     Expired {
         /// The oldest readable revision.
         oldest: u64,
@@ -91,7 +91,7 @@ struct Inner {
     published: watch::Sender<Arc<State>>,
     wakers: Mutex<Wakers>,
     /// Held from reading the published state to replacing it.
-    turn: Mutex<()>,
+    write_lock: Mutex<()>,
     retention: Retention,
     /// The argument of the last [`Store::compact`].
     compacted: AtomicU64,
@@ -152,7 +152,7 @@ impl Store {
                     all: watch::Sender::new(()),
                     one: HashMap::new(),
                 }),
-                turn: Mutex::new(()),
+                write_lock: Mutex::new(()),
                 retention,
                 journal,
             }),
@@ -197,8 +197,8 @@ impl Store {
     }
 
     /// Whether it accepts writes; false after a failed write to the journal.
-    pub fn takes_writes(&self) -> bool {
-        self.inner.journal.as_ref().is_none_or(Journal::takes_writes)
+    pub fn is_writable(&self) -> bool {
+        self.inner.journal.as_ref().is_none_or(Journal::is_writable)
     }
 
     /// Makes all changes in order, each at its own revision, or none. With a journal they are durable on
@@ -254,7 +254,7 @@ impl Store {
             .fetch_max(before.min(self.revision()), Ordering::SeqCst);
         // the writer may be waiting for a disk; readers heed the number at once, and the next publication
         // frees the memory
-        if let Ok(_turn) = self.inner.turn.try_lock() {
+        if let Ok(_lock) = self.inner.write_lock.try_lock() {
             let state = State::clone(&self.state());
             self.inner.publish(state, &BTreeSet::new());
         }
@@ -293,7 +293,7 @@ impl Inner {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Replaces the state and wakes subscriptions. The caller holds `turn`.
+    /// Replaces the state and wakes subscriptions. The caller holds `write_lock`.
     fn publish(&self, mut state: State, resources: &BTreeSet<ResourceId>) {
         state.compact(self.compacted.load(Ordering::SeqCst));
         self.published.send_replace(Arc::new(state));

@@ -33,8 +33,8 @@ impl Snapshot {
     /// The state must reach back to the revision.
     pub(super) fn at(state: Arc<State>, revision: u64) -> Self {
         let past = state
-            .shelves()
-            .filter(|(_, shelf)| shelf.modified > revision)
+            .resources()
+            .filter(|(_, resource_state)| resource_state.modified > revision)
             .map(|(resource, _)| (resource.clone(), OnceLock::new()))
             .collect();
         Self {
@@ -101,23 +101,23 @@ impl Snapshot {
     /// own revision instead: equal answers mean equal objects, but different ones need not mean different
     /// objects.
     pub fn modified(&self, resource: &ResourceId) -> u64 {
-        let modified = self.state.shelf(resource).map_or(0, |shelf| shelf.modified);
+        let modified = self.state.resource_state(resource).map_or(0, |resource_state| resource_state.modified);
         modified.min(self.revision)
     }
 
     /// The resources that have objects.
     pub fn resources(&self) -> impl Iterator<Item = &ResourceId> {
         self.state
-            .shelves()
+            .resources()
             .map(|(resource, _)| resource)
             .filter(|resource| self.count(resource, None) > 0)
     }
 
     fn objects(&self, resource: &ResourceId) -> Option<&Objects> {
-        let shelf = self.state.shelf(resource)?;
+        let resource_state = self.state.resource_state(resource)?;
         match self.past.get(resource) {
-            None => Some(&shelf.objects),
-            Some(objects) => Some(objects.get_or_init(|| shelf.objects_at(self.revision))),
+            None => Some(&resource_state.objects),
+            Some(objects) => Some(objects.get_or_init(|| resource_state.objects_at(self.revision))),
         }
     }
 }

@@ -22,12 +22,12 @@ pub(super) struct State {
     pub(super) revision: u64,
     /// Nothing before this revision is known, of any resource.
     pub(super) floor: u64,
-    shelves: OrdMap<ResourceId, Arc<Shelf>>,
+    resources: OrdMap<ResourceId, Arc<ResourceState>>,
 }
 
 /// One resource's objects and events.
 #[derive(Clone, Default)]
-pub(super) struct Shelf {
+pub(super) struct ResourceState {
     pub(super) objects: Objects,
     pub(super) ring: Ring,
     /// The revision of its newest change.
@@ -39,7 +39,7 @@ impl State {
         Self {
             revision: FIRST_REVISION,
             floor: FIRST_REVISION,
-            shelves: OrdMap::new(),
+            resources: OrdMap::new(),
         }
     }
 
@@ -48,12 +48,12 @@ impl State {
         let mut state = Self {
             revision,
             floor: revision,
-            shelves: OrdMap::new(),
+            resources: OrdMap::new(),
         };
         for (key, entry) in objects {
-            let shelf = Arc::make_mut(state.shelves.entry(key.resource.clone()).or_default());
-            shelf.modified = shelf.modified.max(entry.revision);
-            shelf.objects.insert(key.path(), Arc::new(entry));
+            let resource_state = Arc::make_mut(state.resources.entry(key.resource.clone()).or_default());
+            resource_state.modified = resource_state.modified.max(entry.revision);
+            resource_state.objects.insert(key.path(), Arc::new(entry));
         }
         state
     }
@@ -63,25 +63,25 @@ impl State {
         Self {
             revision: self.revision,
             floor: self.floor,
-            shelves: self
-                .shelves
+            resources: self
+                .resources
                 .get_key_value(resource)
-                .map(|(resource, shelf)| (resource.clone(), Arc::clone(shelf)))
+                .map(|(resource, resource_state)| (resource.clone(), Arc::clone(resource_state)))
                 .into_iter()
                 .collect(),
         }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
-        self.shelf(&key.resource)?.objects.get(&key.path())
+        self.resource_state(&key.resource)?.objects.get(&key.path())
     }
 
-    pub(super) fn shelf(&self, resource: &ResourceId) -> Option<&Shelf> {
-        self.shelves.get(resource).map(|shelf| &**shelf)
+    pub(super) fn resource_state(&self, resource: &ResourceId) -> Option<&ResourceState> {
+        self.resources.get(resource).map(|resource_state| &**resource_state)
     }
 
-    pub(super) fn shelves(&self) -> impl Iterator<Item = (&ResourceId, &Shelf)> {
-        self.shelves.iter().map(|(resource, shelf)| (resource, &**shelf))
+    pub(super) fn resources(&self) -> impl Iterator<Item = (&ResourceId, &ResourceState)> {
+        self.resources.iter().map(|(resource, resource_state)| (resource, &**resource_state))
     }
 
     /// Drops history before `revision`. Watches that are up to date continue.
@@ -92,13 +92,13 @@ impl State {
         }
         self.floor = revision;
         let affected: Vec<_> = self
-            .shelves()
-            .filter(|(_, shelf)| shelf.ring.oldest().is_some_and(|oldest| oldest <= revision))
+            .resources()
+            .filter(|(_, resource_state)| resource_state.ring.oldest().is_some_and(|oldest| oldest <= revision))
             .map(|(resource, _)| resource.clone())
             .collect();
         for resource in affected {
-            if let Some(shelf) = self.shelves.get_mut(&resource) {
-                Arc::make_mut(shelf).ring.trim(revision);
+            if let Some(resource_state) = self.resources.get_mut(&resource) {
+                Arc::make_mut(resource_state).ring.trim(revision);
             }
         }
     }
@@ -115,8 +115,8 @@ impl State {
         };
         let path = key.path();
         let previous = self
-            .shelf(&key.resource)
-            .and_then(|shelf| shelf.objects.get(&path))
+            .resource_state(&key.resource)
+            .and_then(|resource_state| resource_state.objects.get(&path))
             .cloned();
         let exists = matches!(change, Change::Delete { .. }) || matches!(expect, Expect::Revision(_));
         match (&previous, expect) {
@@ -153,14 +153,14 @@ impl State {
         };
 
         self.revision = revision;
-        let shelf = Arc::make_mut(self.shelves.entry(key.resource.clone()).or_default());
-        shelf.modified = revision;
+        let resource_state = Arc::make_mut(self.resources.entry(key.resource.clone()).or_default());
+        resource_state.modified = revision;
         match kind {
             EventKind::Added | EventKind::Modified => {
-                shelf.objects.insert(path, Arc::clone(&entry));
+                resource_state.objects.insert(path, Arc::clone(&entry));
             }
             EventKind::Deleted => {
-                shelf.objects.remove(&path);
+                resource_state.objects.remove(&path);
             }
         }
         let event = Event {
@@ -171,12 +171,12 @@ impl State {
             previous,
             at: now,
         };
-        shelf.ring.push(Arc::new(event), retention);
+        resource_state.ring.push(Arc::new(event), retention);
         Ok(entry)
     }
 }
 
-impl Shelf {
+impl ResourceState {
     /// The objects at an older revision within the ring.
     pub(super) fn objects_at(&self, revision: u64) -> Objects {
         let mut objects = self.objects.clone();

@@ -43,7 +43,7 @@ async fn check_commit(changes: Vec<(&str, Change)>, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_change_is_made_when_what_it_expects_is_there() {
+async fn change_is_made_when_its_precondition_holds() {
     let a = Key::new(&pods(), "default", "a");
     let last = json!({"metadata": {"finalizers": []}});
     check_commit(
@@ -81,12 +81,12 @@ async fn a_change_is_made_when_what_it_expects_is_there() {
             "delete: pods default/a does not exist",
             r#"create: {"metadata":{"resourceVersion":"2"},"spec":1}"#,
             "create again: pods default/a exists",
-            "stale: pods default/a is at revision 2, not at the expected one",
+            "stale: pods default/a is at revision 2, not at the expected revision",
             r#"update: {"metadata":{"resourceVersion":"3"}}"#,
             r#"replace: {"metadata":{"resourceVersion":"4"},"spec":2}"#,
             "no object: the value for pods default/a is not an object with metadata",
             "no metadata: the value for pods default/a is not an object with metadata",
-            "stale delete: pods default/a is at revision 4, not at the expected one",
+            "stale delete: pods default/a is at revision 4, not at the expected revision",
             r#"delete: {"metadata":{"resourceVersion":"5"},"spec":2}"#,
             r#"put: {"metadata":{"resourceVersion":"6"}}"#,
             r#"delete with a last state: {"metadata":{"finalizers":[],"resourceVersion":"7"}}"#,
@@ -202,7 +202,7 @@ async fn lists_are_in_the_byte_order_of_the_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_waits_for_its_resource_only() {
+async fn watch_wakes_for_its_resource_only() {
     let store = Store::in_memory();
     let mut watch = store.subscribe(&pods(), 1).unwrap();
     let waiting = tokio::spawn(async move {
@@ -242,7 +242,7 @@ async fn a_dropped_wait_loses_no_event() {
 }
 
 #[tokio::test]
-async fn events_come_in_order_and_in_portions() {
+async fn events_arrive_in_order_and_in_batches() {
     let store = Store::in_memory();
     let mut changes = Vec::new();
     for n in 0..700 {
@@ -268,7 +268,7 @@ async fn events_come_in_order_and_in_portions() {
 }
 
 #[tokio::test]
-async fn large_events_come_in_small_portions() {
+async fn large_events_arrive_in_small_batches() {
     const SIZE: usize = 100 << 10;
     let store = Store::in_memory();
     let big = || json!({ "data": "x".repeat(SIZE) });
@@ -293,7 +293,7 @@ async fn large_events_come_in_small_portions() {
 }
 
 #[tokio::test]
-async fn a_small_event_does_not_overtake_a_large_one_of_another_resource() {
+async fn small_event_does_not_overtake_a_large_one() {
     const SIZE: usize = 100 << 10;
     let store = Store::in_memory();
     // The third does not fit into a batch with the first two; the node alone would.
@@ -310,7 +310,7 @@ async fn a_small_event_does_not_overtake_a_large_one_of_another_resource() {
 }
 
 #[tokio::test]
-async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
+async fn lagging_subscription_fails_and_keeps_no_history() {
     let store = keeping(10);
     write(&store, &pod(0)).await;
     let first = {
@@ -392,7 +392,7 @@ async fn large_objects_have_less_history() {
 }
 
 #[tokio::test]
-async fn a_compaction_ends_history_but_no_watch_that_is_up_to_date() {
+async fn compaction_keeps_up_to_date_watches() {
     let store = Store::in_memory();
     let mut late = store.subscribe(&pods(), 1).unwrap();
     let mut quiet = store.subscribe(&nodes(), 1).unwrap();
@@ -461,7 +461,7 @@ async fn waiting_for_a_revision() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_its_own_way() {
+async fn fork_is_independent() {
     let store = Store::in_memory();
     write(&store, &pod(1)).await;
     let fork = store.fork();
@@ -564,7 +564,7 @@ async fn compare_and_swap_loses_no_update_with_a_journal() {
 }
 
 #[test]
-fn it_works_without_a_runtime() {
+fn commit_works_without_a_runtime() {
     let store = Store::in_memory();
     let done = store
         .commit(vec![put(&pod(1), json!({}), Expect::Absent)])

@@ -80,7 +80,7 @@ pub enum CommitError {
         key: Key,
     },
     /// The object has another revision.
-    #[error("{key} is at revision {current}, not at the expected one")]
+    #[error("{key} is at revision {current}, not at the expected revision")]
     Conflict {
         /// The key of the object.
         key: Key,
@@ -95,7 +95,7 @@ pub enum CommitError {
     },
     /// Not written: an earlier write to the journal failed (the store is read-only from then on), or the
     /// runtime is shutting down.
-    #[error("the store takes no writes")]
+    #[error("the store accepts no more writes")]
     Closed,
     /// The write failed. Its state on disk is unknown until the store is opened again; no reader has seen
     /// it.
@@ -121,7 +121,7 @@ pub(super) struct Queue {
 }
 
 impl Journal {
-    pub(super) fn takes_writes(&self) -> bool {
+    pub(super) fn is_writable(&self) -> bool {
         !locked(&self.queue).closed
     }
 }
@@ -150,7 +150,7 @@ impl Inner {
     }
 
     fn commit_here(&self, changes: Vec<Change>) -> Answer {
-        let _turn = locked(&self.turn);
+        let _lock = locked(&self.write_lock);
         let resources = changes
             .iter()
             .map(|change| change.key().resource.clone())
@@ -187,7 +187,7 @@ impl Inner {
 
     /// Writes a group in one durable transaction.
     fn commit_group(&self, journal: &Journal, group: Vec<Request>) -> Vec<(oneshot::Sender<Answer>, Answer)> {
-        let _turn = locked(&self.turn);
+        let _lock = locked(&self.write_lock);
         let mut state = State::clone(&self.state());
         let mut changed = BTreeSet::new();
         let mut answers = Vec::with_capacity(group.len());

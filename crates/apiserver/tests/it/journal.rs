@@ -168,7 +168,7 @@ fn run(journal: &Path, acknowledged: usize) -> BTreeMap<usize, (u64, u64)> {
 }
 
 #[test]
-fn a_killed_process_loses_nothing_it_acknowledged() {
+fn killed_process_loses_no_acknowledged_write() {
     let directory = tempfile::tempdir().unwrap();
     let journal = directory.path().join("journal");
     let mut before = 1;

@@ -130,7 +130,7 @@ pub(crate) async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletion_reaches_dependents_as_it_is_told_to() {
+async fn deletion_follows_the_propagation_policy() {
     let check = async |propagation: &str, finalizers: &[&str], want: &[&str]| {
         let bench = Bench::new().await;
         bench
@@ -162,7 +162,7 @@ async fn deletion_reaches_dependents_as_it_is_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_lives_furnished_and_ends_empty() {
+async fn namespace_gets_defaults_and_ends_empty() {
     let bench = Bench::new().await;
     let g = "/api/v1/namespaces/g";
     bench
@@ -235,7 +235,7 @@ async fn a_namespace_lives_furnished_and_ends_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_is_served_and_goes_with_its_objects() {
+async fn deleted_definition_is_served_until_its_objects_are_gone() {
     let bench = Bench::new().await;
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let widgets = "/apis/example.com/v1/widgets";

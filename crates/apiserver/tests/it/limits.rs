@@ -116,7 +116,7 @@ async fn a_watch_that_falls_behind_ends() {
 
 /// Over a socket: only the connection buffers for a client that does not read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_does_not_read_holds_no_history() {
+async fn slow_watch_client_keeps_no_history() {
     const BYTES: usize = 256 * 1024;
     const EVENTS: usize = 96;
     let cluster = cluster(8).await;

@@ -28,7 +28,7 @@ async fn connect(cluster: &EmbeddedCluster, address: std::net::SocketAddr) -> Tl
 }
 
 #[tokio::test]
-async fn a_stopped_server_lets_go_of_its_watches() {
+async fn stopped_server_ends_its_watches() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut stream = connect(&cluster, serving.address()).await;

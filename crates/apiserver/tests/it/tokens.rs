@@ -62,7 +62,7 @@ async fn who(cluster: &EmbeddedCluster, token: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_is_its_account_where_it_is_meant_for() {
+async fn token_authenticates_for_its_audience_only() {
     let (one, other) = (cluster().await, cluster().await);
     let trusting = EmbeddedCluster::builder().trusting(&one).build().await.unwrap();
     let (status, given) = request(&one, json!({})).await;
@@ -103,7 +103,7 @@ async fn a_token_is_its_account_where_it_is_meant_for() {
 }
 
 #[tokio::test]
-async fn what_no_token_is_given_for_is_named() {
+async fn refused_token_requests_name_the_cause() {
     let cluster = cluster().await;
     let check = async |spec: Value, code: u16, expected: &str| {
         let (status, answer) = request(&cluster, spec).await;

@@ -82,7 +82,7 @@ async fn dependents_follow_their_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn references_that_lead_nowhere() {
+async fn unresolvable_references_are_reported_or_deleted() {
     let (bench, _running) = Bench::start(&only_garbage());
     bench.put("namespaces g").await;
     bench.put("namespaces h").await;
@@ -124,7 +124,7 @@ async fn references_that_lead_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_served_yet_deletes_nothing() {
+async fn owner_of_unserved_kind_counts_as_present() {
     let (bench, _running) = Bench::start(&only_garbage());
     bench.put("configmaps g/a @Widget:w").await;
     bench.idle().await;
@@ -137,7 +137,7 @@ async fn a_kind_that_is_not_served_yet_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_sweeps_what_was_left_behind() {
+async fn start_completes_pending_deletions() {
     let bench = Bench::new();
     bench.put("configmaps g/a @ConfigMap:gone").await;
     bench.put("configmaps g/b +foregroundDeletion").await;
@@ -154,7 +154,7 @@ async fn a_start_sweeps_what_was_left_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_is_tried_again() {
+async fn failed_steps_are_retried() {
     let (bench, _running) = Bench::start(&only_garbage());
     bench.put("configmaps g/a").await;
     bench.put("configmaps g/b @ConfigMap:a").await;
@@ -167,7 +167,7 @@ async fn what_fails_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn switched_off_it_leaves_all_as_it_is() {
+async fn disabled_collector_changes_nothing() {
     let (bench, _running) = Bench::start(&Profile {
         garbage_collector: false,
         ..only_garbage()

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn every_living_namespace_is_furnished() {
+async fn active_namespaces_get_defaults() {
     let (bench, _running) = Bench::start(&Profile::default());
     bench.put("namespaces g").await;
     bench.idle().await;
@@ -39,7 +39,7 @@ async fn every_living_namespace_is_furnished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_is_switched_off_alone() {
+async fn controllers_can_be_switched_off_individually() {
     let check = async |profile: Profile, want: &[&str]| {
         let (bench, running) = Bench::start(&profile);
         bench.put("namespaces g").await;
@@ -60,7 +60,7 @@ async fn each_is_switched_off_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_roles_gather_as_they_change() {
+async fn aggregated_roles_follow_changes() {
     let (bench, _running) = Bench::start(&Profile::default());
     let put = async |name: &str, label: &str, gathers: &str, verb: &str| {
         let (key, mut role) = object(&format!("clusterroles {name}"));
@@ -94,7 +94,7 @@ async fn cluster_roles_gather_as_they_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_go_an_hour_after_their_last_write() {
+async fn events_expire_an_hour_after_their_last_write() {
     let count = |bench: &Bench| bench.store.snapshot().count(&ResourceId::new("", "events"), None);
     let bench = Bench::new();
     let (key, mut old) = object("events g/old");

@@ -17,7 +17,7 @@ pub(super) struct Alarms {
 impl Alarms {
     /// Whether `question` about an object has had the answer `state` for that long. If not, wakes the
     /// object then.
-    pub(super) fn passed(
+    pub(super) fn has_lasted(
         &mut self,
         about: &Key,
         (question, state): (&'static str, &str),
@@ -53,14 +53,14 @@ impl Alarms {
         known.is_none_or(|(known, _)| known != state)
     }
 
-    pub(super) fn settled(&mut self, key: &Key, question: &'static str) {
+    pub(super) fn clear(&mut self, key: &Key, question: &'static str) {
         if let Some(states) = self.states.get_mut(key) {
             states.remove(question);
         }
     }
 
     /// Returns the objects that are due.
-    pub(super) fn ring(&mut self, at: Instant) -> Vec<Key> {
+    pub(super) fn take_due(&mut self, at: Instant) -> Vec<Key> {
         let mut due = Vec::new();
         while self.set.first().is_some_and(|(when, _)| *when <= at) {
             due.extend(self.set.pop_first().map(|(_, key)| key));

@@ -4,7 +4,7 @@
 //! [`Fault`]. Any other value is reported in an Event and has no effect, so that a misspelt fault is not
 //! mistaken for a healthy run.
 
-use super::look::{Look, Speaker};
+use super::context::{Context, EventSource};
 use super::{Kind, controller, owner_key};
 use crate::builtin::tree::{annotation, get};
 use serde_json::Value;
@@ -31,12 +31,12 @@ impl Fault {
 
 /// The values of an object's own annotation and of its pod template's.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestedFault<'a> {
     own: Option<&'a str>,
     template: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestedFault<'a> {
     /// Whether all requested faults exist.
     pub(super) fn is_known(&self) -> bool {
         self.unknown().is_none()
@@ -50,39 +50,39 @@ impl<'a> Asked<'a> {
     }
 }
 
-pub(super) fn asked(object: &Value) -> Asked<'_> {
-    Asked {
+pub(super) fn requested(object: &Value) -> RequestedFault<'_> {
+    RequestedFault {
         own: annotation(object, SIMULATE),
         template: annotation(get(object, "spec.template"), SIMULATE),
     }
 }
 
 /// The fault of a pod: from its own annotation, else from those of its owners.
-pub(super) fn of(look: &Look<'_>, pod: &Value) -> Option<Fault> {
+pub(super) fn of(cx: &Context<'_>, pod: &Value) -> Option<Fault> {
     let mut object = pod;
     // A Deployment's ReplicaSet, and the Deployment.
     for _ in 0..3 {
         if let Some(name) = annotation(object, SIMULATE) {
             return Fault::named(name);
         }
-        let key = owner_key(controller(object)?, &look.key.namespace)?;
-        object = look.get(Kind::of(&key.resource)?, &key.namespace, &key.name)?;
+        let key = owner_key(controller(object)?, &cx.key.namespace)?;
+        object = cx.get(Kind::of(&key.resource)?, &key.namespace, &key.name)?;
     }
     None
 }
 
 /// Reports an unknown value in an Event.
-pub(super) fn say_misnamed(look: &mut Look<'_>, object: &Value) {
-    let Some(name) = asked(object).unknown() else {
+pub(super) fn report_unknown(cx: &mut Context<'_>, object: &Value) {
+    let Some(name) = requested(object).unknown() else {
         return;
     };
     let message = format!(
-        "{SIMULATE}: {name:?} is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\""
+        "{SIMULATE}: unknown value {name:?} has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\""
     );
-    let speaker = Speaker {
+    let event_source = EventSource {
         component: "equate-simulation",
         about: object,
     };
-    let event = look.event(speaker, "Warning", "UnknownSimulation", &message);
-    look.step(vec![event]);
+    let event = cx.event(event_source, "Warning", "UnknownSimulation", &message);
+    cx.step(vec![event]);
 }

@@ -24,7 +24,7 @@ mod daemon_set;
 mod deployment;
 mod fault;
 mod job;
-mod look;
+mod context;
 mod network;
 mod node;
 mod pod;
@@ -41,7 +41,7 @@ use crate::status::ApiError;
 use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
 use alarm::Alarms;
 use jiff::Timestamp;
-use look::Look;
+use context::Context;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use tokio::time::{Duration, Instant};
@@ -136,7 +136,7 @@ pub(super) struct Workloads {
     /// Claims that wait for pods to be deleted.
     held_claims: BTreeSet<Key>,
     /// Objects whose annotation names an unknown fault.
-    misnamed: BTreeSet<Key>,
+    unknown_faults: BTreeSet<Key>,
     /// Makes names of Events unique.
     events: u64,
 }
@@ -150,7 +150,7 @@ impl Workloads {
             dirty: BTreeSet::new(),
             refusals: HashMap::new(),
             held_claims: BTreeSet::new(),
-            misnamed: BTreeSet::new(),
+            unknown_faults: BTreeSet::new(),
             events: 0,
         }
     }
@@ -185,10 +185,10 @@ impl Workloads {
         match after {
             Some(object) => {
                 self.dirty.insert(key.clone());
-                let asked = before.map(fault::asked) != Some(fault::asked(object));
+                let asked = before.map(fault::requested) != Some(fault::requested(object));
                 // The requested fault changed.
-                if asked && !fault::asked(object).is_known() && new.is_none() {
-                    self.misnamed.insert(key.clone());
+                if asked && !fault::requested(object).is_known() && new.is_none() {
+                    self.unknown_faults.insert(key.clone());
                 }
                 // An owner's annotation applies to its pods, which do not change with it.
                 if asked && let Some(children) = self.children.get(uid(object)) {
@@ -242,7 +242,7 @@ impl Controller for Workloads {
             }
         }
         // Their owners were warned then.
-        self.misnamed.clear();
+        self.unknown_faults.clear();
         self.dirty.insert(Key::new(&Kind::Node.resource(), "", NODE));
     }
 
@@ -270,7 +270,7 @@ impl Controller for Workloads {
     }
 
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
-        self.dirty.extend(self.alarms.ring(seen.at));
+        self.dirty.extend(self.alarms.take_due(seen.at));
         let mut steps = Vec::new();
         while steps.len() < STEPS_MAX
             && let Some(key) = self.dirty.pop_first()
@@ -278,7 +278,7 @@ impl Controller for Workloads {
             let Some(kind) = Kind::of(&key.resource) else {
                 continue;
             };
-            let mut look = Look {
+            let mut cx = Context {
                 seen,
                 key: &key,
                 simulation: &self.simulation,
@@ -290,32 +290,32 @@ impl Controller for Workloads {
             };
             let Some(entry) = seen.snapshot.get(&key) else {
                 if kind == Kind::Node {
-                    node::make(&mut look);
+                    node::make(&mut cx);
                 }
                 continue;
             };
             let object = entry.object();
-            if self.misnamed.remove(&key) {
-                fault::say_misnamed(&mut look, object);
+            if self.unknown_faults.remove(&key) {
+                fault::report_unknown(&mut cx, object);
             }
             match kind {
-                Kind::Pod => pod::look(&mut look, object),
+                Kind::Pod => pod::reconcile(&mut cx, object),
                 Kind::Claim => {
-                    if claim::look(&mut look, object) == claim::State::Held {
+                    if claim::reconcile(&mut cx, object) == claim::State::InUse {
                         self.held_claims.insert(key.clone());
                     }
                 }
-                Kind::Volume => claim::volume(&mut look, object),
+                Kind::Volume => claim::volume(&mut cx, object),
                 // The garbage collector deletes their children.
                 _ if deleting(object) => {}
-                Kind::Deployment => deployment::look(&mut look, object),
-                Kind::ReplicaSet => replica_set::look(&mut look, object),
-                Kind::StatefulSet => stateful_set::look(&mut look, object),
-                Kind::DaemonSet => daemon_set::look(&mut look, object),
-                Kind::Job => job::look(&mut look, object),
-                Kind::Service => network::service(&mut look, object),
-                Kind::Ingress => network::ingress(&mut look, object),
-                Kind::Node => node::look(&mut look, object),
+                Kind::Deployment => deployment::reconcile(&mut cx, object),
+                Kind::ReplicaSet => replica_set::reconcile(&mut cx, object),
+                Kind::StatefulSet => stateful_set::reconcile(&mut cx, object),
+                Kind::DaemonSet => daemon_set::reconcile(&mut cx, object),
+                Kind::Job => job::reconcile(&mut cx, object),
+                Kind::Service => network::service(&mut cx, object),
+                Kind::Ingress => network::ingress(&mut cx, object),
+                Kind::Node => node::reconcile(&mut cx, object),
                 Kind::Revision => {}
             }
         }

@@ -4,7 +4,7 @@
 //! A deleted one goes at once.
 
 use super::fault::{self, Fault};
-use super::look::{Look, Speaker, condition, digest};
+use super::context::{Context, EventSource, condition, digest};
 use crate::builtin::tree::{flag, get, int, items, text};
 use crate::controllers::object::{deleting, finalizers, meta, uid};
 use serde_json::{Value, json};
@@ -30,13 +30,13 @@ enum Stage {
     ImagePull,
 }
 
-pub(super) fn look(look: &mut Look<'_>, pod: &Value) {
+pub(super) fn reconcile(cx: &mut Context<'_>, pod: &Value) {
     if deleting(pod) {
         // Without a grace period only finalizers keep it.
         let winding_down = int(pod, "metadata.deletionGracePeriodSeconds") != Some(0);
         if winding_down || finalizers(pod).next().is_none() {
-            let kill = look.kill(look.key, pod);
-            look.step(vec![kill]);
+            let kill = cx.kill(cx.key, pod);
+            cx.step(vec![kill]);
         }
         return;
     }
@@ -44,35 +44,35 @@ pub(super) fn look(look: &mut Look<'_>, pod: &Value) {
     if ended || !items(pod, "spec.schedulingGates").is_empty() {
         return;
     }
-    let wait = look.simulation.ready_after;
-    if !look.passed(("start", uid(pod)), wait) {
+    let wait = cx.simulation.ready_after;
+    if !cx.has_lasted(("start", uid(pod)), wait) {
         return;
     }
-    let stage = stage(look, pod);
-    let status = status(look, pod, stage);
-    let mut actions: Vec<_> = look.status(pod, &status).into_iter().collect();
+    let stage = stage(cx, pod);
+    let status = status(cx, pod, stage);
+    let mut actions: Vec<_> = cx.status(pod, &status).into_iter().collect();
     if !actions.is_empty() {
-        actions.extend(complaint(look, pod, stage));
+        actions.extend(failure_event(cx, pod, stage));
     }
-    look.step(actions);
+    cx.step(actions);
 }
 
-fn stage(look: &mut Look<'_>, pod: &Value) -> Stage {
+fn stage(cx: &mut Context<'_>, pod: &Value) -> Stage {
     let restarts = text(pod, "spec.restartPolicy");
-    match fault::of(look, pod) {
+    match fault::of(cx, pod) {
         Some(Fault::ImagePullBackOff) => Stage::ImagePull,
         Some(Fault::CrashLoopBackOff) if restarts == "Never" => Stage::Failed,
         Some(Fault::CrashLoopBackOff) => {
             let before = restart_count(pod);
             let state = format!("{}/{before}", uid(pod));
-            let crashed = before > 0 && !look.passed(("crash", &state), back_off(before));
+            let crashed = before > 0 && !cx.has_lasted(("crash", &state), back_off(before));
             Stage::Crashed(if crashed { before } else { before + 1 })
         }
         None if restarts == "Always" => Stage::Running,
         None => {
-            let runs_for = look.simulation.runs_for;
+            let runs_for = cx.simulation.runs_for;
             let running = text(pod, "status.phase") == "Running";
-            if running && look.passed(("run", uid(pod)), runs_for) {
+            if running && cx.has_lasted(("run", uid(pod)), runs_for) {
                 Stage::Succeeded
             } else {
                 Stage::Running
@@ -104,7 +104,7 @@ fn go_duration(duration: Duration) -> String {
 }
 
 /// The well-known Event of a failing pod.
-fn complaint(look: &mut Look<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
+fn failure_event(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
     let container = items(pod, "spec.containers").first()?;
     let (kind, reason, message) = match stage {
         Stage::Running | Stage::Succeeded | Stage::Failed => return None,
@@ -123,19 +123,19 @@ fn complaint(look: &mut Look<'_>, pod: &Value, stage: Stage) -> Option<crate::co
             format!("Back-off pulling image {:?}", text(container, "image")),
         ),
     };
-    let speaker = Speaker {
+    let event_source = EventSource {
         component: "kubelet",
         about: pod,
     };
-    Some(look.event(speaker, kind, reason, &message))
+    Some(cx.event(event_source, kind, reason, &message))
 }
 
 fn full_name(pod: &Value) -> String {
     format!("{}_{}({})", meta(pod, "name"), meta(pod, "namespace"), uid(pod))
 }
 
-fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
-    let now = look.now();
+fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
+    let now = cx.now();
     let phase = match stage {
         Stage::Running | Stage::Crashed(_) => "Running",
         Stage::Succeeded => "Succeeded",
@@ -149,7 +149,7 @@ fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
         "conditions": conditions(pod, stage, &now),
         "hostIP": host, "hostIPs": [{ "ip": host }],
         "podIP": ip, "podIPs": [{ "ip": ip }],
-        "startTime": kept(pod, "status.startTime", &now),
+        "startTime": existing_or(pod, "status.startTime", &now),
         "containerStatuses": containers(pod, "containers", "containerStatuses", stage, &now),
         "qosClass": get(pod, "status.qosClass"),
     });
@@ -161,7 +161,7 @@ fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
 }
 
 /// The value at a path, else `otherwise`.
-fn kept(object: &Value, path: &str, otherwise: &Value) -> Value {
+fn existing_or(object: &Value, path: &str, otherwise: &Value) -> Value {
     match get(object, path) {
         Value::Null => otherwise.clone(),
         known => known.clone(),
@@ -277,13 +277,13 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
 fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage, now: &Value) -> Value {
     let name = text(container, "name");
     let started = match get(before, "state.running.startedAt") {
-        Value::Null => kept(before, "state.terminated.startedAt", now),
+        Value::Null => existing_or(before, "state.terminated.startedAt", now),
         known => known.clone(),
     };
     let ended = |exit_code: i64, reason: &str| {
         json!({
             "exitCode": exit_code, "reason": reason, "startedAt": started,
-            "finishedAt": kept(before, "state.terminated.finishedAt", now),
+            "finishedAt": existing_or(before, "state.terminated.finishedAt", now),
         })
     };
     let mut restarts = int(before, "restartCount").unwrap_or(0);

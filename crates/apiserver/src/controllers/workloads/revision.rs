@@ -1,7 +1,7 @@
 //! ControllerRevisions: the history of pod templates of StatefulSets and DaemonSets.
 
 use super::Kind;
-use super::look::{Look, digest, owned_by, wanted};
+use super::context::{Context, digest, controller_reference, wanted};
 use crate::builtin::tree::{get, int};
 use crate::controllers::Action;
 use crate::controllers::object::meta;
@@ -19,9 +19,9 @@ pub(super) struct Revisions<'a> {
 }
 
 impl<'a> Revisions<'a> {
-    pub(super) fn of(look: &Look<'a>, owner: &Value) -> Self {
+    pub(super) fn of(cx: &Context<'a>, owner: &Value) -> Self {
         let hash = digest(&[&get(owner, "spec.template").to_string()], 9);
-        let children = look.children_of(owner, Kind::Revision);
+        let children = cx.children_of(owner, Kind::Revision);
         let mut known: Vec<&'a Value> = children.into_iter().map(|(_, revision)| revision).collect();
         known.sort_by_key(|revision| number(revision));
         Self {
@@ -37,15 +37,15 @@ impl<'a> Revisions<'a> {
     }
 
     /// Keeps the current revision and as many old ones as the history limit; `used` are never deleted.
-    pub(super) fn keep(&self, look: &mut Look<'_>, owner: &Value, label: &str, used: &[&str]) -> Vec<Action> {
+    pub(super) fn keep(&self, cx: &mut Context<'_>, owner: &Value, label: &str, used: &[&str]) -> Vec<Action> {
         let mut actions = Vec::new();
         let last = self.known.last().map_or(0, |r| number(r));
         match self.known.iter().find(|r| meta(r, "name") == self.update) {
-            None => actions.push(look.create(Kind::Revision, self.object(look, owner, label, last + 1))),
+            None => actions.push(cx.create(Kind::Revision, self.object(cx, owner, label, last + 1))),
             Some(present) if number(present) < last => {
                 let key =
-                    crate::store::Key::new(&Kind::Revision.resource(), &*look.key.namespace, &*self.update);
-                actions.push(look.change(&key, present, json!({ "revision": last + 1 })));
+                    crate::store::Key::new(&Kind::Revision.resource(), &*cx.key.namespace, &*self.update);
+                actions.push(cx.change(&key, present, json!({ "revision": last + 1 })));
             }
             Some(_) => {}
         }
@@ -58,15 +58,15 @@ impl<'a> Revisions<'a> {
         for revision in old.iter().take(old.len().saturating_sub(limit)) {
             let key = crate::store::Key::new(
                 &Kind::Revision.resource(),
-                &*look.key.namespace,
+                &*cx.key.namespace,
                 meta(revision, "name"),
             );
-            actions.push(look.kill(&key, revision));
+            actions.push(cx.kill(&key, revision));
         }
         actions
     }
 
-    fn object(&self, look: &Look<'_>, owner: &Value, label: &str, number: i64) -> Value {
+    fn object(&self, cx: &Context<'_>, owner: &Value, label: &str, number: i64) -> Value {
         let mut template = get(owner, "spec.template").clone();
         template["$patch"] = json!("replace");
         let mut labels = get(owner, "spec.template.metadata.labels").clone();
@@ -74,8 +74,8 @@ impl<'a> Revisions<'a> {
         json!({
             "apiVersion": "apps/v1", "kind": "ControllerRevision",
             "metadata": {
-                "name": self.update, "namespace": look.key.namespace,
-                "labels": labels, "ownerReferences": owned_by(owner),
+                "name": self.update, "namespace": cx.key.namespace,
+                "labels": labels, "ownerReferences": controller_reference(owner),
             },
             "data": { "spec": { "template": template } },
             "revision": number,

@@ -2,12 +2,12 @@
 //! API.
 
 use super::KINDS;
-use super::look::difference;
+use super::context::difference;
 use super::rollout::{Margin, Size, new_size, old_sizes};
 use serde_json::{Value, json};
 
 #[test]
-fn each_kind_stands_at_its_place() {
+fn kinds_are_in_table_order() {
     for (index, (group, plural, _, kind)) in KINDS.into_iter().enumerate() {
         assert_eq!(kind as usize, index, "{plural}");
         let resource = kind.resource();
@@ -16,7 +16,7 @@ fn each_kind_stands_at_its_place() {
 }
 
 #[test]
-fn how_many_more_and_fewer_pods_there_may_be() {
+fn surge_and_unavailable_are_resolved() {
     let check = |strategy: Value, wanted: usize, surge: usize, unavailable: usize| {
         let deployment = json!({ "spec": { "strategy": strategy } });
         let expected = Margin { surge, unavailable };
@@ -73,7 +73,7 @@ fn rolled(wanted: usize, start: &[usize], margin: Margin) -> Vec<String> {
 }
 
 #[test]
-fn a_rollout_goes_step_by_step() {
+fn rollout_proceeds_in_steps() {
     let margin = |surge, unavailable| Margin { surge, unavailable };
     assert_eq!(
         rolled(2, &[2], margin(1, 0)),
@@ -103,7 +103,7 @@ fn a_rollout_goes_step_by_step() {
 }
 
 #[test]
-fn what_is_not_available_gives_way_first() {
+fn unavailable_pods_are_removed_first() {
     let size = |replicas, available| Size { replicas, available };
     let margin = Margin {
         surge: 1,

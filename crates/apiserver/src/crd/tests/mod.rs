@@ -78,7 +78,7 @@ fn definition(name: &str, kind: &str, version: &Value, schema: &Value) -> Value 
 }
 
 #[test]
-fn definitions_are_judged_as_by_a_real_server() {
+fn definitions_are_validated_as_by_a_real_server() {
     let cases: Vec<Value> = serde_json::from_str(include_str!("definitions.json")).expect("cases");
     let mut report = Report(Vec::new());
     for case in &cases {
@@ -103,7 +103,7 @@ fn whole(object: &Value, kind: &str) -> Value {
 }
 
 #[test]
-fn objects_are_judged_as_by_a_real_server() {
+fn objects_are_validated_as_by_a_real_server() {
     let groups: Vec<Value> = serde_json::from_str(include_str!("objects.json")).expect("cases");
     let mut report = Report(Vec::new());
     let mut count = 0;
@@ -147,7 +147,7 @@ fn objects_are_judged_as_by_a_real_server() {
 }
 
 #[test]
-fn rules_are_run_as_by_a_real_server() {
+fn rules_run_as_on_a_real_server() {
     let file: Value = serde_json::from_str(include_str!("rules.json")).expect("cases");
     let mut report = Report(Vec::new());
     let mut count = 0;

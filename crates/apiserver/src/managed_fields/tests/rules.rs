@@ -104,7 +104,7 @@ impl Map {
 }
 
 #[test]
-fn a_manager_has_a_name() {
+fn manager_name_falls_back_to_the_user_agent() {
     let long = "x".repeat(200);
     for (field_manager, user_agent, name) in [
         ("flux", "kubectl/v1.36", "flux"),
@@ -123,7 +123,7 @@ fn a_manager_has_a_name() {
 }
 
 #[test]
-fn an_update_books_what_it_changes_and_only_then_moves_the_time() {
+fn update_records_changed_fields_and_their_time() {
     Map::new()
         .put("a", &json!({ "x": "1", "y": "1" }))
         .check(&["a Update 01: .data .data.x .data.y"])
@@ -219,7 +219,7 @@ fn an_untracked_object_stays_untracked_until_the_first_apply() {
 }
 
 #[test]
-fn metadata_that_the_server_writes_is_nobodys() {
+fn server_written_metadata_has_no_owner() {
     let mut map = Map::new();
     let bare =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n" } });
@@ -234,7 +234,7 @@ fn metadata_that_the_server_writes_is_nobodys() {
 }
 
 #[test]
-fn conflicts_are_told_manager_by_manager() {
+fn conflicts_are_grouped_by_manager() {
     let mut map = Map::new();
     map.apply("b", &json!({ "x": "1", "y": "1" }))
         .apply("a", &json!({ "x": "1" }))
@@ -267,7 +267,7 @@ fn more_than_ten_updaters_share_an_entry() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_configured_before() {
+fn kubectl_takes_over_its_earlier_configuration() {
     const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let config = |data: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data });
     let client_side = |map: &mut Map, data: Value| {
@@ -309,7 +309,7 @@ fn kubectl_takes_over_what_it_configured_before() {
 }
 
 #[test]
-fn times_are_settled_if_nothing_else_differs() {
+fn times_are_restored_if_nothing_else_differs() {
     let mut map = Map::new();
     map.apply("a", &json!({ "x": "1" }));
     let live = map.object.clone().unwrap();
@@ -331,7 +331,7 @@ fn times_are_settled_if_nothing_else_differs() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_bodies_are_refused_by_name() {
     let mut map = Map::new();
     map.apply("a", &json!({ "x": "1" }));
     for (entry, message) in [

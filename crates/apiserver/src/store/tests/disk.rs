@@ -200,7 +200,7 @@ fn run(disk: &Disk, until: u64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn a_power_cut_loses_nothing_acknowledged_and_halves_nothing(
+    fn power_cut_loses_no_acknowledged_commit(
         cuts in proptest::collection::vec((0u64..160, 1u64..), 1..4),
     ) {
         let mut disk = Disk::default();
@@ -297,7 +297,7 @@ fn a_group_fails_as_one() {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_no_store_with_it() {
+fn runtime_shutdown_fails_commits_but_keeps_the_store() {
     let store = open(&Disk::default()).unwrap();
     let (runtime, release) = busy();
     let handle = runtime.handle().clone();

@@ -83,7 +83,7 @@ async fn a_journal_keeps_objects_and_revisions_but_no_history() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_journal_is_for_its_owner_alone() {
+async fn journal_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
@@ -112,17 +112,17 @@ fn alter(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
 }
 
 #[tokio::test]
-async fn what_is_no_journal_is_refused_by_name() {
+async fn foreign_files_are_refused_by_name() {
     check_refused(
         "text",
         async |path| fs::write(path, "apiVersion: v1\n").unwrap(),
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
         "a long text",
         async |path| fs::write(path, "apiVersion: v1\n".repeat(10_000)).unwrap(),
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
@@ -133,7 +133,7 @@ async fn what_is_no_journal_is_refused_by_name() {
                 transaction.open_table(theirs).unwrap().insert(1, 1).unwrap();
             });
         },
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
@@ -144,7 +144,7 @@ async fn what_is_no_journal_is_refused_by_name() {
                 transaction.open_table(theirs).unwrap().insert(1, 1).unwrap();
             });
         },
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
@@ -155,7 +155,7 @@ async fn what_is_no_journal_is_refused_by_name() {
                 transaction.open_table(META).unwrap().insert("format", 2).unwrap();
             });
         },
-        "FILE has journal format 2, this Equate reads up to 1",
+        "journal FILE has format 2, but this Equate reads only up to 1; use a newer Equate",
     )
     .await;
     check_refused(
@@ -175,7 +175,7 @@ async fn what_is_no_journal_is_refused_by_name() {
 type Spoil<'a> = &'a dyn Fn(&redb::WriteTransaction);
 
 #[tokio::test]
-async fn what_contradicts_itself_is_refused_by_name() {
+async fn inconsistent_journals_are_refused_by_name() {
     let row = ("", "pods", "default", "pod-0");
     let cases: [(&str, Spoil<'_>, &str); 6] = [
         (
@@ -187,14 +187,14 @@ async fn what_contradicts_itself_is_refused_by_name() {
                     .insert("revision", 3)
                     .unwrap();
             },
-            "FILE is damaged: pods default/pod-1 is at revision 7, the journal at 3",
+            "journal FILE is damaged: pods default/pod-1 is at revision 7, the journal at 3",
         ),
         (
             "no revision",
             &|transaction| {
                 transaction.open_table(META).unwrap().remove("revision").unwrap();
             },
-            "FILE is damaged: it has no revision",
+            "journal FILE is damaged: it has no revision",
         ),
         (
             "half an object",
@@ -202,7 +202,7 @@ async fn what_contradicts_itself_is_refused_by_name() {
                 let mut table = transaction.open_table(OBJECTS).unwrap();
                 table.insert(row, (2, br#"{"metadata":"#.as_slice())).unwrap();
             },
-            "FILE is damaged: pods default/pod-0 is not JSON: EOF",
+            "journal FILE is damaged: pods default/pod-0 is not JSON: EOF",
         ),
         (
             "another revision's object",
@@ -211,21 +211,21 @@ async fn what_contradicts_itself_is_refused_by_name() {
                 let object = br#"{"metadata":{"resourceVersion":"5"}}"#;
                 table.insert(row, (2, object.as_slice())).unwrap();
             },
-            "FILE is damaged: pods default/pod-0 is not the object of revision 2",
+            "journal FILE is damaged: pods default/pod-0 is not the object of revision 2",
         ),
         (
             "no objects",
             &|transaction| {
                 transaction.delete_table(OBJECTS).unwrap();
             },
-            "FILE is damaged: it has no table objects",
+            "journal FILE is damaged: it has no table objects",
         ),
         (
             "a format that never was",
             &|transaction| {
                 transaction.open_table(META).unwrap().insert("format", 0).unwrap();
             },
-            "FILE is damaged: there is no journal format 0",
+            "journal FILE is damaged: there is no journal format 0",
         ),
     ];
     for (what, change, expected) in cases {
@@ -238,7 +238,7 @@ async fn what_contradicts_itself_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_journal_has_one_store() {
+async fn journal_is_opened_by_one_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
     let store = open(&path).unwrap();

@@ -173,7 +173,7 @@ impl Model {
                     return Err(format!("{key} does not exist"));
                 }
                 (Some((at, _)), Expect::Revision(revision)) if *at != revision => {
-                    return Err(format!("{key} is at revision {at}, not at the expected one"));
+                    return Err(format!("{key} is at revision {at}, not at the expected revision"));
                 }
                 _ => {}
             }
@@ -519,7 +519,7 @@ fn check(steps: Vec<Step>, journal: Option<&Path>) {
 
 proptest! {
     #[test]
-    fn in_memory_it_is_a_map_with_history(steps in steps()) {
+    fn store_in_memory_is_a_map_with_history(steps in steps()) {
         check(steps, None);
     }
 }
@@ -528,7 +528,7 @@ proptest! {
     // each commit waits for the disk
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn with_a_journal_it_is_so_across_restarts(steps in steps()) {
+    fn store_with_a_journal_survives_restarts(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();
         check(steps, Some(&directory.path().join("journal")));
     }

@@ -89,7 +89,7 @@ async fn an_image_that_cannot_be_pulled_keeps_the_old_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_annotation_of_a_workload_holds_for_pods_that_run() {
+async fn workload_annotation_applies_to_running_pods() {
     for kind in ["deployments", "statefulsets", "daemonsets"] {
         let world = world().await;
         world.create(kind, workload(kind, "web", json!({}))).await;
@@ -105,7 +105,7 @@ async fn the_annotation_of_a_workload_holds_for_pods_that_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misspelt_fault_is_named_and_nothing_fails() {
+async fn unknown_fault_is_reported_and_ignored() {
     let world = world().await;
     let mut web = workload("deployments", "web", json!({}));
     merge(&mut web["spec"]["template"], asked(Some("CrashLoop")));

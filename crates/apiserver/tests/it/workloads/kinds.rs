@@ -24,7 +24,7 @@ async fn the_node_is_ready_and_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateful_set_goes_in_order() {
+async fn stateful_set_is_ordered() {
     let world = world().await;
     let claim = json!({
         "metadata": { "name": "data" },
@@ -164,7 +164,7 @@ async fn a_daemon_set_has_one_pod_and_rolls_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_end() {
+async fn jobs_complete() {
     let world = world().await;
     let spec = json!({ "completions": 5, "parallelism": 2, "completionMode": "Indexed", "ttlSecondsAfterFinished": 60 });
     world.create("jobs", workload("jobs", "five", spec)).await;
@@ -272,7 +272,7 @@ async fn bare_pods_run_and_end_by_their_restart_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_asks_for_an_address_gets_one() {
+async fn load_balancers_and_ingresses_get_addresses() {
     let world = world().await;
     let ports = json!([{ "port": 80 }]);
     let service =
@@ -299,7 +299,7 @@ async fn what_asks_for_an_address_gets_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_with_workloads_goes() {
+async fn namespace_with_workloads_is_deleted() {
     let world = world().await;
     for kind in ["deployments", "statefulsets", "daemonsets", "jobs"] {
         world.create(kind, workload(kind, "web", json!({}))).await;

@@ -41,7 +41,7 @@ fn image(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_lives() {
+async fn deployment_rolls_out_scales_and_rolls_back() {
     let world = world().await;
     let spec = json!({ "replicas": 3, "revisionHistoryLimit": 1 });
     world
@@ -124,7 +124,7 @@ async fn a_deleted_pod_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreate_empties_before_it_fills() {
+async fn recreate_deletes_old_pods_first() {
     let world = world().await;
     let spec = json!({ "replicas": 2, "strategy": { "type": "Recreate" } });
     world
@@ -189,7 +189,7 @@ async fn a_pod_is_available_after_its_minimum_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_are_refused_are_told_of() {
+async fn refused_pods_are_reported() {
     for kind in ["deployments", "statefulsets", "daemonsets", "jobs"] {
         let world = world().await;
         let spec = json!({ "template": { "spec": { "serviceAccountName": "robot" } } });
@@ -217,7 +217,7 @@ async fn pods_that_are_refused_are_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphaned_replica_set_is_taken_back() {
+async fn orphaned_replica_set_is_adopted() {
     let world = world().await;
     world
         .create(
@@ -243,7 +243,7 @@ async fn an_orphaned_replica_set_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_deployments_at_once_all_get_there() {
+async fn many_deployments_at_once_all_complete() {
     const COUNT: usize = 60;
     let world = world().await;
     for n in 0..COUNT {

@@ -21,9 +21,9 @@ pub(super) const EVENTS_MAX: usize = 25;
 
 /// How long pods may be refused before it is reported: a namespace's ServiceAccount may arrive a moment
 /// after the namespace.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REFUSAL_REPORT_DELAY: Duration = Duration::from_secs(1);
 
-pub(super) struct Look<'a> {
+pub(super) struct Context<'a> {
     pub(super) seen: &'a Seen<'a>,
     pub(super) key: &'a Key,
     pub(super) simulation: &'a Simulation,
@@ -35,12 +35,12 @@ pub(super) struct Look<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Speaker<'a> {
+pub(super) struct EventSource<'a> {
     pub(super) component: &'a str,
     pub(super) about: &'a Value,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Context<'a> {
     /// The children of a kind that an owner controls.
     pub(super) fn children_of(&self, owner: &Value, kind: Kind) -> Vec<(&'a Key, &'a Value)> {
         let resource = kind.resource();
@@ -56,15 +56,15 @@ impl<'a> Look<'a> {
         self.seen.snapshot.get(&key).map(|entry| entry.object())
     }
 
-    /// See [`Alarms::passed`].
-    pub(super) fn passed(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
+    /// See [`Alarms::has_lasted`].
+    pub(super) fn has_lasted(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
         self.alarms
-            .passed(self.key, state, wait, (self.seen.at, self.key))
+            .has_lasted(self.key, state, wait, (self.seen.at, self.key))
     }
 
     /// Clears a question: asked again, it starts anew.
-    pub(super) fn settled(&mut self, question: &'static str) {
-        self.alarms.settled(self.key, question);
+    pub(super) fn clear(&mut self, question: &'static str) {
+        self.alarms.clear(self.key, question);
     }
 
     /// Whether a pod has been ready for that long.
@@ -75,24 +75,24 @@ impl<'a> Look<'a> {
         let state = format!("{}/{}", uid(pod), condition_time(pod, "Ready"));
         let key = Key::new(&Kind::Pod.resource(), &*self.key.namespace, meta(pod, "name"));
         self.alarms
-            .passed(&key, ("ready", &state), min_ready, (self.seen.at, self.key))
+            .has_lasted(&key, ("ready", &state), min_ready, (self.seen.at, self.key))
     }
 
     /// Why pods of this object are refused, if that has lasted.
     pub(super) fn refusal(&mut self) -> Option<String> {
         match self.refusals.remove(self.key) {
             None => {
-                self.settled("refused");
-                self.settled("told");
+                self.clear("refused");
+                self.clear("reported");
                 None
             }
-            Some(why) => self.passed(("refused", "create"), PATIENCE).then_some(why),
+            Some(why) => self.has_lasted(("refused", "create"), REFUSAL_REPORT_DELAY).then_some(why),
         }
     }
 
     /// Reports it in an Event, each reason once.
-    pub(super) fn tell_refusal(&mut self, by: Speaker<'_>, why: &str, message: &str) {
-        if self.alarms.is_new(self.key, ("told", why), self.seen.at) {
+    pub(super) fn report_refusal(&mut self, by: EventSource<'_>, why: &str, message: &str) {
+        if self.alarms.is_new(self.key, ("reported", why), self.seen.at) {
             let event = self.event(by, "Warning", "FailedCreate", message);
             self.step(vec![event]);
         }
@@ -161,7 +161,7 @@ impl<'a> Look<'a> {
     }
 
     /// `kind`: `Normal` or `Warning`.
-    pub(super) fn event(&mut self, by: Speaker<'_>, kind: &str, reason: &str, message: &str) -> Action {
+    pub(super) fn event(&mut self, by: EventSource<'_>, kind: &str, reason: &str, message: &str) -> Action {
         *self.events += 1;
         let (about, namespace) = (by.about, meta(by.about, "namespace"));
         let namespace = if namespace.is_empty() {
@@ -245,7 +245,7 @@ fn same(old: &Value, new: &Value) -> bool {
 }
 
 /// Sets a count in a status; zero is omitted.
-pub(super) fn counted(status: &mut Value, name: &str, count: usize) {
+pub(super) fn set_count(status: &mut Value, name: &str, count: usize) {
     if count > 0 {
         status[name] = json!(count);
     }
@@ -291,7 +291,7 @@ pub(super) fn digest(parts: &[&str], length: usize) -> String {
     bytes.iter().take(length).map(letter).collect()
 }
 
-pub(super) fn owned_by(owner: &Value) -> Value {
+pub(super) fn controller_reference(owner: &Value) -> Value {
     json!([{
         "apiVersion": text(owner, "apiVersion"), "kind": text(owner, "kind"),
         "name": meta(owner, "name"), "uid": uid(owner),
@@ -301,7 +301,7 @@ pub(super) fn owned_by(owner: &Value) -> Value {
 
 pub(super) fn pod_of(owner: &Value, template: &Value, name: &str) -> Value {
     let mut metadata = json!({
-        "name": name, "namespace": meta(owner, "namespace"), "ownerReferences": owned_by(owner),
+        "name": name, "namespace": meta(owner, "namespace"), "ownerReferences": controller_reference(owner),
     });
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = template["metadata"].get(field) {
@@ -312,15 +312,15 @@ pub(super) fn pod_of(owner: &Value, template: &Value, name: &str) -> Value {
 }
 
 /// That many unused names `OWNER-xxxxx`, the same for the same owner.
-pub(super) fn free_names(look: &Look<'_>, owner: &str, count: usize) -> Vec<String> {
+pub(super) fn free_names(cx: &Context<'_>, owner: &str, count: usize) -> Vec<String> {
     // As upstream's generated names, which fit a label.
     let base: String = owner.chars().take(57).collect();
     let free = |n: usize| {
         let name = format!(
             "{base}-{}",
-            digest(&[&look.key.namespace, owner, &n.to_string()], 5)
+            digest(&[&cx.key.namespace, owner, &n.to_string()], 5)
         );
-        look.get(Kind::Pod, &look.key.namespace, &name)
+        cx.get(Kind::Pod, &cx.key.namespace, &name)
             .is_none()
             .then_some(name)
     };

@@ -17,7 +17,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 
 /// Keeps one object in each namespace.
 #[derive(Debug)]
-pub(super) struct Furnish {
+pub(super) struct NamespaceDefaults {
     title: &'static str,
     namespaces: ResourceId,
     resource: ResourceId,
@@ -28,7 +28,7 @@ pub(super) struct Furnish {
     dirty: BTreeSet<String>,
 }
 
-impl Furnish {
+impl NamespaceDefaults {
     pub(super) fn service_account() -> Self {
         let object =
             json!({ "kind": "ServiceAccount", "apiVersion": "v1", "metadata": { "name": "default" } });
@@ -62,7 +62,7 @@ impl Furnish {
         text(&self.object["metadata"], "name")
     }
 
-    fn look(&self, namespace: &str, seen: &Seen<'_>) -> Option<Step> {
+    fn reconcile(&self, namespace: &str, seen: &Seen<'_>) -> Option<Step> {
         let living = seen
             .snapshot
             .get(&Key::new(&self.namespaces, "", namespace))
@@ -110,7 +110,7 @@ impl Furnish {
     }
 }
 
-impl Controller for Furnish {
+impl Controller for NamespaceDefaults {
     fn name(&self) -> &'static str {
         self.title
     }
@@ -140,7 +140,7 @@ impl Controller for Furnish {
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
         std::mem::take(&mut self.dirty)
             .iter()
-            .filter_map(|namespace| self.look(namespace, seen))
+            .filter_map(|namespace| self.reconcile(namespace, seen))
             .collect()
     }
 }
