@@ -323,7 +323,6 @@ fn unread_watches(watches: u64) {
     });
 }
 
-/// User and system time of this process; Linux only.
 fn cpu() -> Duration {
     const TICKS_PER_SECOND: u64 = 100;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -15,7 +15,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// The revision of the newest CRD change this was built from.
     revision: u64,
     resources: Vec<Arc<Resource>>,
     by_path: HashMap<(String, String, String), Arc<Resource>>,
@@ -25,7 +24,6 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// All resources: built-in ones in discovery order, then custom ones.
     pub(crate) fn resources(&self) -> &[Arc<Resource>] {
         &self.resources
     }
@@ -40,7 +38,6 @@ impl Registry {
             .contains(&(group.to_owned(), version.to_owned()))
     }
 
-    /// The resource of a kind, in the version that is served first.
     pub(crate) fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
         self.resources
             .iter()
@@ -151,7 +148,6 @@ impl Catalog {
     }
 }
 
-/// The built-in resources, in discovery order.
 pub(crate) fn builtin_resources() -> Vec<Arc<Resource>> {
     schema::kubernetes_resources()
         .iter()

@@ -19,7 +19,6 @@ pub(crate) enum FieldErrorKind {
 }
 
 impl FieldErrorKind {
-    /// The `reason` of a Status cause.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -72,7 +71,6 @@ impl FieldError {
         Self::with_value(FieldErrorKind::Required, field, None, detail)
     }
 
-    /// A field that must not be set, or not be changed.
     pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::with_value(FieldErrorKind::Forbidden, field, None, detail)
     }
@@ -100,7 +98,6 @@ impl FieldError {
         Self::with_value(FieldErrorKind::NotSupported, field, Some(go_value(value)), detail)
     }
 
-    /// A string or object of more than `max` bytes.
     pub(crate) fn too_long(field: impl Into<String>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         Self::with_value(
@@ -136,7 +133,6 @@ impl FieldError {
         }
     }
 
-    /// The text without the field: a Status cause's `message`.
     pub(crate) fn body(&self) -> String {
         let mut out = self.kind.text().to_owned();
         if let Some(value) = &self.value {

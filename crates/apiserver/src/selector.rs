@@ -368,7 +368,6 @@ fn label_key(key: &str) -> Result<(), String> {
     ))
 }
 
-/// Exact comparisons, all of which must match.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct FieldSelector(Vec<FieldTest>);
 
@@ -406,7 +405,6 @@ impl FieldSelector {
         &self.0
     }
 
-    /// The name, if the selector requires exactly one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.0
             .iter()
@@ -414,7 +412,6 @@ impl FieldSelector {
             .map(|t| t.value.as_str())
     }
 
-    /// `get` reads a field; absent fields are empty.
     pub(crate) fn matches(&self, get: impl Fn(&str) -> String) -> bool {
         self.0.iter().all(|t| (get(&t.field) == t.value) == t.equal)
     }

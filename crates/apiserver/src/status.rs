@@ -36,7 +36,6 @@ impl fmt::Display for GroupResource {
     }
 }
 
-/// An entry of a Status' `details.causes`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Cause {
     /// `FieldValueInvalid`, `FieldManagerConflict`, ...; empty for none.
@@ -46,7 +45,6 @@ pub(crate) struct Cause {
     pub field: String,
 }
 
-/// A Status' `details`. Empty texts are omitted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Details {
     pub name: String,
@@ -55,11 +53,9 @@ pub(crate) struct Details {
     pub kind: String,
     pub uid: String,
     pub causes: Vec<Cause>,
-    /// Seconds after which a retry may succeed.
     pub retry_after_seconds: Option<u32>,
 }
 
-/// A failed request; becomes a `v1.Status`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ApiError {

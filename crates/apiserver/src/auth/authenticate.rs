@@ -74,7 +74,6 @@ impl Authenticator {
         Self::default()
     }
 
-    /// Also accepts `token`, for `identity` and the groups that follow from its name.
     #[must_use]
     pub(crate) fn token(mut self, token: &Token, identity: Identity) -> Self {
         self.tokens

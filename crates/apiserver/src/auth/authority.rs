@@ -18,7 +18,6 @@ pub(crate) struct Authority {
     authenticator: Authenticator,
     /// Tokens that this cluster issued.
     issued: IssuedTokens,
-    /// Tokens of other clusters that this one accepts.
     trusted: Vec<IssuedTokens>,
     accounts: ResourceId,
     resources: [ResourceId; 4],
@@ -75,7 +74,6 @@ impl Authority {
             .ok_or_else(ApiError::unauthorized)
     }
 
-    /// Whether the token's ServiceAccount still exists, with the same uid.
     fn account_exists(&self, snapshot: &Snapshot, grant: &TokenGrant) -> bool {
         let account = grant.identity.as_service_account();
         account.is_some_and(|(namespace, name)| {
@@ -111,7 +109,6 @@ impl Authority {
         authorize(&self.view(snapshot), who, request)
     }
 
-    /// [`decide`](Self::decide), with a denial as 403.
     pub(crate) fn require(
         &self,
         snapshot: &Snapshot,

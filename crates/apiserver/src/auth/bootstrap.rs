@@ -116,7 +116,6 @@ fn binding(name: &str, groups: &[&str]) -> Value {
     })
 }
 
-/// Each binds the role of the same name to groups.
 const BINDINGS: &[(&str, &[&str])] = &[
     ("cluster-admin", &["system:masters"]),
     ("system:basic-user", &["system:authenticated"]),

@@ -244,7 +244,6 @@ fn covers_resource(held: &[String], wanted: &str) -> bool {
     })
 }
 
-/// Joins the verbs of atoms that differ in nothing else.
 fn compact(atoms: Vec<Rule>) -> Vec<Rule> {
     let mut by_resource: BTreeMap<(String, String, Option<String>), Rule> = BTreeMap::new();
     let mut out = Vec::new();
@@ -285,7 +284,6 @@ fn describe(rule: &Rule) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
-/// Go's `%q` of a list of strings.
 fn quoted_list(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|s| go_quote(s)).collect();
     format!("[{}]", quoted.join(" "))

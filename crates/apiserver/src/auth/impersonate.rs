@@ -54,7 +54,6 @@ pub(crate) fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, ApiError> 
     )))
 }
 
-/// The key of an extra header; percent-encoded bytes are decoded unless malformed.
 fn unescape(key: &str) -> String {
     let bytes = key.as_bytes();
     let escape_is_whole = |i: usize| matches!(bytes.get(i + 1..i + 3), Some([a, b]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());

@@ -36,7 +36,6 @@ impl fmt::Debug for IssuedTokens {
 }
 
 impl IssuedTokens {
-    /// Issues a token; `None` when too many are in use.
     pub(crate) fn issue(&self, grant: TokenGrant, now: Timestamp) -> Option<Token> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= TOKENS_MAX {

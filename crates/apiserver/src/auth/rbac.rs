@@ -25,7 +25,6 @@ pub(crate) struct Attributes {
     pub(crate) subresource: String,
     /// Empty at the cluster scope.
     pub(crate) namespace: String,
-    /// Empty if the request names no object.
     pub(crate) name: String,
     /// `/metrics`; empty for a resource request.
     pub(crate) path: String,
@@ -70,7 +69,6 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// From an element of a role's `rules`. Absent lists are empty.
     pub(crate) fn parse(value: &Value) -> Self {
         Self {
             verbs: texts(value, "verbs"),
@@ -223,7 +221,6 @@ fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The RBAC objects of one snapshot, parsed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RbacView {
     cluster_roles: BTreeMap<String, Vec<Rule>>,
@@ -232,7 +229,6 @@ pub(crate) struct RbacView {
     bindings: BTreeMap<String, Vec<Binding>>,
 }
 
-/// A rule and the text of the binding that grants it.
 struct Granted<'a> {
     rule: &'a Rule,
     binding: &'a Binding,
@@ -307,7 +303,6 @@ impl RbacView {
             .ok_or_else(|| ApiError::not_found(&GroupResource::new(GROUP, singular), &role.name))
     }
 
-    /// All rules of `who` in `namespace`, and the errors while collecting them.
     pub(super) fn rules_for(&self, who: &Identity, namespace: &str) -> (Vec<&Rule>, Vec<String>) {
         let mut rules = Vec::new();
         let (_, errors) = self.visit(who, namespace, |granted| {
@@ -317,7 +312,6 @@ impl RbacView {
         (rules, errors)
     }
 
-    /// Visits granted rules until `stop` returns true. Returns the binding it stopped at.
     fn visit<'a>(
         &'a self,
         who: &Identity,
@@ -384,7 +378,6 @@ pub(crate) fn authorize(view: &RbacView, who: &Identity, request: &Attributes) -
     }
 }
 
-/// [`authorize`], with a denial as 403.
 pub(crate) fn require(view: &RbacView, who: &Identity, request: &Attributes) -> Result<(), ApiError> {
     let decision = authorize(view, who, request);
     if decision.allowed {

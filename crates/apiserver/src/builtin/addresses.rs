@@ -4,7 +4,6 @@ use crate::field::FieldError;
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// Requires an address in canonical form.
 pub(super) fn check_ip(path: &str, value: &Value) -> Option<FieldError> {
     let text = value.as_str().unwrap_or("");
     match text.parse::<IpAddr>() {

@@ -18,24 +18,18 @@ const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 pub(crate) enum PriorityError {
     #[error("no PriorityClass with name {0} was found")]
     NoClass(String),
-    /// The pod's number differs from its class's.
     #[error(
         "the integer value of priority ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
     Value {
-        /// The pod's.
         asked: i64,
-        /// The class's.
         computed: i64,
     },
-    /// The pod's preemption policy differs from its class's.
     #[error(
         "the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
     Policy {
-        /// The pod's.
         asked: String,
-        /// The class's.
         computed: String,
     },
 }
@@ -182,7 +176,6 @@ pub(crate) fn default_ingress_class<'a>(ingress: &mut Value, classes: impl Itera
     }
 }
 
-/// Removes duplicate owner references. Returns a warning.
 pub(crate) fn deduplicate_owners(object: &mut Value) -> Option<String> {
     const PATH: &str = "metadata.ownerReferences";
     let mut seen: Vec<Value> = Vec::new();
@@ -207,7 +200,6 @@ pub(crate) fn deduplicate_owners(object: &mut Value) -> Option<String> {
     ))
 }
 
-/// A new node is not ready until its status says so.
 pub(crate) fn node_taint(node: &mut Value) {
     let tainted = |taint: &Value| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule";
     if items(node, "spec.taints").iter().any(tainted) {

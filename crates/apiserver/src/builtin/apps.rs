@@ -207,7 +207,6 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// Warns of names that are no valid host name labels.
 pub(super) fn name_warning(object: &Value, what: &str) -> Vec<String> {
     let problems = names::dns_label(text(object, "metadata.name"));
     if problems.is_empty() {
@@ -297,7 +296,6 @@ fn rolling_update(update: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A strategy as Go declares it.
 const STRATEGY: &[(&str, &str)] = &[("Type", "type"), ("RollingUpdate", "rollingUpdate")];
 
 fn unknown_strategy(path: &str, strategy: &Value, known: &[&str]) -> FieldError {
@@ -313,7 +311,6 @@ fn percent_or_int(value: &Value) -> i64 {
     }
 }
 
-/// The selector of a workload: present, well formed, not empty.
 fn selector_of(object: &Value, workload: &str) -> Vec<FieldError> {
     let value = get(object, "spec.selector");
     if value.is_null() {

@@ -139,7 +139,6 @@ fn generate_selector(job: &mut Value) {
     default_entry(job, "spec.selector.matchLabels", CONTROLLER_UID, uid);
 }
 
-/// Checks shared by Jobs and the Job templates of CronJobs.
 fn validate_job_spec(object: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let spec = get(object, path);

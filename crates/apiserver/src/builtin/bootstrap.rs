@@ -11,7 +11,6 @@ pub(super) const SYSTEM_PRIORITIES: &[(&str, i64)] = &[
 /// The address of the `kubernetes` Service: the first of the range.
 const KUBERNETES_IP: &str = "10.96.0.1";
 
-/// Namespaces, the `kubernetes` Service and the system's priority classes, in write order.
 pub(crate) fn bootstrap() -> Vec<Value> {
     let mut out: Vec<Value> = ["default", "kube-node-lease", "kube-public", "kube-system"]
         .iter()

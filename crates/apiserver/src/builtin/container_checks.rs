@@ -10,9 +10,7 @@ use crate::field::{FieldError, FieldErrorKind, go_struct};
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// Properties of the pod that container checks need.
 pub(super) struct Pod<'a> {
-    /// The volumes that containers may mount.
     pub(super) volumes: &'a Volumes<'a>,
     /// `terminationGracePeriodSeconds`.
     pub(super) grace: i64,
@@ -20,7 +18,6 @@ pub(super) struct Pod<'a> {
 
 const RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 
-/// A container's security context as Go declares it.
 const CONTEXT: &[(&str, &str)] = &[
     ("Capabilities", "capabilities"),
     ("Privileged", "privileged"),
@@ -112,7 +109,6 @@ fn ports(ports: &[Value], path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A host port can be used once per protocol and address.
 pub(super) fn host_ports(containers: &[Value], path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let mut seen: Vec<String> = Vec::new();
@@ -396,7 +392,6 @@ fn resource_name(name: &str, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// Checks of containers that keep running: hooks and probes.
 pub(super) fn running(container: &Value, pod: &Pod<'_>, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     for hook in ["postStart", "preStop"] {

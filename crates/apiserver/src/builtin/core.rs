@@ -13,10 +13,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The sum over all data of a ConfigMap or Secret.
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 
-/// Resources that a quota can name without a prefix.
 const QUOTAS: &[&str] = &[
     "configmaps",
     "cpu",
@@ -231,7 +229,6 @@ fn validate_config_map(object: &Value) -> Vec<FieldError> {
     out
 }
 
-/// Fields of an `immutable: true` object that must not change.
 fn frozen(new: &Value, stored: &Value, fields: &[&str]) -> Vec<FieldError> {
     const WHY: &str = "field is immutable when `immutable` is set";
     let mut out = Vec::new();
@@ -335,7 +332,6 @@ fn json_object(data: &Value, key: &str) -> Option<FieldError> {
     ))
 }
 
-/// Go's message for an invalid character in JSON.
 fn bad_character(bytes: &[u8], column: usize) -> String {
     for literal in ["null", "true", "false"] {
         let same = bytes

@@ -8,7 +8,6 @@ use crate::registry::NameRule;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The sum over all annotations of an object, keys included.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
@@ -155,7 +154,6 @@ pub(crate) fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String
     }
 }
 
-/// Checks labels and maps written like labels (`matchLabels`, `nodeSelector`).
 pub(crate) fn validate_labels(labels: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     for (key, value) in entries(labels, "") {
@@ -169,7 +167,6 @@ pub(crate) fn validate_labels(labels: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// Checks annotations: qualified names in any case, bounded in size.
 pub(crate) fn validate_annotations(annotations: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let mut bytes = 0;
@@ -279,7 +276,6 @@ fn validate_finalizers(finalizers: &[Value]) -> Vec<FieldError> {
     out
 }
 
-/// A finalizer without a prefix must be one of Kubernetes' own.
 pub(crate) fn unqualified_finalizer(finalizer: &Value, path: &str) -> Option<FieldError> {
     let name = finalizer.as_str().unwrap_or("");
     (!name.contains('/') && !STANDARD_FINALIZERS.contains(&name)).then(|| {

@@ -127,7 +127,6 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// The strategy of a built-in kind; kinds without rules of their own share a generic one.
 pub(crate) fn strategy(group: &str, kind: &str) -> &'static Strategy {
     match (group, kind) {
         ("", "ConfigMap") => &core::CONFIG_MAP,

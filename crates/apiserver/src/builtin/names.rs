@@ -97,7 +97,6 @@ fn subdomain(value: &str, too_long: String) -> Vec<String> {
     out
 }
 
-/// A subdomain whose first label may be `*`.
 pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 253 {
@@ -181,7 +180,6 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     out
 }
 
-/// A key of a ConfigMap or Secret: a file name.
 pub(crate) fn config_key(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 253 {

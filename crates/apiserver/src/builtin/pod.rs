@@ -86,7 +86,6 @@ pub(crate) fn deletion_grace(pod: &Value, requested: Option<i64>) -> i64 {
     if wanted < 0 { 1 } else { wanted }
 }
 
-/// From requests and limits of cpu and memory.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
@@ -154,7 +153,6 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// Adds an entry to the map at a path unless the key exists. Keys may contain dots.
 pub(super) fn default_entry(value: &mut Value, path: &str, key: &str, new: Value) {
     default(value, path, json!({}));
     if let Some(map) = at(value, path).and_then(Value::as_object_mut) {
@@ -233,7 +231,6 @@ fn default_http_get(action: &mut Value) {
     default(action, "scheme", "HTTP");
 }
 
-/// `Always` for the tag `latest` and for no tag.
 fn pull_policy(image: &str) -> &'static str {
     if image_tag(image) == "latest" {
         "Always"
@@ -263,7 +260,6 @@ fn image_tag(image: &str) -> &str {
     }
 }
 
-/// Also for the source of a PersistentVolume.
 pub(super) fn default_volume(volume: &mut Value) {
     let sourceless = volume
         .as_object()
@@ -297,7 +293,6 @@ pub(super) fn default_volume(volume: &mut Value) {
     default_volume_source(volume);
 }
 
-/// Defaults that pods and PersistentVolumes share.
 pub(super) fn default_volume_source(volume: &mut Value) {
     with(volume, "hostPath", |path| {
         if get(path, "type").is_null() {

@@ -14,7 +14,6 @@ use crate::field::{FieldError, go_quote};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Checks a Pod, except its metadata.
 pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
     let mut out = validate_spec(get(pod, "spec"), "spec");
     if text(pod, "spec.serviceAccountName").is_empty() {
@@ -44,7 +43,6 @@ pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
     out
 }
 
-/// Checks that apply only to new Pods.
 pub(super) fn validate_pod_create(pod: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     if !items(pod, "spec.ephemeralContainers").is_empty() {
@@ -213,7 +211,6 @@ fn host_network_ports(spec: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A required field with one of the allowed values.
 pub(super) fn one_of(out: &mut Vec<FieldError>, object: &Value, field: &str, path: &str, allowed: &[&str]) {
     let value = get(object, field);
     let path = format!("{path}.{field}");
@@ -563,7 +560,6 @@ fn pod_term(term: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// Warnings about the pod whose spec is at `path`.
 pub(super) fn pod_warnings(object: &Value, path: &str) -> Vec<String> {
     let spec = get(object, path);
     let parent = path.strip_suffix(".spec").unwrap_or("");

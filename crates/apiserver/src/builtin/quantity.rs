@@ -8,7 +8,6 @@ pub(crate) fn nano(text: &str) -> Option<i128> {
     Quantity::parse(text).ok().map(|quantity| quantity.nanos())
 }
 
-/// `None` if either is not a quantity.
 pub(crate) fn compare(a: &str, b: &str) -> Option<Ordering> {
     Some(nano(a)?.cmp(&nano(b)?))
 }

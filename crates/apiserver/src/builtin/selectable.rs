@@ -11,10 +11,8 @@ use serde_json::Value;
 /// An unsupported field. `Display` is the message of the 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnsupportedField {
-    /// The kind has only the fields that all kinds have.
     #[error("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", go_quote(.0))]
     OnlyMetadata(String),
-    /// The kind has fields of its own, but not this one.
     #[error("field label not supported: {0}")]
     NotSupported(String),
 }

@@ -41,7 +41,6 @@ pub(crate) fn validate(selector: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// Whether the selector can be evaluated.
 pub(crate) fn is_legible(selector: &Value) -> bool {
     validate(selector, "").is_empty()
 }

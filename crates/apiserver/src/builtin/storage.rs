@@ -234,7 +234,6 @@ pub(super) fn strategy(kind: &str) -> &'static Strategy {
     }
 }
 
-/// Also for the claim templates of a StatefulSet.
 pub(super) fn default_claim(claim: &mut Value) {
     default(claim, "status.phase", "Pending");
     default(claim, "spec", json!({}));
@@ -419,7 +418,6 @@ const VOLUME_FIELDS: &[&str] = &[
     "volumeMode",
 ];
 
-/// The one field that names the volume's source.
 fn source_of(spec: &Value) -> Option<(&String, &Value)> {
     entries(spec, "").find(|(key, _)| !VOLUME_FIELDS.contains(&key.as_str()))
 }

@@ -21,7 +21,6 @@ fn group_of(object: &Value) -> (String, String) {
     (group.to_owned(), version.to_owned())
 }
 
-/// Decodes, defaults and prepares an object like a POST into namespace `n`.
 fn create(object: Value) -> Created {
     let (group, version) = group_of(&object);
     let kind = text(&object, "kind").to_owned();
@@ -92,7 +91,6 @@ fn errors(created: &Created) -> Vec<FieldError> {
     out
 }
 
-/// The steps of a recorded scenario; none if the recordings are absent.
 fn recorded(scenario: &str) -> Vec<Value> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/conformance/kube-apiserver-1.36/k8s-1.36.2-http.jsonl");

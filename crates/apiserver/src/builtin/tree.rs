@@ -19,7 +19,6 @@ pub(crate) fn has(value: &Value, path: &str) -> bool {
     !get(value, path).is_null()
 }
 
-/// The string at a path, or an empty one.
 pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     get(value, path).as_str().unwrap_or("")
 }
@@ -62,7 +61,6 @@ pub(crate) fn at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> 
         .filter(|v| !v.is_null())
 }
 
-/// Sets the value at a path and creates missing objects. Values on the way that are not objects stay.
 pub(crate) fn set(value: &mut Value, path: &str, new: impl Into<Value>) {
     if let Some(slot) = slot(value, path) {
         *slot = new.into();
@@ -83,7 +81,6 @@ pub(crate) fn remove(value: &mut Value, path: &str) -> Option<Value> {
     at(value, parent)?.as_object_mut()?.remove(key)
 }
 
-/// Sets the stored value at a path, or removes the value if none is stored.
 pub(crate) fn restore(value: &mut Value, stored: &Value, path: &str) {
     let old = get(stored, path);
     if old.is_null() {
@@ -93,7 +90,6 @@ pub(crate) fn restore(value: &mut Value, stored: &Value, path: &str) {
     }
 }
 
-/// Applies `f` to each item of the list, or each value of the object, at a path.
 pub(crate) fn each(value: &mut Value, path: &str, f: impl FnMut(&mut Value)) {
     match at(value, path) {
         Some(Value::Array(list)) => list.iter_mut().for_each(f),

@@ -7,12 +7,10 @@ use crate::field::FieldError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The valid volumes of a pod by name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// Returns the valid volumes, and the errors of the others.
 pub(super) fn validate<'a>(volumes: &'a [Value], path: &str) -> (Volumes<'a>, Vec<FieldError>) {
     let mut sound = Volumes::new();
     let mut out = Vec::new();

@@ -13,13 +13,11 @@ use tokio::time::Instant;
 
 /// Upstream runs these controllers inside the kube-apiserver, and they write under its name.
 const MANAGER: &str = "kube-apiserver";
-/// Keeps a deleted CRD until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 #[derive(Debug)]
 pub(super) struct Definitions {
     resource: ResourceId,
-    /// The CRDs being deleted, by the resource they define.
     emptying: BTreeMap<ResourceId, String>,
     dirty: BTreeSet<String>,
 }
@@ -58,7 +56,6 @@ impl Definitions {
         )]
     }
 
-    /// Deletes the objects of a deleted definition, then removes its finalizer.
     fn empty(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Vec<Step> {
         let definition = entry.object();
         if !has_finalizer(definition, CLEANUP) {
@@ -173,7 +170,6 @@ fn stamp(seen: &Seen<'_>) -> String {
     seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `new` as a merge patch on `old`: members that `new` lacks are removed.
 fn replacing(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return new.clone();

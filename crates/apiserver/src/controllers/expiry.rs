@@ -13,7 +13,6 @@ pub(super) struct Expiry {
     /// The Events of both groups.
     resources: [ResourceId; 2],
     ttl: Duration,
-    /// The expiry of each Event, and all expiries in order.
     ends: HashMap<Key, Instant>,
     queue: BTreeSet<(Instant, Key)>,
 }
@@ -97,7 +96,6 @@ impl Controller for Expiry {
     }
 }
 
-/// The time since the last write, by the object's own fields; zero if it has none.
 fn age(event: &Value, now: Timestamp) -> Duration {
     let series = event["series"].get("lastObservedTime").and_then(Value::as_str);
     let texts = [

@@ -23,20 +23,15 @@ const REPORTER: &str = "garbage-collector-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Garbage {
-    /// Objects by the uid of an owner.
     dependents: HashMap<String, BTreeSet<Key>>,
-    /// Owners whose deletion waits for their dependents.
     waiting: HashMap<String, Key>,
-    /// Objects with a reference to a kind that is not served.
     unserved: BTreeSet<Key>,
-    /// Invalid references that were reported: dependent and owner uid.
     reported: HashSet<(String, String)>,
     /// Owner uids of this round's dangling references, and whether the owner is in another namespace.
     foreign_owners: HashMap<String, bool>,
     dirty: BTreeSet<Key>,
 }
 
-/// The owners of an object by state.
 #[derive(Default)]
 struct Owners<'a> {
     solid: usize,
@@ -44,7 +39,6 @@ struct Owners<'a> {
     dangling: Vec<&'a Value>,
     /// In foreground deletion.
     waiting: Vec<&'a Value>,
-    /// Whether the state of an owner is unknown.
     unclear: bool,
 }
 
@@ -93,7 +87,6 @@ impl Controller for Garbage {
 }
 
 impl Garbage {
-    /// Updates the index and marks the affected objects.
     fn changed(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
         let old = before.map(owner_references).unwrap_or_default();
         let new = after.map(owner_references).unwrap_or_default();
@@ -116,7 +109,6 @@ impl Garbage {
                     .or_default()
                     .insert(key.clone());
             }
-            // An owner may have waited for this.
             for owner in old_uids.union(&new_uids) {
                 self.dirty.extend(self.waiting.get(owner).cloned());
             }
@@ -177,7 +169,6 @@ impl Garbage {
         steps.push(self.collect(key, entry, &owners, seen));
     }
 
-    /// Deletes an object without a valid owner.
     fn collect(&self, key: &Key, entry: &Arc<Entry>, owners: &Owners<'_>, seen: &Seen<'_>) -> Step {
         let object = entry.object();
         let dependents = self.dependents.get(uid(object));
@@ -298,7 +289,6 @@ impl Garbage {
         owners
     }
 
-    /// Whether the owner exists in another namespace.
     fn is_foreign(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
         let wanted = text(reference, "uid");
         if let Some(known) = self.foreign_owners.get(wanted) {
@@ -315,7 +305,6 @@ impl Garbage {
         found
     }
 
-    /// The Event that reports a reference into another namespace; once per reference.
     fn report(&mut self, key: &Key, object: &Value, reference: &Value, seen: &Seen<'_>) -> Option<Step> {
         let pair = (uid(object).to_owned(), text(reference, "uid").to_owned());
         if !self.reported.insert(pair) {
@@ -364,7 +353,6 @@ impl Garbage {
     }
 }
 
-/// Whether the object is in foreground or orphaning deletion.
 fn waits_for_dependents(object: &Value) -> bool {
     deleting(object) && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))
 }

@@ -86,14 +86,11 @@ impl Profile {
     }
 }
 
-/// A controller's access to the cluster.
 pub(crate) trait Cluster: Send + Sync + 'static {
     fn store(&self) -> &Store;
 
-    /// The resource that serves a kind at a snapshot.
     fn served(&self, snapshot: &Snapshot, api_version: &str, kind: &str) -> Option<Served>;
 
-    /// The time for timestamps in objects.
     fn now(&self) -> Timestamp;
 
     /// Writes like a client: with defaults, field managers, validation, finalizers.
@@ -117,7 +114,6 @@ pub(crate) enum Action {
     /// PATCH with a JSON merge patch; `uid` and `resourceVersion` in it are preconditions.
     Merge {
         key: Key,
-        /// `status`, `finalize`, or empty for the object itself.
         endpoint: &'static str,
         patch: Value,
         manager: &'static str,
@@ -193,7 +189,6 @@ trait Controller: Send {
 
     fn observe(&mut self, event: &Event, at: Instant);
 
-    /// Marks an object to be decided again.
     fn again(&mut self, about: Key);
 
     /// Reports a refused write about an object, before the call of `again`.

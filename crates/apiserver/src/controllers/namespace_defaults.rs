@@ -15,7 +15,6 @@ const DESCRIPTION_KEY: &str = "kubernetes.io/description";
 /// Upstream's text, which `kubectl` shows.
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
-/// Keeps one object in each namespace.
 #[derive(Debug)]
 pub(super) struct NamespaceDefaults {
     title: &'static str,

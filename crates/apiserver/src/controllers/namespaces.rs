@@ -28,12 +28,10 @@ pub(super) struct Namespaces {
 
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    /// Changes before this time are ignored.
     first: Instant,
     next: Option<Instant>,
 }
 
-/// The remaining objects, counted by resource and by finalizer.
 #[derive(Debug, Default)]
 struct Remaining {
     objects: BTreeMap<ResourceId, usize>,
@@ -242,7 +240,6 @@ fn overdue(name: &str, pods: &[Listed<'_>], grace_left: Option<Duration>) -> Opt
         .then(|| format!("unexpected items still remain in namespace: {name} for gvr: /v1, Resource=pods"))
 }
 
-/// The conditions of a terminating namespace; `None` if unchanged.
 fn conditions(
     namespace: &Value,
     remaining: &Remaining,
@@ -324,7 +321,6 @@ fn conditions(
     (changed || text(&namespace["status"], "phase") != "Terminating").then_some(list)
 }
 
-/// A condition that is `False` when all is well.
 fn deletion_condition(kind: &str, well: (&str, &str), ill: Option<(&str, String)>) -> Value {
     let (status, reason, message) = match ill {
         Some((reason, message)) => ("True", reason, message),

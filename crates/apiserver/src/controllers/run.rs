@@ -69,7 +69,6 @@ struct Retry {
 }
 
 impl Retries {
-    /// Records the failures of a round. Retried steps that did not fail again are removed.
     fn record(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
         for failure in failed {
             let retry = self.waiting.entry(failure).or_insert(Retry {
@@ -137,7 +136,6 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             }
             retries.record(failed, Instant::now());
             if acted {
-                // The writes may need further steps; most of them arrive as events.
                 continue;
             }
             let due = controllers.iter().filter_map(|c| c.due()).chain(retries.due()).min();
@@ -167,7 +165,6 @@ fn observe(controllers: &mut [Box<dyn Controller>], events: &[Arc<crate::store::
     }
 }
 
-/// A step and the index of its controller.
 struct Planned {
     index: usize,
     controller: &'static str,
@@ -194,7 +191,6 @@ fn decide<C: Cluster>(cluster: &C, controllers: &mut [Box<dyn Controller>], at: 
     planned
 }
 
-/// Runs the steps. Returns for each failure the controller, the object and the error.
 async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key, ApiError)> {
     futures::stream::iter(planned)
         .map(|planned| planned.act(cluster))
@@ -224,7 +220,6 @@ impl Planned {
     }
 }
 
-/// Whether the error means that nothing is left to do.
 fn is_done(action: &Action, error: &ApiError) -> bool {
     match action {
         Action::Create { .. } => {

@@ -5,7 +5,6 @@ use super::node::Node;
 use crate::field::FieldError;
 use serde_json::{Map, Value};
 
-/// `root` treats the value itself as an embedded object.
 pub(super) fn validate(value: &Value, schema: &Node, path: &str, root: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     visit(value, schema, path, root, &mut errors);

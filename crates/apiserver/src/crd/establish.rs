@@ -163,7 +163,6 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     status
 }
 
-/// The status of a definition at the moment of its deletion.
 pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
@@ -178,7 +177,6 @@ pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
     status
 }
 
-/// The status of a deleted definition while its objects are being deleted.
 pub(crate) fn terminating(crd: &Value, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
     set_condition(

@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Format {
-    /// As the schema writes it; error texts contain it.
     pub(super) name: String,
     /// Without dashes: the table's key.
     key: String,
@@ -44,7 +43,6 @@ const TEXT_FORMATS: &[&str] = &[
 ];
 
 impl Format {
-    /// `None` if the format has no meaning for this type.
     pub(super) fn for_type(name: &str, kind: Option<SchemaType>, int_or_string: bool) -> Option<Self> {
         if !is_recognized(name, kind, int_or_string) {
             return None;
@@ -65,7 +63,6 @@ impl Format {
     }
 }
 
-/// The server warns of formats without meaning for their type.
 pub(super) fn is_recognized(name: &str, kind: Option<SchemaType>, int_or_string: bool) -> bool {
     if name.is_empty() {
         return false;

@@ -57,7 +57,6 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// A value as a field error shows it: strings quoted, numbers plain, the rest as JSON.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(n) => number(n),

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// Keeps recursion over schemas and objects within the stack.
 pub(super) const SCHEMA_DEPTH_MAX: usize = 100;
 
-/// One node of a structural schema, or of a combinator (`allOf`, ...) inside one.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) kind: Option<SchemaType>,
@@ -37,7 +36,6 @@ pub(super) enum AdditionalNode {
     Schema(Box<Node>),
 }
 
-/// The value validations of a node.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) format: Option<Format>,
@@ -147,7 +145,6 @@ impl Node {
         })
     }
 
-    /// The schema of `additionalProperties`, if it is a schema.
     pub(super) fn additional_schema(&self) -> Option<&Node> {
         match &self.additional {
             Some(AdditionalNode::Schema(node)) => Some(node),
@@ -155,7 +152,6 @@ impl Node {
         }
     }
 
-    /// The schema of a field: declared, or that of additional fields.
     pub(super) fn field(&self, name: &str) -> Option<&Node> {
         self.properties.get(name).or_else(|| self.additional_schema())
     }

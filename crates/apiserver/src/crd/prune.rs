@@ -18,7 +18,6 @@ pub(super) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
     pruner.dropped
 }
 
-/// Whether pruning would leave `value` unchanged. `root` treats it as a whole object.
 pub(super) fn is_pruned(value: &Value, schema: &Node, root: bool) -> bool {
     let mut copy = value.clone();
     let mut pruner = Pruner {
@@ -110,7 +109,6 @@ impl Pruner {
         }
     }
 
-    /// An item of a list whose schema preserves unknown fields: the permission extends into the item.
     fn visit_preserved(&mut self, value: &mut Value, schema: Option<&Node>) {
         let Some(schema) = schema else { return };
         match value {

@@ -7,7 +7,6 @@ use crate::field::FieldError;
 use crate::selector;
 use serde_json::{Map, Value, json};
 
-/// The paths of the fields that Scale shows, like `.spec.replicas`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     /// The wanted number of replicas.
@@ -60,7 +59,6 @@ pub(crate) fn to_scale(object: &Value, paths: &ScalePaths) -> Result<(Value, Opt
     Ok((scale, replicas))
 }
 
-/// Writes the wanted replicas of `scale` into `object`, and its `resourceVersion` if set.
 pub(crate) fn from_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) {
     let wanted = scale
         .pointer("/spec/replicas")
@@ -84,7 +82,6 @@ pub(crate) fn from_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) 
     }
 }
 
-/// The error of a GET when the object has no wanted replicas.
 pub(crate) fn missing_text(paths: &ScalePaths) -> String {
     format!(
         "the spec replicas field \"{}\" does not exist",
@@ -92,7 +89,6 @@ pub(crate) fn missing_text(paths: &ScalePaths) -> String {
     )
 }
 
-/// Validates the Scale of an update.
 pub(crate) fn validate_scale(scale: &Value) -> Vec<FieldError> {
     let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
     if replicas.as_i64().is_some_and(|n| n < 0) {

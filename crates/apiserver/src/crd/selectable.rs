@@ -43,7 +43,6 @@ pub(super) fn resolve<'a>(json_path: &str, schema: &'a Schema, brackets: bool) -
     Ok(found)
 }
 
-/// Whether a field selector can compare values of this schema.
 pub(super) fn is_selectable(schema: Option<&Schema>) -> bool {
     matches!(
         schema.and_then(|s| s.kind),

@@ -12,7 +12,6 @@ use equate_manifest::schema::SchemaType;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// `path` is the value's (empty at the root), `old` its stored counterpart.
 pub(super) fn validate(value: &Value, schema: &Node, path: &str, old: Option<&Value>) -> Vec<FieldError> {
     let pair = old.map(|old| Pair {
         new: value,
@@ -36,7 +35,6 @@ impl Outcome {
     }
 }
 
-/// An error without a field, as combinators report it.
 fn unplaced(text: String) -> FieldError {
     FieldError::with_value(FieldErrorKind::Invalid, "<nil>", Some("\"\"".to_owned()), text)
 }
@@ -71,7 +69,6 @@ fn field_of(path: &str) -> String {
     }
 }
 
-/// Checks a node and its subtree; with a pair, errors of unchanged values are dropped.
 fn check(value: &Value, schema: &Node, path: &str, pair: Option<Pair<'_>>) -> Outcome {
     let mut outcome = check_node(value, schema, path, pair);
     if schema.checks.has_combinators() {

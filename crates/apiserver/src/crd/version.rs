@@ -32,7 +32,6 @@ pub(crate) struct PrinterColumn {
     /// `string`, `integer`, `number`, `boolean`, `date`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `int32`, `date-time`, ...; may be empty.
     #[serde(default)]
     pub format: String,
     /// May be empty.
@@ -41,7 +40,6 @@ pub(crate) struct PrinterColumn {
     /// Columns above 0 are shown in wide output only.
     #[serde(default)]
     pub priority: i32,
-    /// The path of the value, `.spec.replicas`.
     pub json_path: String,
 }
 
@@ -49,7 +47,6 @@ pub(crate) struct PrinterColumn {
 pub(crate) enum CompileError {
     #[error("the definition has no version \"{0}\"")]
     NoVersion(String),
-    /// A part of the version has the wrong structure.
     #[error("version \"{version}\": {part} cannot be read")]
     Malformed {
         version: String,
@@ -66,7 +63,6 @@ pub(crate) enum CompileError {
 }
 
 impl CustomVersion {
-    /// Compiles `version` of a definition that passed validation.
     pub(crate) fn compile(crd: &Value, version: &str) -> Result<Self, CompileError> {
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
         let found = versions
@@ -164,7 +160,6 @@ impl CustomVersion {
         self.finish(new, old, errors)
     }
 
-    /// Validates an update through the status endpoint.
     pub(crate) fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.type_errors(new);
         if !errors.is_empty() {
@@ -280,7 +275,6 @@ fn scale_paths(scale: &Value) -> ScalePaths {
     }
 }
 
-/// Adds the fields of every object to the root and to embedded objects.
 fn publish(schema: &mut Schema, is_root: bool) {
     for property in schema.properties.values_mut() {
         publish(property, false);

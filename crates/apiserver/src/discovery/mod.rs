@@ -143,7 +143,6 @@ fn group_entry(resources: &[Arc<Resource>], group: &str) -> Map<String, Value> {
     entry
 }
 
-/// The document of `/api/v1` and `/apis/GROUP/VERSION`.
 pub(crate) fn resource_list(resources: &[Arc<Resource>], group: &str, version: &str) -> Option<Value> {
     let mut entries = Vec::new();
     for resource in of(resources, group, version) {
@@ -200,7 +199,6 @@ fn subresource_entry(resource: &Resource, sub: &Subresource) -> Value {
     entry
 }
 
-/// Whether a subresource's body is of the resource's own group and version.
 fn is_own(resource: &Resource, sub: &Subresource) -> bool {
     let (group, version, _) = &sub.kind;
     version.is_empty() || (*group == resource.group && *version == resource.version)
@@ -312,7 +310,6 @@ fn of<'a>(
         .filter(move |resource| resource.group == group && resource.version == version)
 }
 
-/// The named groups: built-in ones in the list's order, then those of custom resources by name.
 fn groups(resources: &[Arc<Resource>]) -> Vec<&str> {
     let mut builtin: Vec<&str> = Vec::new();
     let mut custom: Vec<&str> = Vec::new();
@@ -331,7 +328,6 @@ fn groups(resources: &[Arc<Resource>]) -> Vec<&str> {
     builtin
 }
 
-/// A group's versions, the preferred one first.
 fn versions<'a>(resources: &'a [Arc<Resource>], group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = resources
         .iter()
@@ -354,7 +350,6 @@ fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stability, major and minor of `v1`, `v1beta2`, `v2alpha1`.
 fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     for (word, stability) in [("alpha", 0), ("beta", 1)] {

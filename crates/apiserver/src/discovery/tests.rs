@@ -7,7 +7,6 @@ pub(crate) fn builtin() -> Vec<Arc<Resource>> {
     crate::catalog::builtin_resources()
 }
 
-/// The recorded answers of a scenario; none if the recordings are absent.
 fn recorded(scenario: &str) -> Vec<Value> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/conformance/kube-apiserver-1.36/k8s-1.36.2-http.jsonl");

@@ -20,7 +20,6 @@ use std::time::Duration;
 /// How long a list waits for a future revision (apiserver watch cache, 3 s).
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
-/// The selectors of a list, watch or delete collection, checked against the resource.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     labels: LabelSelector,
@@ -152,7 +151,6 @@ fn expired() -> ApiError {
     ApiError::expired("The resourceVersion for the provided list is too old.")
 }
 
-/// 504: the revision is in the future.
 pub(crate) fn too_large(revision: u64, current: u64) -> ApiError {
     ApiError::new(
         504,
@@ -259,7 +257,6 @@ fn expired_continue(value: &Value) -> ApiError {
     error
 }
 
-/// Writes a page in the requested shape.
 pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result<Response, ApiError> {
     let list_metadata = || {
         let mut metadata = page.metadata();

@@ -107,7 +107,6 @@ impl Server {
 }
 
 impl Server {
-    /// The identity of a request after authentication, impersonation and authorization.
     fn admit(
         &self,
         view: &View,
@@ -622,7 +621,6 @@ fn decoded(definition: &str, value: Value) -> Result<Value, ApiError> {
         .map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// Names a feature of the real server that is not supported.
 fn unsupported(target: &Target, subresource: &str) -> ApiError {
     ApiError::not_supported(format_args!("{}/{subresource}", target.group_resource()))
 }

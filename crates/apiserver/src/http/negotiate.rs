@@ -22,7 +22,6 @@ impl Format {
     }
 }
 
-/// The transformation of an object before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Object,
@@ -68,7 +67,6 @@ pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepte
     }
 }
 
-/// The version of the aggregated discovery document, if it was requested.
 pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> {
     for value in headers.get_all(header::ACCEPT) {
         for entry in value.to_str().ok()?.split(',') {
@@ -125,7 +123,6 @@ fn not_acceptable() -> ApiError {
     )
 }
 
-/// A media type and its parameters, borrowed from a header.
 struct MediaType<'a> {
     media_type: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
@@ -150,7 +147,6 @@ impl<'a> MediaType<'a> {
     }
 }
 
-/// The content type of a body, without parameters.
 pub(crate) fn content_type(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(text.split(';').next().unwrap_or_default().trim())

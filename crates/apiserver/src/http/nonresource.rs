@@ -22,7 +22,6 @@ struct Kept {
     made: HashMap<String, Arc<Document>>,
 }
 
-/// Bytes and their hash, by which clients cache them.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub bytes: Bytes,
@@ -30,7 +29,6 @@ pub(crate) struct Document {
 }
 
 impl Documents {
-    /// A document by name, made on first use.
     fn get(
         &self,
         registry: &Registry,

@@ -39,7 +39,6 @@ impl Query {
     }
 }
 
-/// The handling of unknown fields and duplicate keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -56,7 +55,6 @@ pub(crate) struct WriteOptions {
     pub field_manager: Option<String>,
 }
 
-/// The options kind that a message names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionsKind {
     Create,
@@ -77,7 +75,6 @@ impl OptionsKind {
 /// apimachinery, `FieldManagerMaxLength`.
 const FIELD_MANAGER_MAX: usize = 128;
 
-/// Reads and checks the options of a create, update or patch.
 pub(crate) fn write_options(query: &Query, kind: OptionsKind) -> Result<WriteOptions, ApiError> {
     let mut errors = Vec::new();
     let manager = query.get("fieldManager");
@@ -242,7 +239,6 @@ impl DeleteOptions {
     }
 }
 
-/// The state that a list reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Newest,
@@ -252,7 +248,6 @@ pub(crate) enum At {
     Exactly(u64),
 }
 
-/// The options of a list or a watch.
 #[derive(Debug, Clone)]
 pub(crate) struct ListOptions {
     pub at: At,

@@ -7,7 +7,6 @@
 use crate::auth::Attributes;
 use http::Method;
 
-/// The attributes of a request for authorization and routing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RequestInfo {
     pub path: String,
@@ -31,7 +30,6 @@ pub(crate) struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Parses method, path (percent-decoded) and whether the query asks for a watch.
     pub(crate) fn parse(method: &Method, path: &str, watch: bool, field_name: Option<&str>) -> Self {
         let mut info = Self {
             path: path.to_owned(),

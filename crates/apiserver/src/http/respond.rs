@@ -22,7 +22,6 @@ const GZIP_MIN: usize = 128 * 1024;
 /// The most bytes of `Warning` texts in one answer (apiserver `warning`, 4 KiB).
 const WARNINGS_MAX: usize = 4 * 1024;
 
-/// The parts of a request that shape its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub accepted: Accepted,
@@ -41,7 +40,6 @@ impl Reply {
         }
     }
 
-    /// An object in the requested shape.
     pub(crate) fn object(&self, resource: &Resource, object: &Object, code: StatusCode) -> Response {
         match self.accepted.shape {
             Shape::Object => match object {

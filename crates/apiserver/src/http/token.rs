@@ -17,7 +17,6 @@ const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = (1 << 32) + 1;
 
 impl Call<'_> {
-    /// Issues a token for a ServiceAccount. It is bound to no other object, and its claims cannot be read.
     pub(super) async fn token(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply(false)?;
         let cx = self.writer(OptionsKind::Create)?;

@@ -99,7 +99,6 @@ fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
     [bytes[0], bytes[1], bytes[2], bytes[3]]
 }
 
-/// The time of the next bookmark: every minute, the last shortly before the end.
 fn next_bookmark(end: Instant) -> Option<Instant> {
     let now = Instant::now();
     let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
@@ -162,7 +161,6 @@ fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> WatchStart {
 
 enum State {
     Begin(WatchStart),
-    /// Sending the objects of a snapshot, from a path on.
     Initial {
         snapshot: Snapshot,
         subscription: Subscription,
@@ -209,7 +207,6 @@ impl Definition {
         })
     }
 
-    /// Returns when the resource is no longer served unchanged.
     async fn outdated(&mut self) {
         while self.changes.next().await.is_ok() {
             let view = self.api.view();
@@ -228,7 +225,6 @@ impl Definition {
 }
 
 impl Stream {
-    /// The next bytes; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
@@ -285,7 +281,6 @@ impl Stream {
         }
     }
 
-    /// A frame of the snapshot's objects, and the path at which the next begins.
     fn initial(&mut self, snapshot: &Snapshot, from: &str) -> (Bytes, Option<String>) {
         let mut out = BytesMut::new();
         let id = self.lines.resource.storage();
@@ -352,14 +347,12 @@ enum Live {
     Over,
 }
 
-/// Turns events into lines for one watch.
 struct Lines {
     reply: Reply,
     resource: Arc<Resource>,
     selection: Selection,
     namespace: Option<String>,
     clock: Clock,
-    /// Tables carry their columns only in the first event.
     table_begun: bool,
 }
 
@@ -368,7 +361,6 @@ impl Lines {
         self.selection.matches(&self.resource, object)
     }
 
-    /// Writes an event as the client's selection sees it.
     fn event(&mut self, out: &mut BytesMut, event: &Event) {
         if self.namespace.as_ref().is_some_and(|n| *n != event.key.namespace) {
             return;

@@ -3,9 +3,7 @@
 use super::entries::{Identity, Managed, Operation};
 use std::collections::BTreeMap;
 
-/// The most update entries of an object.
 const UPDATERS_MAX: usize = 10;
-/// The manager of the merged entries.
 const ANCIENT: &str = "ancient-changes";
 
 /// Merges the oldest updaters of each API version until few enough are left. Applies are never merged: a

@@ -38,7 +38,6 @@ impl Identity {
         }
     }
 
-    /// The same manager in another API version.
     pub(super) fn in_version(self, api_version: &str) -> Self {
         Self {
             api_version: self.api_version.map(|_| api_version.to_owned()),
@@ -47,7 +46,6 @@ impl Identity {
     }
 }
 
-/// All managers of an object, and the time of each one's last write.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Managed {
     pub(super) owners: Managers<Identity>,
@@ -74,7 +72,6 @@ pub(crate) enum DecodeError {
 }
 
 impl Managed {
-    /// Reads `managedFields`; absent means no managers.
     pub(super) fn decode(entries: Option<&Value>) -> Result<Self, DecodeError> {
         let mut managed = Self::default();
         let Some(entries) = entries else {
@@ -144,7 +141,6 @@ impl Managed {
         self.owners.is_empty()
     }
 
-    /// Removes the entry of this manager, in whichever API version.
     pub(super) fn take_like(&mut self, identity: &Identity) -> Option<Ownership> {
         let like = |other: &&Identity| {
             (&other.manager, other.operation, &other.subresource)
@@ -154,7 +150,6 @@ impl Managed {
         self.owners.remove(&found)
     }
 
-    /// Writes `metadata.managedFields`, or removes it if there are no managers.
     pub(super) fn encode(&self, object: &mut Value) {
         if let Some(entries) = self.to_entries() {
             set_managed_fields(object, entries);

@@ -17,7 +17,6 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The sum over all annotations, names included (apimachinery validation).
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// The conflicts that the last client-side configuration does not resolve.
 pub(super) fn unresolved(
     conflicts: Vec<Conflict<Identity>>,
     live: &Value,
@@ -53,7 +52,6 @@ fn unchanged_since(live: &Value, manager: &Manager<'_>) -> Option<Set> {
     )
 }
 
-/// Writes the applied configuration to the annotation, if the object has it.
 pub(super) fn refresh(object: &mut Value, patch: &Value) {
     if annotation(object).is_none() {
         return;

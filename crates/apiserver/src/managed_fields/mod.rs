@@ -34,7 +34,6 @@ const NAME_BYTES_MAX: usize = 128;
 pub(crate) struct Manager<'a> {
     /// The manager's name; see [`manager_name`].
     pub(crate) name: &'a str,
-    /// The endpoint's group and version, `apps/v1`.
     pub(crate) api_version: &'a str,
     pub(crate) kind: &'a str,
     /// `status`, ...; empty for the main endpoint.
@@ -45,14 +44,12 @@ pub(crate) struct Manager<'a> {
     /// The base of comparison if nothing is stored: the normal form of an object with only apiVersion and
     /// kind.
     pub(crate) empty: &'a Value,
-    /// Field paths whose ownership this endpoint does not record.
     pub(crate) reset_fields: &'a [&'a [&'a str]],
 }
 
 /// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Applied {
-    /// The merged object with its `managedFields`; not defaulted yet.
     pub(crate) object: Value,
     /// Whether it differs from the stored one in more than `managedFields`.
     pub(crate) changed: bool,
@@ -354,7 +351,6 @@ fn is_blank(value: &Value) -> bool {
     value.is_null() || value == ""
 }
 
-/// Whether a request's `managedFields` ask to remove all managers.
 fn resets(said: &Value) -> bool {
     match said.as_array().map(Vec::as_slice) {
         Some([]) => true,
@@ -387,7 +383,6 @@ fn set_managed_fields(object: &mut Value, fields: Value) {
     }
 }
 
-/// A copy without `managedFields`, which may be larger than all the rest.
 fn without_managed_fields(object: &Value) -> Value {
     let Value::Object(object) = object else {
         return object.clone();

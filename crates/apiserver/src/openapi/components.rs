@@ -48,7 +48,6 @@ pub(super) fn definition_of_kind(parent: &Resource, group: &str, version: &str, 
     package.map_or_else(|| kind.to_owned(), |(package, _)| format!("{package}.{kind}"))
 }
 
-/// The schemas that paths refer to, transitively.
 pub(super) fn reachable(
     paths: &Map<String, Value>,
     used: &[&Arc<Resource>],

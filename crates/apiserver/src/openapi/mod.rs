@@ -60,7 +60,6 @@ pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The document of `/openapi/v3`, from the documents' names and hashes.
 pub(crate) fn index(documents: &[(String, String)]) -> Value {
     let paths: Map<String, Value> = documents
         .iter()

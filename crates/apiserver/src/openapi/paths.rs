@@ -94,7 +94,6 @@ pub(super) fn lower_first(text: &str) -> String {
     }
 }
 
-/// A path with a single GET that answers one definition.
 pub(super) fn single(path: &str, operation: &str, tag: &str, definition: &str) -> Map<String, Value> {
     let get = json!({
         "operationId": operation,
@@ -173,10 +172,8 @@ struct Operation {
     body: Value,
 }
 
-/// Describes the operations of one resource or subresource.
 struct Describe<'a> {
     resource: &'a Resource,
-    /// Group, version and kind of the body.
     kind: (&'a str, &'a str, &'a str),
     definition: String,
     list_definition: String,
@@ -350,7 +347,6 @@ fn delete_options() -> Value {
     json!({"content": {"*/*": {"schema": reference(&format!("{META}DeleteOptions"))}}})
 }
 
-/// Adds the paths of a resource and its subresources.
 pub(super) fn resource(resource: &Resource, paths: &mut Map<String, Value>) {
     let builtin = components::builtin_name(resource);
     let definition = components::definition_name(resource);

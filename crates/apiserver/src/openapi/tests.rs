@@ -114,7 +114,6 @@ fn documents_are_cached_by_the_hash_of_their_bytes() {
     assert_eq!(document(&builtin(), "apis/ex.io"), None);
 }
 
-/// A custom resource as the registry lists it.
 fn custom(crd: &Value) -> Arc<Resource> {
     let text = |pointer: &str| {
         crd.pointer(pointer)

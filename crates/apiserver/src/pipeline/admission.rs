@@ -62,7 +62,6 @@ fn escalation(
     )
 }
 
-/// The definition of a custom resource must not be terminating.
 fn definition_lives(view: &View, target: &Target, object: &Value) -> Result<(), ApiError> {
     if !matches!(target.resource.schema, SchemaSource::Custom(_)) {
         return Ok(());
@@ -110,7 +109,6 @@ fn namespace_lives(view: &View, target: &Target, object: &Value) -> Result<(), A
     Err(error)
 }
 
-/// The default plugins for an object of a kind.
 fn kind_admission(
     api: &Api,
     view: &View,

@@ -39,7 +39,6 @@ const ACCEPTED: [&str; 3] = [
 ];
 
 impl Body {
-    /// By content type; none means JSON.
     pub(crate) fn new(bytes: Bytes, content_type: Option<&str>) -> Result<Self, ApiError> {
         let kind = match content_type {
             None | Some("" | "application/json") => BodyKind::Json,
@@ -50,7 +49,6 @@ impl Body {
         Ok(Self { bytes, kind })
     }
 
-    /// The value, and the paths of duplicate keys.
     pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), BodyError> {
         match self.kind {
             BodyKind::Json => {
@@ -72,7 +70,6 @@ pub(crate) enum BodyError {
     Json(#[from] json::JsonError),
     #[error("error converting YAML to JSON: yaml: {0}")]
     Yaml(#[from] yaml::YamlError),
-    /// Invalid protobuf, or an unsupported kind.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
     #[error(transparent)]
@@ -92,7 +89,6 @@ impl From<BodyError> for ApiError {
     }
 }
 
-/// The first document of a YAML 1.1 text; null if there is none.
 fn yaml_value(text: &str) -> Result<Value, BodyError> {
     let documents = yaml::load(text, &yaml::Options::default())?;
     Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
@@ -105,7 +101,6 @@ pub(crate) struct Decoded {
     pub problems: Vec<String>,
 }
 
-/// Reads the body of a create or update: parses, checks the kind, decodes, defaults.
 pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Result<Value, ApiError> {
     let resource = &*target.resource;
     let unrecognized = |why: String| {
@@ -153,7 +148,6 @@ fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// The body must be of the endpoint's kind; built-in kinds may omit it.
 fn check_kind(
     resource: &Resource,
     value: &mut Value,
@@ -299,7 +293,6 @@ pub(crate) fn decode(
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// Decodes only the metadata of a custom resource.
 fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), DecodeError> {
     let Some(map) = value.as_object_mut() else {
         return Ok((value, Vec::new()));

@@ -7,7 +7,6 @@ use equate_manifest::schema::DecodeError;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The converter's message for a decoder's error.
 pub(super) fn of_conversion(error: &DecodeError) -> String {
     let Some((found, expected)) = error.mismatch() else {
         return error.to_string();

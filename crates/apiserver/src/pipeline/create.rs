@@ -145,7 +145,6 @@ impl Api {
         admission::allocate(view, target, object, None)
     }
 
-    /// The manager of a write at this endpoint.
     pub(super) fn manager<'a>(
         &self,
         target: &'a Target,

@@ -13,14 +13,12 @@ use std::sync::Arc;
 pub(crate) enum Deleted {
     /// Removed; the last state.
     Gone(Object),
-    /// Waiting for finalizers or a grace period; the marked state.
     Marked(Object),
 }
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
-/// Keeps a CRD until its objects are gone.
 pub(crate) const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Api {
@@ -120,7 +118,6 @@ impl Api {
         }
     }
 
-    /// The state marked as deleted; `None` if the object can be removed at once.
     fn marked(&self, target: &Target, options: &DeleteOptions, stored: &Value) -> Option<Value> {
         let resource = &*target.resource;
         let mut state = stored.clone();
@@ -197,7 +194,6 @@ pub(super) fn has_namespace_finalizers(namespace: &Value) -> bool {
         .is_some_and(|list| !list.is_empty())
 }
 
-/// Whether a marked object can be removed.
 fn is_final(target: &Target, state: &Value) -> bool {
     finalizers(state).is_empty()
         && !waits_for_content(target, state)

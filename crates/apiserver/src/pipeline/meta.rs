@@ -29,7 +29,6 @@ pub(crate) fn meta<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
     object.get("metadata").and_then(|m| m.get(key))
 }
 
-/// Sets a text, or removes it when empty.
 pub(crate) fn set_text(object: &mut Value, key: &str, value: &str) {
     let map = meta_mut(object);
     if value.is_empty() {
@@ -39,7 +38,6 @@ pub(crate) fn set_text(object: &mut Value, key: &str, value: &str) {
     }
 }
 
-/// Copies a field of `metadata`, or its absence.
 pub(crate) fn copy(to: &mut Value, from: &Value, key: &str) {
     let value = meta(from, key).cloned();
     let map = meta_mut(to);
@@ -79,7 +77,6 @@ pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, key| value.get(key))
 }
 
-/// Writes the value at a path and creates parents; without a value, removes the field.
 pub(crate) fn put(object: &mut Value, path: &[&str], value: Option<Value>) {
     let Some((last, parents)) = path.split_last() else {
         return;

@@ -33,10 +33,8 @@ use std::sync::Arc;
 /// Replaceable, so that tests and previews are repeatable.
 pub(crate) type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
-/// Settings of admission plugins that upstream enables by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Whether pods get the `default` ServiceAccount and must name an existing one.
     pub service_account_admission: bool,
     /// The node of every new pod, if pods are simulated: there is no scheduler.
     pub node: Option<&'static str>,
@@ -60,7 +58,6 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// A consistent reading: the objects, and the resources they define.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub snapshot: Snapshot,
@@ -81,7 +78,6 @@ impl Api {
     }
 }
 
-/// RFC 3339 in UTC with whole seconds.
 pub(crate) fn seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -155,7 +151,6 @@ impl Target {
     }
 }
 
-/// The context of a write: caller, options, and warnings so far.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {
     pub identity: &'a Identity,

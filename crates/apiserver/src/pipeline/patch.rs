@@ -20,7 +20,6 @@ pub(super) enum Change {
 }
 
 impl Api {
-    /// PATCH of the object itself, or of a subresource that shows it.
     pub(crate) async fn patch(
         &self,
         target: &Target,
@@ -75,7 +74,6 @@ impl Api {
         Err(target.modified())
     }
 
-    /// Apply to an absent name: creates it.
     async fn apply_new(
         &self,
         target: &Target,
@@ -102,7 +100,6 @@ impl Api {
         self.create_object(target, new, cx, false).await
     }
 
-    /// The object after an apply, in normal form, with managed fields.
     fn applied(
         &self,
         target: &Target,
@@ -250,7 +247,6 @@ fn unprocessable() -> ApiError {
     )
 }
 
-/// The object after a rewriting patch, not yet decoded.
 fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, ApiError> {
     match change {
         Change::Json(operations) => operations.apply(stored.clone()).map_err(|_| unprocessable()),
@@ -333,7 +329,6 @@ fn check_type(
                 map.insert(key.to_owned(), Value::String(expected));
                 continue;
             }
-            // The decoder reports the expected type.
             Some(_) => return Ok(Ok(())),
         };
         if *given == expected {

@@ -10,7 +10,6 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The fields of a message by number.
 type Message = [(u32, &'static str, Field)];
 
 /// The type of a field. Clients write empty texts and zeros for absent values; fields with a meaningful
@@ -22,7 +21,6 @@ enum Field {
     NumberOrNone,
     Flag,
     Time,
-    /// JSON in a message of its own.
     Json,
     Of(&'static Message),
     Texts,
@@ -135,13 +133,10 @@ const KINDS: [(&str, &str, &Message); 5] = [
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtobufError {
-    /// It does not begin with `k8s` and a zero.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoEnvelope,
-    /// It ends within a field or a number.
     #[error("unexpected EOF")]
     Truncated,
-    /// A field has another type than in its table.
     #[error("field {0} of the protobuf message has an unexpected wire type")]
     Form(u32),
     #[error("field {0} of the protobuf message is not UTF-8")]
@@ -154,14 +149,12 @@ pub(crate) enum ProtobufError {
         api_version: String,
         kind: String,
     },
-    /// A field of a known kind that is newer than its table.
     #[error("the embedded API server does not know field {0} of the protobuf message")]
     Unknown(u32),
 }
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Reads a body: the envelope, and the object in it.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoEnvelope)?;
     let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);

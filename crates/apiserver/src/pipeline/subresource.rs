@@ -21,7 +21,6 @@ impl Api {
         scale_of(target, entry.object())
     }
 
-    /// PUT or PATCH of `scale`: changes the Scale and writes it back to the object.
     pub(crate) async fn write_scale(
         &self,
         target: &Target,
@@ -242,7 +241,6 @@ fn disruption_blocked(why: String) -> ApiError {
     )
 }
 
-/// The status of a pod after binding.
 fn scheduled(pod: &mut Value, now: &str) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
@@ -250,7 +248,6 @@ fn scheduled(pod: &mut Value, now: &str) {
     set_condition(pod, condition);
 }
 
-/// Replaces the condition of the same type.
 fn set_condition(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     match conditions.as_array_mut() {

@@ -65,7 +65,6 @@ impl Api {
         Err(target.modified())
     }
 
-    /// The stored object in the endpoint's version.
     pub(super) fn in_version(&self, target: &Target, entry: &Arc<Entry>) -> Result<Value, ApiError> {
         target
             .resource
@@ -73,7 +72,6 @@ impl Api {
             .map(std::borrow::Cow::into_owned)
     }
 
-    /// Prepares, validates and commits a new state with its managed fields.
     pub(super) async fn change(
         &self,
         target: &Target,
@@ -142,7 +140,6 @@ impl Api {
     }
 }
 
-/// Whether the object only waited for its finalizers.
 fn removable(target: &Target, new: &Value) -> bool {
     deleting(new)
         && finalizers(new).is_empty()

@@ -26,7 +26,6 @@ static GENERIC: super::Strategy = super::Strategy::GENERIC;
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 impl Resource {
-    /// The storage id; versions share it.
     pub(crate) fn storage(&self) -> ResourceId {
         self.derived
             .storage
@@ -42,7 +41,6 @@ impl Resource {
         self.verbs.iter().any(|v| v == "get") && self.verbs.iter().any(|v| v == "create")
     }
 
-    /// The merge schema of its objects.
     pub(crate) fn types(&self) -> &Types {
         self.derived.types.get_or_init(|| {
             let definitions = schema::kubernetes();
@@ -84,7 +82,6 @@ impl Resource {
         self.group == crd::GROUP && self.plural == crd::PLURAL
     }
 
-    /// Whether the main endpoint ignores `status`.
     pub(crate) fn has_status(&self) -> bool {
         self.strategy.has_status
     }
@@ -125,7 +122,6 @@ impl Resource {
         keep(new, stored, &["status"]);
     }
 
-    /// Restores the fields that the status endpoint must not change.
     pub(crate) fn keep_for_status(&self, new: &mut Value, stored: &Value) {
         if self.is_custom() {
             let status = new.get("status").cloned();
@@ -157,12 +153,10 @@ impl Resource {
         errors
     }
 
-    /// The grace period of a deletion; `None` for kinds without one.
     pub(crate) fn grace(&self, stored: &Value, asked: Option<i64>) -> Option<i64> {
         (self.group.is_empty() && self.plural == "pods").then(|| builtin::deletion_grace(stored, asked))
     }
 
-    /// Whether the stored form is that of this version.
     pub(crate) fn shows_as_stored(&self, stored: &Value) -> bool {
         if self.derived.reshapes {
             return false;
@@ -273,7 +267,6 @@ impl Resource {
         }
     }
 
-    /// The value a field selector compares; absent fields are empty.
     pub(crate) fn selectable_value(&self, object: &Value, field: &str) -> String {
         match field {
             "metadata.name" | "metadata.namespace" => {

@@ -76,12 +76,10 @@ impl Resource {
 
 #[derive(Debug, Clone)]
 pub(crate) enum SchemaSource {
-    /// A definition of the built-in table, by its full name.
     Builtin(&'static str),
     Custom(Arc<crate::crd::CustomVersion>),
 }
 
-/// A subresource as discovery lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subresource {
     pub name: String,
@@ -109,7 +107,6 @@ pub(crate) enum Generation {
 /// [`Strategy::name`]; the functions here do not.
 #[derive(Debug, Clone)]
 pub(crate) struct Strategy {
-    /// Whether a PUT may omit `resourceVersion`.
     pub unconditional_update: bool,
     /// Whether a PUT to an absent name creates it (Lease does; most kinds answer 404).
     pub create_on_update: bool,
@@ -126,7 +123,6 @@ pub(crate) struct Strategy {
     pub reset_fields: &'static [&'static [&'static str]],
     /// The same for the `status` endpoint.
     pub status_reset_fields: &'static [&'static [&'static str]],
-    /// Whether DELETE answers with the object even when it is gone.
     pub delete_returns_object: bool,
     pub name: NameRule,
     /// Idempotent. Runs on the decoded object, before names are generated.
@@ -144,7 +140,6 @@ pub(crate) struct Strategy {
     pub validate_create: fn(&Value) -> Vec<FieldError>,
     /// Checks only updates: new, stored. `validate` has run on the new object.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
-    /// Warnings for the client (deprecated fields, doubtful values).
     pub warnings: fn(&Value) -> Vec<String>,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [&'static str],

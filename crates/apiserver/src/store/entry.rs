@@ -13,7 +13,6 @@ pub struct Entry {
     /// The revision of the write; for a deletion's entry, the deletion's.
     pub revision: u64,
     object: Value,
-    /// Approximate bytes of memory, without the encoding.
     pub(super) weight: usize,
     encoded: OnceLock<Encoded>,
 }

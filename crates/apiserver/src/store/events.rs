@@ -106,7 +106,6 @@ impl Ring {
         }
     }
 
-    /// The events after `revision`, oldest first.
     pub(super) fn after(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         // most readers are one event behind: check the end before searching
         let first = match self.events.back() {
@@ -148,7 +147,6 @@ impl State {
         }
     }
 
-    /// The newest dropped event in scope.
     pub(super) fn trimmed(&self, scope: &Scope) -> u64 {
         match scope {
             Scope::One(resource) => self.resource_state(resource).map_or(0, |resource_state| resource_state.ring.trimmed),
@@ -160,7 +158,6 @@ impl State {
         }
     }
 
-    /// A batch of the events in scope after `revision`, in order.
     fn events(&self, scope: &Scope, revision: u64) -> Vec<Arc<Event>> {
         match scope {
             Scope::One(resource) => self

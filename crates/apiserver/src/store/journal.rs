@@ -86,14 +86,12 @@ pub enum StoreError {
     },
 }
 
-/// An open journal and its waiting commits.
 pub(super) struct Journal {
     database: Database,
     pub(super) queue: Mutex<Queue>,
 }
 
 impl Journal {
-    /// Opens or creates the file and reads everything in it.
     pub(super) fn open(path: &Path) -> Result<(Self, State), StoreError> {
         let failed = |source| StoreError::Open {
             path: path.to_owned(),

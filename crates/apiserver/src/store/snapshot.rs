@@ -30,7 +30,6 @@ impl Snapshot {
         }
     }
 
-    /// The state must reach back to the revision.
     pub(super) fn at(state: Arc<State>, revision: u64) -> Self {
         let past = state
             .resources()

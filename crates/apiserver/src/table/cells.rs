@@ -74,7 +74,6 @@ impl<'v> View<'v> {
         self.map("/metadata/annotations")?.get(name)?.as_str()
     }
 
-    /// The status of the first condition of a type.
     pub(super) fn condition(&self, pointer: &str, kind: &str) -> Option<&'v str> {
         condition(self.list(pointer), kind)
     }
@@ -92,7 +91,6 @@ macro_rules! cells {
 }
 pub(super) use cells;
 
-/// The cells of an object of a built-in kind, in the order of its columns.
 pub(super) fn cells_of(group: &str, kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
     let view = View { object, now };
     match (group, kind) {

@@ -17,7 +17,6 @@ pub(crate) struct Column {
     /// `name` for the object's name, else mostly empty.
     pub format: String,
     pub description: String,
-    /// Columns above 0 are shown in wide output only.
     pub priority: i32,
 }
 
@@ -33,7 +32,6 @@ impl Column {
     }
 }
 
-/// Whether a kind has no printer of its own, only name and age.
 pub(super) fn of_last_resort(resource: &Resource) -> bool {
     columns(resource).iter().any(|column| column.name == "Created At")
 }

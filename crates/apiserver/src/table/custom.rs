@@ -7,7 +7,6 @@ use equate_manifest::json::{go_float, to_go_string};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The name, then one cell per printer column, or the age if there are none.
 pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -> Vec<Value> {
     let metadata = |field: &str| {
         object

@@ -58,7 +58,6 @@ impl JsonPath {
         Ok(Self { steps })
     }
 
-    /// The first value of the path.
     pub(crate) fn first(&self, object: &Value) -> Option<Value> {
         let found = evaluate(&self.steps, vec![object]).ok()?;
         found.into_iter().next().map(std::borrow::Cow::into_owned)
@@ -220,7 +219,6 @@ fn slice(text: &str) -> Option<Step> {
     }
 }
 
-/// The closing parenthesis of the filter.
 fn filter_end(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0);
     for (at, character) in text.char_indices() {
@@ -371,7 +369,6 @@ fn apply<'v>(step: &Step, value: &'v Value, next: &mut Found<'v>) -> Result<(), 
     Ok(())
 }
 
-/// The items of a list or null; fails for anything else.
 fn list(value: &Value) -> Result<&[Value], Failed> {
     match value {
         Value::Array(items) => Ok(items),
@@ -385,7 +382,6 @@ fn position(index: i64, length: usize) -> Result<usize, Failed> {
     usize::try_from(if index < 0 { index + length } else { index }).map_err(|_| Failed)
 }
 
-/// The value and everything in it, outermost first.
 fn descend<'v>(value: &'v Value, next: &mut Found<'v>) {
     next.push(std::borrow::Cow::Borrowed(value));
     match value {

@@ -25,7 +25,6 @@ use crate::registry::{Resource, SchemaSource};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// The part of the object that a row includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum IncludeObject {
     None,
@@ -38,7 +37,6 @@ pub(crate) enum IncludeObject {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rendering {
     pub include: IncludeObject,
-    /// Whether to define the columns; only the first table of a watch does.
     pub headers: bool,
     /// Ages count from it.
     pub now: Timestamp,

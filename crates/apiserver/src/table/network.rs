@@ -3,10 +3,8 @@
 use super::cells::{View, cells, labels, selector_or_none, with_more};
 use serde_json::Value;
 
-/// The most hosts, ports or addresses in a cell.
 const SHOWN_MAX: usize = 3;
 
-/// Addresses of a load balancer, sorted.
 fn load_balancer(view: &View<'_>) -> String {
     let ingress = view.list("/status/loadBalancer/ingress").iter();
     let mut addresses: Vec<&str> = ingress

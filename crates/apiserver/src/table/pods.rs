@@ -20,7 +20,6 @@ pub(super) fn row_condition(resource: &Resource, object: &Value) -> Option<Value
     Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
 }
 
-/// The number of restarts and the end of the last one.
 #[derive(Default)]
 struct Restarts {
     count: i64,

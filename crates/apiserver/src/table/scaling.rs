@@ -3,7 +3,6 @@
 use super::cells::{View, cells};
 use serde_json::Value;
 
-/// The most metrics in a cell.
 const METRICS_MAX: usize = 2;
 
 pub(super) fn autoscaler(view: &View<'_>) -> Vec<Value> {

@@ -6,7 +6,6 @@ use crate::selector::text_of as selector;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Names and images of a pod template's containers.
 fn containers(view: &View<'_>, template: &str) -> (String, String) {
     let column = |field: &str| {
         let containers = view.list(&format!("{template}/spec/containers")).iter();

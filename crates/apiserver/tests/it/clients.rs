@@ -53,7 +53,6 @@ fn droppable(cluster: &EmbeddedCluster) -> (Client, watch::Sender<u64>) {
     (Client::new(service, "default"), drop_now)
 }
 
-/// Forwards a watcher's events as short texts.
 fn observe(api: Api<ConfigMap>, config: watcher::Config) -> mpsc::UnboundedReceiver<String> {
     let (send, receive) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -99,7 +98,6 @@ async fn until(events: &mut mpsc::UnboundedReceiver<String>, wanted: &str) -> Ve
 }
 
 fn own(config: watcher::Config) -> watcher::Config {
-    // Excludes the root CA ConfigMap of the namespace.
     config.labels("!nobody").fields("metadata.name!=kube-root-ca.crt")
 }
 
@@ -282,7 +280,6 @@ async fn wait_for_child(api: &Api<ConfigMap>) {
         .unwrap();
 }
 
-/// How often each owner was reconciled.
 type Seen = Arc<Mutex<BTreeMap<String, u32>>>;
 
 async fn reconcile(owner: Arc<ConfigMap>, cx: Arc<(Client, Seen)>) -> Result<Action, kube::Error> {

@@ -59,7 +59,6 @@ fn changes(writer: usize, count: u64) -> Vec<Change> {
         .collect()
 }
 
-/// A writer's last count and the revision of that commit. Panics if the commit is incomplete.
 fn reached(store: &Store, writer: usize) -> (u64, u64) {
     let snapshot = store.snapshot();
     let twin = |name| {

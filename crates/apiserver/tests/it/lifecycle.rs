@@ -20,7 +20,6 @@ impl Bench {
         Self(builder.build().await.unwrap())
     }
 
-    /// As the administrator; returns status and body.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         self.ask_as(Identity::admin(), method, path, body).await
     }

@@ -16,7 +16,6 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The most that one frame of a watch may hold besides its last event.
 const FRAME_MAX: usize = 256 * 1024;
 
-/// Keeps that many `events`, and never writes on its own.
 async fn cluster(events: usize) -> EmbeddedCluster {
     let quiet = Profile {
         service_accounts: false,

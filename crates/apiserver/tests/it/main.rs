@@ -24,7 +24,6 @@ use std::time::Duration;
 /// Long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Waits until `holds`, with a deadline; `what` names the condition in the failure.
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + DEADLINE;
     while !holds() {

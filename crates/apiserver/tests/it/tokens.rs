@@ -49,7 +49,6 @@ async fn request(cluster: &EmbeddedCluster, spec: Value) -> (StatusCode, Value) 
     ask(cluster, cluster.admin_token().expose(), "POST", TOKEN, &request).await
 }
 
-/// The user name that a cluster sees for a token, or a status.
 async fn who(cluster: &EmbeddedCluster, token: &str) -> String {
     let (status, answer) = ask(cluster, token, "GET", "/api/v1/secrets", &Value::Null).await;
     match status {

@@ -17,11 +17,9 @@ use std::net::{IpAddr, Ipv4Addr};
 const CLUSTER_IP_FIRST: u32 = 0x0a60_0000;
 /// The size of the range; the first and the last address are not allocated.
 const CLUSTER_IPS: u32 = 1 << 16;
-/// The start of the default node port range.
 const NODE_PORT_FIRST: u32 = 30000;
 const NODE_PORTS: u32 = 2768;
 
-/// An allocation that only one Service can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Claim<'a> {
     ClusterIp(&'a str),
@@ -53,7 +51,6 @@ pub(crate) fn allocate(
     node_ports(service, stored, &taken)
 }
 
-/// The allocations of a Service, for the `taken` of others.
 pub(crate) fn claims(service: &Value) -> Vec<Claim<'_>> {
     let mut out: Vec<Claim<'_>> = strings(service, "spec.clusterIPs")
         .filter(|ip| *ip != "None" && !ip.is_empty())
@@ -295,7 +292,6 @@ fn free_node_port(
         })
 }
 
-/// A number below `bound` that depends only on the Service's name.
 fn place(service: &Value, what: &str, bound: u32) -> u32 {
     let digest = Sha256::digest(format!(
         "{}/{} {what}",

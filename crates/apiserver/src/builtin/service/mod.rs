@@ -158,7 +158,6 @@ fn drop_old_type(new: &mut Value, old: &Value) {
     }
 }
 
-/// A request without allocations keeps the stored ones.
 fn keep_allocations(new: &mut Value, old: &Value) {
     if has_cluster_ip(old) && has_cluster_ip(new) {
         for path in ["spec.clusterIP", "spec.clusterIPs"] {

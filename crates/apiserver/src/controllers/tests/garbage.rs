@@ -9,7 +9,6 @@ fn only_garbage() -> Profile {
     }
 }
 
-/// Creates the objects, deletes one, and compares the rest once the controllers are idle.
 async fn check(objects: &[&str], delete: &str, propagation: Propagation, want: &[&str]) {
     let (bench, _running) = Bench::start(&only_garbage());
     for object in objects {

@@ -38,7 +38,6 @@ const SERVED: &[(&str, &str, &str, bool)] = &[
 struct Bench {
     store: Store,
     start: Instant,
-    /// The number of writes still to refuse.
     broken: AtomicU64,
 }
 

@@ -26,7 +26,6 @@ async fn active_namespaces_get_defaults() {
     let right = bench.get(ca).unwrap();
     assert_eq!(right["data"], json!({ "ca.crt": "PEM" }));
     assert!(right["metadata"]["annotations"]["kubernetes.io/description"].is_string());
-    // nothing is restored in a terminating namespace
     bench.delete("namespaces g", Propagation::Background).await;
     bench
         .delete("serviceaccounts g/default", Propagation::Background)

@@ -59,7 +59,6 @@ impl Alarms {
         }
     }
 
-    /// Returns the objects that are due.
     pub(super) fn take_due(&mut self, at: Instant) -> Vec<Key> {
         let mut due = Vec::new();
         while self.set.first().is_some_and(|(when, _)| *when <= at) {

@@ -8,7 +8,6 @@ use crate::builtin::tree::{get, items, text};
 use crate::controllers::object::{deleting, finalizers, has_finalizer};
 use serde_json::{Value, json};
 
-/// Admission adds it to each claim.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 

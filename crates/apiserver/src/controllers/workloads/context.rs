@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use tokio::time::Duration;
 
-/// The field manager of the real controllers.
 const MANAGER: &str = "kube-controller-manager";
 const KUBELET: &str = "kubelet";
 /// Upstream's alphabet, which spells no words.
@@ -41,7 +40,6 @@ pub(super) struct EventSource<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The children of a kind that an owner controls.
     pub(super) fn children_of(&self, owner: &Value, kind: Kind) -> Vec<(&'a Key, &'a Value)> {
         let resource = kind.resource();
         let children = self.children.get(uid(owner)).into_iter().flatten();
@@ -67,7 +65,6 @@ impl<'a> Context<'a> {
         self.alarms.clear(self.key, question);
     }
 
-    /// Whether a pod has been ready for that long.
     pub(super) fn available(&mut self, pod: &Value, min_ready: Duration) -> bool {
         if !is_ready(pod) || min_ready.is_zero() {
             return is_ready(pod);
@@ -78,7 +75,6 @@ impl<'a> Context<'a> {
             .has_lasted(&key, ("ready", &state), min_ready, (self.seen.at, self.key))
     }
 
-    /// Why pods of this object are refused, if that has lasted.
     pub(super) fn refusal(&mut self) -> Option<String> {
         match self.refusals.remove(self.key) {
             None => {
@@ -90,7 +86,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Reports it in an Event, each reason once.
     pub(super) fn report_refusal(&mut self, by: EventSource<'_>, why: &str, message: &str) {
         if self.alarms.is_new(self.key, ("reported", why), self.seen.at) {
             let event = self.event(by, "Warning", "FailedCreate", message);
@@ -121,7 +116,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A change outside of the status; `patch` is a merge patch.
     pub(super) fn change(&self, key: &Key, object: &Value, mut patch: Value) -> Action {
         patch["metadata"]["uid"] = json!(uid(object));
         Action::Merge {
@@ -132,7 +126,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The write of a new status; `None` if it is unchanged.
     pub(super) fn status(&self, object: &Value, status: &Value) -> Option<Action> {
         let patch = difference(get(object, "status"), status)?;
         Some(self.status_patch(object, patch))
@@ -244,7 +237,6 @@ fn same(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// Sets a count in a status; zero is omitted.
 pub(super) fn set_count(status: &mut Value, name: &str, count: usize) {
     if count > 0 {
         status[name] = json!(count);

@@ -16,7 +16,6 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// Annotations that a Deployment does not copy to its ReplicaSets.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -111,7 +110,6 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether new pods may be created: with `Recreate` the old ones must be gone first.
     fn may_create_pods(&self, cx: &Context<'_>) -> bool {
         let empty = |set: &Set<'_>| {
             let pods = cx.children_of(set.object, Kind::Pod);
@@ -203,7 +201,6 @@ impl<'a> Rollout<'a> {
             .map_or(0, |new| revision(new.object).max(self.next_revision()))
     }
 
-    /// Updates the annotations of the new ReplicaSet.
     fn describe(&self, cx: &Context<'_>, new: Set<'_>, actions: &mut Vec<Action>) {
         let mut annotations = self.annotations();
         let (known, current) = (revision(new.object), self.revision());
@@ -281,7 +278,6 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether the Deployment's replicas changed since the ReplicaSet was last sized.
     fn is_resized(&self, set: &Set<'_>) -> bool {
         annotation(set.object, DESIRED).is_some_and(|d| d != self.wanted.to_string())
     }
@@ -305,7 +301,6 @@ impl<'a> Rollout<'a> {
         actions.push(cx.event(self.event_source(), "Normal", "ScalingReplicaSet", &message));
     }
 
-    /// Deletes empty old ReplicaSets beyond the history limit.
     fn prune_history(&self, cx: &Context<'_>, actions: &mut Vec<Action>) {
         let limit = wanted(self.deployment, "spec.revisionHistoryLimit", 10);
         let mut empty: Vec<&Set<'_>> = self
@@ -377,7 +372,6 @@ impl<'a> Rollout<'a> {
         action
     }
 
-    /// Copies the ReplicaSet's failure to create pods.
     fn failure(&self, conditions: &mut Vec<Value>, now: &Value) {
         const KIND: &str = "ReplicaFailure";
         let failure = self.new.and_then(|new| condition(new.object, KIND));
@@ -461,7 +455,6 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether, compared to the status, more pods are new or available, or fewer are old.
     fn has_progressed(&self, counts: &Counts) -> bool {
         let before = |name: &str| wanted(get(self.deployment, "status"), name, 0);
         let old = |replicas: usize, updated: usize| replicas.saturating_sub(updated);
@@ -509,7 +502,6 @@ fn set_condition(
     }));
 }
 
-/// Whether a ReplicaSet's status has observed its current spec.
 fn is_observed(set: &Value) -> bool {
     get(set, "status.observedGeneration") == get(set, "metadata.generation")
 }
@@ -520,7 +512,6 @@ fn revision(object: &Value) -> i64 {
         .unwrap_or(0)
 }
 
-/// Compares without the label that tells templates apart.
 fn same_template(set: &Value, template: &Value) -> bool {
     let own = get(set, "spec.template");
     let labels = |template: &Value| -> Vec<(String, Value)> {

@@ -13,7 +13,6 @@ pub(super) const SIMULATE: &str = "equate.dev/simulate";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Containers exit with code 1 as soon as they run.
     CrashLoopBackOff,
     /// Images cannot be pulled.
     ImagePullBackOff,
@@ -60,7 +59,6 @@ pub(super) fn requested(object: &Value) -> RequestedFault<'_> {
 /// The fault of a pod: from its own annotation, else from those of its owners.
 pub(super) fn of(cx: &Context<'_>, pod: &Value) -> Option<Fault> {
     let mut object = pod;
-    // A Deployment's ReplicaSet, and the Deployment.
     for _ in 0..3 {
         if let Some(name) = annotation(object, SIMULATE) {
             return Fault::named(name);
@@ -71,7 +69,6 @@ pub(super) fn of(cx: &Context<'_>, pod: &Value) -> Option<Fault> {
     None
 }
 
-/// Reports an unknown value in an Event.
 pub(super) fn report_unknown(cx: &mut Context<'_>, object: &Value) {
     let Some(name) = requested(object).unknown() else {
         return;

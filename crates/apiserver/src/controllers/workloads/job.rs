@@ -26,7 +26,6 @@ struct Job<'a> {
     succeeded: usize,
     failed: usize,
     going: usize,
-    /// The succeeded indexes of an indexed Job.
     indexes: Option<BTreeSet<usize>>,
 }
 
@@ -66,7 +65,6 @@ pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
     }
 }
 
-/// Deletes a finished Job after its TTL.
 fn delete_after_ttl(cx: &mut Context<'_>, job: &Value) {
     if has(job, "spec.ttlSecondsAfterFinished") {
         let wait = seconds(job, "spec.ttlSecondsAfterFinished");
@@ -177,7 +175,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Creates the pods that may run now. Returns whether it did anything.
     fn run(&self, cx: &mut Context<'_>) -> bool {
         let job = self.object;
         let parallelism = wanted(job, "spec.parallelism", 1);
@@ -287,7 +284,6 @@ impl<'a> Job<'a> {
         self.report(cx, &[(first, reason, message), (second, reason, message)]);
     }
 
-    /// Writes the counts and adds conditions.
     fn report(&self, cx: &mut Context<'_>, added: &[(&str, &str, &str)]) {
         let job = self.object;
         let now = cx.now();

@@ -122,7 +122,6 @@ impl Kind {
     }
 }
 
-/// The keys of children, by the owner's uid.
 type Children = HashMap<String, BTreeSet<Key>>;
 
 #[derive(Debug)]
@@ -131,11 +130,8 @@ pub(super) struct Workloads {
     children: Children,
     alarms: Alarms,
     dirty: BTreeSet<Key>,
-    /// Why the last write about an object was refused.
     refusals: HashMap<Key, String>,
-    /// Claims that wait for pods to be deleted.
     held_claims: BTreeSet<Key>,
-    /// Objects whose annotation names an unknown fault.
     unknown_faults: BTreeSet<Key>,
     /// Makes names of Events unique.
     events: u64,
@@ -155,7 +151,6 @@ impl Workloads {
         }
     }
 
-    /// Updates the index and marks the affected objects.
     fn changed(&mut self, key: &Key, kind: Kind, before: Option<&Value>, after: Option<&Value>) {
         let old = before.and_then(controller);
         let new = after.and_then(controller);
@@ -214,7 +209,6 @@ fn controller(object: &Value) -> Option<&Value> {
     owner_references(object).iter().find(|r| r["controller"] == true)
 }
 
-/// The key of the owner, if its kind is simulated.
 fn owner_key(reference: &Value, namespace: &str) -> Option<Key> {
     let group = text(reference, "apiVersion")
         .split_once('/')

@@ -50,7 +50,6 @@ pub(super) fn reconcile(cx: &mut Context<'_>, node: &Value) {
             "machineID": "", "osImage": "", "systemUUID": "",
         },
     });
-    // Other fields of the status stay.
     let mut whole = node.get("status").cloned().unwrap_or_else(|| json!({}));
     if let (Some(whole), Some(ours)) = (whole.as_object_mut(), status.as_object()) {
         whole.extend(ours.clone());

@@ -10,21 +10,17 @@ use crate::controllers::object::{deleting, finalizers, meta, uid};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-/// The node's address, used by pods on the host's network.
 pub(super) const HOST_IP: &str = "10.0.0.1";
 
 /// The kubelet's back-off between restarts: doubled from the first to the last.
 const BACK_OFF_FIRST: Duration = Duration::from_secs(10);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
-/// The state of a pod's containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
     Succeeded,
-    /// Exited with code 1, without restart.
     Failed,
-    /// Exited that many times, waiting to restart.
     Crashed(i64),
     /// Waiting for an image.
     ImagePull,
@@ -103,7 +99,6 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// The well-known Event of a failing pod.
 fn failure_event(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
     let container = items(pod, "spec.containers").first()?;
     let (kind, reason, message) = match stage {
@@ -160,7 +155,6 @@ fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
     status
 }
 
-/// The value at a path, else `otherwise`.
 fn existing_or(object: &Value, path: &str, otherwise: &Value) -> Value {
     match get(object, path) {
         Value::Null => otherwise.clone(),
@@ -263,7 +257,6 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
                 (_, stage) => stage,
             };
             let mut out = container_status(pod, container, before.unwrap_or(&Value::Null), stage, now);
-            // A completed init container is ready.
             if list == "initContainers" && stage == Stage::Succeeded {
                 out["ready"] = json!(true);
             }

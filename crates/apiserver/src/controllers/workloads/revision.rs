@@ -7,14 +7,12 @@ use crate::controllers::Action;
 use crate::controllers::object::meta;
 use serde_json::{Value, json};
 
-/// The label of pods and revisions.
 pub(super) const HASH: &str = "controller-revision-hash";
 
 pub(super) struct Revisions<'a> {
     known: Vec<&'a Value>,
     /// The name of the current template's revision.
     pub(super) update: String,
-    /// Its suffix after the object's name.
     pub(super) hash: String,
 }
 

@@ -48,7 +48,6 @@ impl Margin {
     }
 }
 
-/// A number, or a percentage of a whole, rounded up or down.
 fn share(value: &Value, whole: usize, up: bool) -> usize {
     if let Some(number) = value.as_u64() {
         return usize::try_from(number).unwrap_or(usize::MAX);

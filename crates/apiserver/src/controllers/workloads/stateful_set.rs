@@ -20,7 +20,6 @@ struct Set<'a> {
     parallel: bool,
     min_ready: Duration,
     revisions: Revisions<'a>,
-    /// The revision of pods below the partition.
     current: String,
     pods: BTreeMap<usize, (&'a Key, &'a Value)>,
 }
@@ -177,7 +176,6 @@ impl<'a> Set<'a> {
         cx.step(actions);
     }
 
-    /// Deletes surplus pods; when ordered, the last one.
     fn shrink(&self, cx: &mut Context<'_>) -> bool {
         let beyond = self.pods.iter().rev().filter(|(n, _)| !self.ordinals.contains(n));
         let count = if self.parallel { usize::MAX } else { 1 };

@@ -109,7 +109,6 @@ fn unavailable_pods_are_removed_first() {
         surge: 1,
         unavailable: 1,
     };
-    // Four wanted, at least three available. The new pod does not exist yet.
     let old = [size(2, 0), size(2, 2)];
     assert_eq!(old_sizes(4, size(1, 0), &old, margin), [1, 2]);
     // A broken rollout stops at maxUnavailable.

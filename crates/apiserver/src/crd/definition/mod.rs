@@ -12,7 +12,6 @@ use crate::field::{FieldError, FieldErrorKind};
 use serde_json::{Map, Value, json};
 use version_rules::{column_errors, deprecation_errors, selectable_errors, subresource_errors};
 
-/// Defaults singular, listKind, the conversion strategy, and `storedVersions` of a new status.
 pub(crate) fn default_crd(crd: &mut Value) {
     let Value::Object(root) = crd else { return };
     let storage = storage_version(root.get("spec").unwrap_or(&Value::Null));
@@ -160,7 +159,6 @@ fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The internal form: fields that all versions share, hoisted to the top.
 struct Internal<'a> {
     versions: Vec<&'a Value>,
     schema: Option<Option<&'a Value>>,

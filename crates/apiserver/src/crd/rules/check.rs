@@ -32,12 +32,10 @@ pub(super) enum Type<'a> {
     Optional(Box<Type<'a>>),
     /// The type of types.
     Meta,
-    /// A type of a Kubernetes library.
     Library(&'static str),
 }
 
 impl Type<'_> {
-    /// Whether a value of this type can be of the other.
     pub(super) fn may_be(&self, other: &Type<'_>) -> bool {
         match (self, other) {
             (Type::Dyn, _) | (_, Type::Dyn) => true,
@@ -121,7 +119,6 @@ pub(super) fn declared(node: &Node, whole: bool) -> Type<'_> {
     }
 }
 
-/// The type of an expression at a schema, or the errors with their places.
 pub(super) fn type_of<'a>(
     source: &str,
     root: &Ir,
@@ -156,7 +153,6 @@ pub(super) fn type_of<'a>(
 
 /// The place of an error.
 enum Place<'p> {
-    /// At a word or an operator.
     At(&'p str),
     /// At the parenthesis that opens a function's arguments.
     Call(&'p str),
@@ -169,9 +165,7 @@ enum Place<'p> {
 struct Checker<'s, 'a> {
     source: &'s str,
     scope: Vec<Type<'a>>,
-    /// Errors by place. Checking goes on: a failed expression has any type.
     errors: Vec<(usize, String)>,
-    /// How often each undeclared name occurred, for its next place.
     seen: HashMap<String, usize>,
 }
 
@@ -594,7 +588,6 @@ fn is_relation(operator: Binary) -> bool {
     )
 }
 
-/// The common type of a literal's elements.
 fn join<'a>(known: Option<Type<'a>>, found: Type<'a>) -> Option<Type<'a>> {
     match known {
         None => Some(found),
@@ -603,7 +596,6 @@ fn join<'a>(known: Option<Type<'a>>, found: Type<'a>) -> Option<Type<'a>> {
     }
 }
 
-/// The result type of a function; `None` for an unknown name.
 fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
     let first = || types.first().cloned().unwrap_or(Type::Dyn);
     let texts = || Type::List(Box::new(Type::Text));

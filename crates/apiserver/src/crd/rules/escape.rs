@@ -26,7 +26,6 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// The identifier of a field; `None` if rules cannot name it.
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -52,7 +51,6 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(escaped))
 }
 
-/// The field of an identifier; `None` if the escaping is invalid.
 pub(super) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(Cow::Borrowed(identifier));

@@ -31,7 +31,6 @@ impl<'a> Run<'a> {
         self.steps
     }
 
-    /// Charges the budget; fails when it is exhausted.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), Fail> {
         self.steps = self
             .steps
@@ -258,7 +257,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The elements of a comprehension: items of a list, keys of a map.
     fn elements(&mut self, range: &Val<'a>) -> Result<Vec<Evaluated<'a>>, Fail> {
         match range {
             Val::List(list) => {
@@ -373,7 +371,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The result of a comprehension of two variables.
 struct Output<'a> {
     kind: EachKind,
     error: Option<Fail>,
@@ -395,7 +392,6 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Adds one body's value; true ends the loop.
     fn take(&mut self, key: Evaluated<'a>, item: Evaluated<'a>, value: Val<'a>) -> Result<bool, Fail> {
         match self.kind {
             EachKind::All | EachKind::Exists | EachKind::ExistsOne => {
@@ -482,7 +478,6 @@ fn insert<'a>(entries: &mut Vec<(Val<'a>, Val<'a>)>, key: Val<'a>, value: Val<'a
     Ok(())
 }
 
-/// The approximate cost of a comparison.
 fn weight(value: &Val<'_>) -> usize {
     match value {
         Val::Text(t) => t.as_str().len() / 10,
@@ -546,7 +541,6 @@ fn select<'a>(operand: Val<'a>, field: &str, test: bool) -> Evaluated<'a> {
     }
 }
 
-/// The member of a list or map, if it exists.
 fn member<'a>(operand: &Val<'a>, index: &Val<'_>) -> Result<Option<Val<'a>>, Fail> {
     match operand {
         Val::Map(map) => map.get(index).transpose(),

@@ -16,7 +16,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type as a value: `type(self.x) == string`.
 pub(super) fn type_value<'a>(name: &str) -> Option<Val<'a>> {
     const TYPES: &[&str] = &[
         "bool",
@@ -36,7 +35,6 @@ pub(super) fn type_value<'a>(name: &str) -> Option<Val<'a>> {
     TYPES.contains(&name).then(|| Val::Type(Rc::from(name)))
 }
 
-/// Calls a function; for a method, the first argument is the receiver.
 pub(super) fn call<'a>(run: &mut Run<'a>, name: &str, is_method: bool, args: &[Val<'a>]) -> Evaluated<'a> {
     let size: usize = args.iter().map(text_weight).sum();
     run.spend(size / 10 + 1)?;
@@ -56,7 +54,6 @@ fn text_weight(value: &Val<'_>) -> usize {
     }
 }
 
-/// CEL's own functions; `None` for other names or types.
 fn native<'a>(run: &mut Run<'a>, name: &str, args: &[Val<'a>]) -> Result<Option<Val<'a>>, Fail> {
     let int = |n: usize| Val::Int(i64::try_from(n).unwrap_or(i64::MAX));
     Ok(Some(match (name, args) {
@@ -142,7 +139,6 @@ fn is_zero(value: &Val<'_>) -> bool {
     }
 }
 
-/// A conversion; `None` for types of a library.
 fn convert<'a>(to: &str, value: &Val<'a>) -> Option<Evaluated<'a>> {
     let mismatch = || {
         Fail::new(format!(

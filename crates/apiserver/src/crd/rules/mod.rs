@@ -22,7 +22,6 @@ use program::Program;
 use serde_json::Value;
 use value::{Fail, Text, Val};
 
-/// The limit for all rules on one object together.
 const STEPS_TOTAL_MAX: u64 = 10_000_000;
 
 /// The limit for the result of a `messageExpression`.
@@ -63,7 +62,6 @@ impl Rule {
     }
 }
 
-/// Parses the rules of `schema` and below into `node`, which was compiled from it.
 pub(super) fn attach(node: &mut Node, schema: &Schema) {
     node.rules = schema
         .validations
@@ -90,12 +88,10 @@ pub(super) fn attach(node: &mut Node, schema: &Schema) {
     node.has_rules = has_rules;
 }
 
-/// The compile errors of a definition's rule.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     pub(super) rule: Option<String>,
     pub(super) message_expression: Option<String>,
-    /// Whether it reads the stored value.
     pub(super) uses_old_self: bool,
 }
 
@@ -214,9 +210,7 @@ impl<'a> Tolerated<'a> {
 
 struct Walk {
     errors: Vec<FieldError>,
-    /// The remaining budget of all rules.
     steps: u64,
-    /// Whether a limit was exceeded: no further rule runs.
     spent: bool,
 }
 
@@ -431,14 +425,12 @@ impl Walk {
     }
 }
 
-/// The result of a message expression, if it is readable.
 fn usable_message(text: &Text<'_>) -> Option<String> {
     let text = text.as_str().trim();
     let usable = !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
     usable.then(|| text.to_owned())
 }
 
-/// The error of an unsatisfied rule.
 fn broken(rule: &Rule, value: &Value, schema: &Node, path: &str, detail: String) -> FieldError {
     let field = match (path.is_empty(), rule.field_path.is_empty()) {
         (true, true) => "<nil>".to_owned(),

@@ -21,7 +21,6 @@ pub(super) enum Ir {
     Double(f64),
     Text(String),
     Bytes(Vec<u8>),
-    /// A variable by its position on the stack.
     Var(usize),
     /// Not a variable: a type, or undeclared.
     Name(String),
@@ -43,7 +42,6 @@ pub(super) enum Ir {
     NotStrictlyFalse(Box<Ir>),
     If(Box<Ir>, Box<Ir>, Box<Ir>),
     Binary(Binary, Box<Ir>, Box<Ir>),
-    /// Elements, and whether each is optional.
     List(Vec<(Ir, bool)>),
     Map(Vec<(Ir, Ir, bool)>),
     Fold(Box<Fold>),
@@ -83,7 +81,6 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// The operator's name in error texts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Add => op::ADD,
@@ -113,7 +110,6 @@ pub(super) struct Fold {
     pub(super) accu: usize,
 }
 
-/// A comprehension with a key and a value, or a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EachKind {
     All,
@@ -126,7 +122,6 @@ pub(super) enum EachKind {
     SortBy,
 }
 
-/// A comprehension whose body sees index (or key) and value.
 #[derive(Debug, Clone)]
 pub(super) struct Each {
     pub(super) kind: EachKind,
@@ -177,7 +172,6 @@ fn too_deep() -> String {
     format!("the rule is nested more than {DEPTH_MAX} levels deep")
 }
 
-/// The nesting of brackets, including those in string literals.
 fn brackets(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {
@@ -253,7 +247,6 @@ fn syntax_error(source: &str, errors: &ParseErrors) -> String {
     texts.join("\n")
 }
 
-/// A message with its position, as cel-go prints it.
 fn at_position(source: &str, line: usize, column: usize, message: &str) -> String {
     let snippet = source.lines().nth(line - 1).unwrap_or_default();
     let dots = ".".repeat(column - 1);
@@ -272,7 +265,6 @@ pub(super) fn at_offset(source: &str, offset: usize, message: &str) -> String {
     at_position(source, line, column, message)
 }
 
-/// The byte offset of the `nth` occurrence of `needle` as a whole word.
 pub(super) fn find_word(source: &str, needle: &str, nth: usize) -> Option<usize> {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     source
@@ -392,7 +384,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A type name with dots: `google.protobuf.Timestamp`.
     fn type_path(&self, expr: &IdedExpr) -> Option<String> {
         let Expr::Select(select) = &expr.expr else {
             return None;

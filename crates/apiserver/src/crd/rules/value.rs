@@ -56,7 +56,6 @@ pub(super) enum Val<'a> {
     Map(Map<'a>),
     Optional(Option<Rc<Val<'a>>>),
     Type(Rc<str>),
-    /// A value of a Kubernetes library: a quantity, an address, ...
     Opaque(Library),
     /// Data without a schema: supports comparison only.
     Unknown(&'a Value),
@@ -247,7 +246,6 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// `None` if the values have no order.
     pub(super) fn compare(&self, other: &Val<'_>) -> Option<Ordering> {
         let int_double = |i: i128, f: f64| {
             if f.is_nan() {
@@ -447,7 +445,6 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys as rules see them.
     pub(super) fn keys(&self) -> Vec<Val<'a>> {
         match self {
             Map::Json(map, schema, whole) => {

@@ -93,7 +93,6 @@ fn present<'a>(schema: &'a Value, field: &str) -> Option<&'a Value> {
     schema.get(field).filter(|v| !v.is_null())
 }
 
-/// Visits this schema and every one below.
 fn each<'a>(schema: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     visit(schema);
     for field in ["items", "not", "additionalProperties", "additionalItems"] {
@@ -113,14 +112,12 @@ fn each<'a>(schema: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// Whether the schema has a default at any depth.
 pub(super) fn has_defaults(schema: &Value) -> bool {
     let mut found = false;
     each(schema, &mut |s| found |= present(s, "default").is_some());
     found
 }
 
-/// Adds the formats that the server does not know.
 pub(super) fn unrecognized_formats(schema: &Value, found: &mut Vec<String>) {
     each(schema, &mut |s| {
         let format = text(s, "format");

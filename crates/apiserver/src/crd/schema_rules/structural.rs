@@ -6,7 +6,6 @@ use crate::field::FieldError;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-/// Why the schema cannot be read as structural at all.
 pub(super) fn unsupported(schema: &Value, depth: usize) -> Option<String> {
     if depth > node::SCHEMA_DEPTH_MAX {
         return Some(node::TooDeep.to_string());
@@ -173,7 +172,6 @@ pub(super) fn invariants(s: &Value, level: Level, path: &str, errors: &mut Vec<F
     }
 }
 
-/// Whether a root's `metadata` restricts only `name` and `generateName`.
 fn is_plain_metadata(metadata: &Value) -> bool {
     metadata
         .as_object()

@@ -88,7 +88,6 @@ impl Replay {
         }
     }
 
-    /// Compares the managers, and continues from the recorded object with ours.
     fn keep(&mut self, about: &str, ours: &Value, recorded: &Value) {
         assert_eq!(timeless(ours), timeless(recorded), "{about}");
         self.compared += 1;
@@ -273,7 +272,6 @@ const SERVERS_OWN: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
-/// Every built-in object that a recorded POST created, whatever the scenario.
 #[test]
 fn created_objects() {
     let Some(recordings) = recordings() else { return };

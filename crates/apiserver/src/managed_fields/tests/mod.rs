@@ -8,7 +8,6 @@ mod rules;
 
 const TIME: &str = "2026-01-01T00:00:00Z";
 
-/// A kind for the tests: its type and its empty object.
 struct Kind {
     api_version: String,
     kind: String,

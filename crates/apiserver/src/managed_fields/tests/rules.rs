@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A ConfigMap that only this layer writes.
 struct Map {
     kind: Kind,
     object: Option<Value>,
@@ -27,7 +26,6 @@ impl Map {
         format!("2026-01-01T00:00:{:02}Z", self.clock)
     }
 
-    /// As the store would return it.
     fn store(&mut self, mut object: Value) {
         object["metadata"]["uid"] = json!("u");
         self.object = Some(object);

@@ -12,7 +12,6 @@ async fn world() -> World {
     World::new(Simulation::default()).await
 }
 
-/// The phase, the waiting reason of the container, and the restart count.
 fn pod(object: &Value) -> String {
     let container = &object["status"]["containerStatuses"][0];
     format!(

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A cluster with simulated workloads, and its namespace `wl`.
 struct World(Bench);
 
 fn path(kind: &str, name: &str) -> String {
@@ -100,7 +99,6 @@ impl World {
         self.0.done("DELETE", &path(kind, name), Value::Null).await;
     }
 
-    /// Names of a kind, with hashes and suffixes.
     async fn names(&self, kind: &str) -> Vec<String> {
         let list = self.list(kind).await;
         list.iter()

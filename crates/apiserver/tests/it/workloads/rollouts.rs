@@ -8,7 +8,6 @@ async fn world() -> World {
     World::new(Simulation::default()).await
 }
 
-/// The wanted, present, updated and available pods.
 fn counts(object: &Value) -> [u64; 4] {
     let status = |name: &str| object["status"][name].as_u64().unwrap_or(0);
     let wanted = object["spec"]["replicas"].as_u64().unwrap();
