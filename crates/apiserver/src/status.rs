@@ -85,7 +85,6 @@ impl ApiError {
         }
     }
 
-    /// 404: the object is absent.
     pub(crate) fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::new(
             404,
@@ -243,7 +242,6 @@ impl ApiError {
         )
     }
 
-    /// One line of JSON.
     pub(crate) fn to_value(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -263,7 +261,6 @@ impl ApiError {
 }
 
 impl Details {
-    /// Without empty members.
     pub(crate) fn to_value(&self) -> Value {
         let mut out = serde_json::Map::new();
         let mut text = |key: &str, value: &str| {

@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Authority {
     authenticator: Authenticator,
-    /// Tokens that this cluster issued.
     issued: IssuedTokens,
     trusted: Vec<IssuedTokens>,
     accounts: ResourceId,

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 /// Its members may do anything; authorization is skipped.
 pub(crate) const MASTERS: &str = "system:masters";
-/// The group of every authenticated caller.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of anonymous callers.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 

@@ -19,7 +19,6 @@ pub(crate) struct Attributes {
     pub(crate) verb: String,
     /// Empty for the core group.
     pub(crate) group: String,
-    /// The plural.
     pub(crate) resource: String,
     /// `status`; empty for none.
     pub(crate) subresource: String,

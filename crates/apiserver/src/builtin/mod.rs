@@ -46,7 +46,6 @@ pub(crate) use selectable::selectable;
 
 use crate::registry::{Generation, NameRule, Strategy};
 
-/// The groups of this table.
 pub(crate) const GROUPS: &[&str] = &[
     "",
     "admissionregistration.k8s.io",

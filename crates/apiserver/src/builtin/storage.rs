@@ -240,7 +240,6 @@ pub(super) fn default_claim(claim: &mut Value) {
     with(claim, "spec", default_claim_spec);
 }
 
-/// Also for ephemeral volumes.
 pub(super) fn default_claim_spec(spec: &mut Value) {
     default(spec, "volumeMode", "Filesystem");
 }

@@ -52,7 +52,6 @@ fn create(object: Value) -> Created {
     }
     (strategy.prepare_create)(&mut object);
     if kind == "Service" {
-        // `errors` reports failed allocations
         let mut allocated = object.clone();
         if service::allocate(&mut allocated, None, |_| false).is_ok() {
             object = allocated;

@@ -10,7 +10,6 @@ use tokio::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Expiry {
-    /// The Events of both groups.
     resources: [ResourceId; 2],
     ttl: Duration,
     ends: HashMap<Key, Instant>,

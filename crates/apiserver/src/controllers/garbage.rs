@@ -35,9 +35,7 @@ pub(super) struct Garbage {
 #[derive(Default)]
 struct Owners<'a> {
     solid: usize,
-    /// Absent by uid.
     dangling: Vec<&'a Value>,
-    /// In foreground deletion.
     waiting: Vec<&'a Value>,
     unclear: bool,
 }

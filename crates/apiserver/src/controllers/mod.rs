@@ -143,7 +143,6 @@ pub(crate) enum Propagation {
 }
 
 impl Propagation {
-    /// As in DeleteOptions.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Background => "Background",
@@ -174,14 +173,12 @@ struct Seen<'a> {
     snapshot: &'a Snapshot,
     /// For deadlines.
     at: Instant,
-    /// For timestamps in objects.
     now: Timestamp,
     served: &'a dyn Fn(&str, &str) -> Option<Served>,
 }
 
 /// A controller's core. No I/O, no waiting.
 trait Controller: Send {
-    /// For logs.
     fn name(&self) -> &'static str;
 
     /// Discards all state and starts from a snapshot.

@@ -94,7 +94,6 @@ impl NamespaceDefaults {
             return None;
         }
         let mut patch = kept.clone();
-        // Remove other keys.
         for (name, _) in present["data"].as_object().into_iter().flatten() {
             if kept["data"].get(name).is_none() {
                 patch["data"][name] = Value::Null;

@@ -2,7 +2,6 @@
 
 use equate_manifest::schema::{Additional, Schema, SchemaType};
 
-/// The target of a path.
 pub(super) struct Found<'a> {
     /// The path as field errors write it, without a leading dot: `spec.x[a.b]`.
     pub(super) path: String,

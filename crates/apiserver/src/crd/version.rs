@@ -57,7 +57,6 @@ pub(crate) enum CompileError {
     #[error("version \"{version}\": {why}")]
     TooDeep {
         version: String,
-        /// The limit.
         why: String,
     },
 }

@@ -49,7 +49,6 @@ const STORED_ELSEWHERE: &[(&str, &str, &str, &str, &str)] = &[
     ("events.k8s.io", "v1", "events", "", "v1"),
 ];
 
-/// The document of `/version`.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1",
@@ -68,7 +67,6 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// The document of `/`.
 pub(crate) fn root_paths(resources: &[Arc<Resource>]) -> Value {
     let mut paths: Vec<String> = [
         "/api",
@@ -108,7 +106,6 @@ pub(crate) fn api_versions(host: &str) -> Value {
     })
 }
 
-/// The document of `/apis`.
 pub(crate) fn group_list(resources: &[Arc<Resource>]) -> Value {
     let groups: Vec<Value> = groups(resources)
         .into_iter()
@@ -117,7 +114,6 @@ pub(crate) fn group_list(resources: &[Arc<Resource>]) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// The document of `/apis/GROUP`.
 pub(crate) fn group(resources: &[Arc<Resource>], group: &str) -> Option<Value> {
     if group.is_empty() || !resources.iter().any(|resource| resource.group == group) {
         return None;

@@ -56,7 +56,6 @@ pub(crate) async fn handle(
     response
 }
 
-/// A request being handled.
 struct Call<'a> {
     server: &'a Server,
     view: View,

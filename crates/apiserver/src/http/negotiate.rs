@@ -6,7 +6,6 @@
 use crate::status::ApiError;
 use http::{HeaderMap, header};
 
-/// The encoding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,

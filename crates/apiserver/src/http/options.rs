@@ -46,7 +46,6 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// The options of every write.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
     pub dry_run: bool,

@@ -85,7 +85,6 @@ impl Reply {
         failure(error)
     }
 
-    /// Compressed if large and accepted.
     pub(crate) fn bytes(&self, code: StatusCode, content_type: &'static str, bytes: Bytes) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = code;

@@ -105,11 +105,9 @@ fn next_bookmark(end: Instant) -> Option<Instant> {
     Some((now + BOOKMARK_EVERY).min(last))
 }
 
-/// The start of a watch.
 enum WatchStart {
     /// The objects of a snapshot, then the events after it.
     Objects(Snapshot, Subscription),
-    /// The events after a revision.
     After(u64, Subscription),
     /// The revision was compacted. The stream reports it and ends.
     Expired { asked: u64, oldest: u64 },

@@ -29,7 +29,6 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// metav1 validation.
 const NAME_BYTES_MAX: usize = 128;
 
-/// A write and its manager.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manager<'a> {
     /// The manager's name; see [`manager_name`].
@@ -38,7 +37,6 @@ pub(crate) struct Manager<'a> {
     pub(crate) kind: &'a str,
     /// `status`, ...; empty for the main endpoint.
     pub(crate) subresource: &'a str,
-    /// Now, `2026-01-31T12:00:00Z`.
     pub(crate) time: &'a str,
     pub(crate) types: &'a Type,
     /// The base of comparison if nothing is stored: the normal form of an object with only apiVersion and
@@ -47,7 +45,6 @@ pub(crate) struct Manager<'a> {
     pub(crate) reset_fields: &'a [&'a [&'a str]],
 }
 
-/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Applied {
     pub(crate) object: Value,

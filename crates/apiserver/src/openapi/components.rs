@@ -162,7 +162,6 @@ fn publish_node(node: &mut Value) {
     }
 }
 
-/// The names of referenced definitions.
 fn references(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// The answer to `/openapi/v2`.
 pub(crate) fn v2_not_supported() -> ApiError {
     ApiError::new(
         406,

@@ -55,7 +55,6 @@ impl Api {
         let expect = Expect::Revision(current.revision);
         let key = target.key();
         let (change, gone) = match marked {
-            // Already marked.
             Some(state) if state == *current.object() && !is_final(target, &state) => {
                 return Ok(Some(Deleted::Marked(Object::Stored(Arc::clone(current)))));
             }

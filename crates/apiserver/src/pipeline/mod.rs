@@ -82,7 +82,6 @@ pub(crate) fn seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The object a write addresses.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub resource: Arc<Resource>,
@@ -98,14 +97,12 @@ pub(crate) enum Endpoint {
     Main,
     Status,
     Scale,
-    /// `namespaces/NAME/finalize`.
     Finalize,
     /// `pods/NAME/{ephemeralcontainers,resize}` and others that update the object like the main endpoint.
     Other(&'static str),
 }
 
 impl Endpoint {
-    /// As managed fields record it.
     pub(crate) fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -165,7 +162,6 @@ impl Cx<'_> {
         self.options.dry_run
     }
 
-    /// Ignores duplicates.
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.warnings.contains(&text) {

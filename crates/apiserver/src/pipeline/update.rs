@@ -15,7 +15,6 @@ pub(super) const RACE_ATTEMPTS: usize = 64;
 
 pub(super) enum Attempt {
     Done(Written),
-    /// Another write came first.
     Raced,
 }
 

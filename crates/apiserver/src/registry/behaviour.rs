@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The inputs of managed fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Types {
     pub merge: typed::Type,

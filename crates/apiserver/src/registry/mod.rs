@@ -91,7 +91,6 @@ pub(crate) struct Subresource {
 /// When `metadata.generation` increases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// The kind has none.
     None,
     /// 1 on create, +1 when `spec` changes.
     Spec,
@@ -170,7 +169,6 @@ impl Strategy {
     };
 }
 
-/// The validation of `metadata.name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// RFC 1123 subdomain, at most 253 bytes. The rule for most kinds.

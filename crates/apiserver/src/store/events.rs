@@ -69,7 +69,6 @@ pub(super) struct Retention {
 #[derive(Clone, Default)]
 pub(super) struct Ring {
     events: Vector<Arc<Event>>,
-    /// The weight of their entries.
     bytes: usize,
     /// The revision of the newest dropped event; 0 if none was.
     pub(super) trimmed: u64,
@@ -131,7 +130,6 @@ impl Ring {
     }
 }
 
-/// The resources of a subscription.
 #[derive(Debug, Clone)]
 pub(super) enum Scope {
     One(ResourceId),
@@ -139,7 +137,6 @@ pub(super) enum Scope {
 }
 
 impl State {
-    /// The newest revision in scope.
     fn modified(&self, scope: &Scope) -> u64 {
         match scope {
             Scope::One(resource) => self.resource_state(resource).map_or(0, |resource_state| resource_state.modified),

@@ -93,7 +93,6 @@ struct Inner {
     /// Held from reading the published state to replacing it.
     write_lock: Mutex<()>,
     retention: Retention,
-    /// The argument of the last [`Store::compact`].
     compacted: AtomicU64,
     journal: Option<Journal>,
 }

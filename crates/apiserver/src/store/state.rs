@@ -25,12 +25,10 @@ pub(super) struct State {
     resources: OrdMap<ResourceId, Arc<ResourceState>>,
 }
 
-/// One resource's objects and events.
 #[derive(Clone, Default)]
 pub(super) struct ResourceState {
     pub(super) objects: Objects,
     pub(super) ring: Ring,
-    /// The revision of its newest change.
     pub(super) modified: u64,
 }
 

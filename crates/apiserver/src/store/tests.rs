@@ -346,7 +346,6 @@ async fn lagging_subscription_fails_and_keeps_no_history() {
         AtError::Expired { oldest: 4 }
     );
     assert_eq!(store.subscribe(&pods(), 4).unwrap().take().unwrap().len(), 10);
-    // each resource has its own history
     assert_eq!(store.snapshot_of(&nodes(), 2).unwrap().revision(), 2);
     assert_eq!(
         store.subscribe(&pods(), 15).unwrap_err(),
@@ -427,7 +426,6 @@ async fn history_ages_in_virtual_time() {
     tokio::time::advance(Duration::from_secs(200)).await;
     write(&store, &pod(1)).await;
     tokio::time::advance(Duration::from_secs(200)).await;
-    // an idle resource keeps its history
     assert_eq!(store.subscribe(&pods(), 1).unwrap().take().unwrap().len(), 2);
     write(&store, &pod(1)).await;
     assert_eq!(

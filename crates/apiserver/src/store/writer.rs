@@ -110,7 +110,6 @@ struct Request {
     reply: oneshot::Sender<Answer>,
 }
 
-/// Commits that wait for the journal.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Request>,

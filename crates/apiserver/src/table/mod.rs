@@ -28,7 +28,6 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum IncludeObject {
     None,
-    /// As a `PartialObjectMetadata`.
     #[default]
     Metadata,
     Object,
@@ -62,7 +61,6 @@ pub(crate) fn render<'v>(
     })
 }
 
-/// As a `meta.k8s.io/v1` `PartialObjectMetadata`.
 pub(crate) fn partial_metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",

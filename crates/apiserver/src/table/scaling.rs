@@ -26,7 +26,6 @@ pub(super) fn autoscaler(view: &View<'_>) -> Vec<Value> {
     ]
 }
 
-/// The one metric of `autoscaling/v1`.
 fn cpu_target(view: &View<'_>) -> String {
     let percent = |pointer: &str| {
         view.get(pointer)

@@ -197,7 +197,6 @@ async fn longest_timeout_is_accepted() {
     assert_eq!(answer["type"], "ADDED");
 }
 
-/// Answers of a real server 1.36.3.
 #[tokio::test(start_paused = true)]
 async fn odd_revisions_and_selectors() {
     let bench = bench(json!([])).await;

@@ -123,7 +123,6 @@ async fn refused_token_requests_name_the_cause() {
     )
     .await;
     assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
-    // a caller without the right
     let (_, given) = request(&cluster, json!({})).await;
     let token = given["status"]["token"].as_str().unwrap().to_owned();
     let (status, answer) = ask(&cluster, &token, "POST", TOKEN, &json!({ "spec": {} })).await;

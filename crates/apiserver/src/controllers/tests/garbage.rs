@@ -75,7 +75,6 @@ async fn dependents_follow_their_owners() {
     // owners in a cycle do not wait for each other
     let circle = ["configmaps g/a @ConfigMap:b!", "configmaps g/b @ConfigMap:a!"];
     check(&circle, "configmaps g/a", Foreground, &[]).await;
-    // cluster-scoped owners of namespaced objects
     let node = ["nodes n", "configmaps g/a @Node:n"];
     check(&node, "nodes n", Background, &[]).await;
 }

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant};
 
-/// Group, plural, kind, namespaced.
 const SERVED: &[(&str, &str, &str, bool)] = &[
     ("", "configmaps", "ConfigMap", true),
     ("", "events", "Event", true),

@@ -54,7 +54,6 @@ impl<'a> Context<'a> {
         self.seen.snapshot.get(&key).map(|entry| entry.object())
     }
 
-    /// See [`Alarms::has_lasted`].
     pub(super) fn has_lasted(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
         self.alarms
             .has_lasted(self.key, state, wait, (self.seen.at, self.key))
@@ -97,7 +96,6 @@ impl<'a> Context<'a> {
         json!(self.seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 
-    /// Requests the writes, in order.
     pub(super) fn step(&mut self, actions: Vec<Action>) {
         if !actions.is_empty() {
             self.steps.push(Step {

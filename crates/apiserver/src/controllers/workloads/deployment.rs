@@ -130,7 +130,6 @@ impl<'a> Rollout<'a> {
         1 + self.old.iter().map(|set| revision(set.object)).max().unwrap_or(0)
     }
 
-    /// Creates the new ReplicaSet.
     fn create_new(&self, cx: &mut Context<'_>, actions: &mut Vec<Action>) {
         let deployment = self.deployment;
         let template = get(deployment, "spec.template");
@@ -176,7 +175,6 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// The annotations of a ReplicaSet.
     fn annotations(&self) -> Map<String, Value> {
         entries(self.deployment, "metadata.annotations")
             .filter(|(name, _)| !OWN.contains(&name.as_str()))
@@ -184,7 +182,6 @@ impl<'a> Rollout<'a> {
             .collect()
     }
 
-    /// The sizes recorded in annotations.
     fn sizes(&self) -> [(String, Value); 2] {
         let max = match self.wanted {
             0 => 0,

@@ -14,7 +14,6 @@ pub(super) const SIMULATE: &str = "equate.dev/simulate";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     CrashLoopBackOff,
-    /// Images cannot be pulled.
     ImagePullBackOff,
 }
 
@@ -36,7 +35,6 @@ pub(super) struct RequestedFault<'a> {
 }
 
 impl<'a> RequestedFault<'a> {
-    /// Whether all requested faults exist.
     pub(super) fn is_known(&self) -> bool {
         self.unknown().is_none()
     }

@@ -46,7 +46,6 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use tokio::time::{Duration, Instant};
 
-/// The node of all pods.
 pub(crate) const NODE: &str = "equate-0";
 
 /// The steps of one round, so that other controllers get their turn.
@@ -87,7 +86,6 @@ enum Kind {
     Node,
 }
 
-/// Group, plural, kind.
 const KINDS: [(&str, &str, &str, Kind); 12] = [
     ("apps", "deployments", "Deployment", Kind::Deployment),
     ("apps", "replicasets", "ReplicaSet", Kind::ReplicaSet),
@@ -173,7 +171,6 @@ impl Workloads {
             self.dirty.extend(owner_key(reference, &key.namespace));
         }
         if kind == Kind::Pod {
-            // There is rarely one.
             let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
             self.dirty.extend(held.cloned());
         }
@@ -181,7 +178,6 @@ impl Workloads {
             Some(object) => {
                 self.dirty.insert(key.clone());
                 let asked = before.map(fault::requested) != Some(fault::requested(object));
-                // The requested fault changed.
                 if asked && !fault::requested(object).is_known() && new.is_none() {
                     self.unknown_faults.insert(key.clone());
                 }

@@ -22,7 +22,6 @@ enum Stage {
     Succeeded,
     Failed,
     Crashed(i64),
-    /// Waiting for an image.
     ImagePull,
 }
 
@@ -311,7 +310,6 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
         "ready": stage == Stage::Running,
         "restartCount": restarts,
         "image": text(container, "image"),
-        // Nothing was pulled.
         "imageID": "",
         "started": stage == Stage::Running,
     })

@@ -12,7 +12,6 @@ pub(super) struct Margin {
     pub(super) unavailable: usize,
 }
 
-/// One ReplicaSet of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     /// From its spec.

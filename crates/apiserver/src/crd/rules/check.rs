@@ -14,7 +14,6 @@ use std::collections::HashMap;
 
 #[derive(Debug, Clone)]
 pub(super) enum Type<'a> {
-    /// Anything.
     Dyn,
     Null,
     Bool,
@@ -151,7 +150,6 @@ pub(super) fn type_of<'a>(
     Err(texts.join("\n"))
 }
 
-/// The place of an error.
 enum Place<'p> {
     At(&'p str),
     /// At the parenthesis that opens a function's arguments.

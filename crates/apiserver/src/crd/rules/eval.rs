@@ -15,7 +15,6 @@ pub(super) const STEPS_MAX: u64 = 1_000_000;
 pub(super) struct Run<'a> {
     /// Variables by position: `self`, `oldSelf`, then those of comprehensions.
     stack: Vec<Evaluated<'a>>,
-    /// The remaining budget.
     steps: u64,
 }
 

@@ -27,7 +27,6 @@ const STEPS_TOTAL_MAX: u64 = 10_000_000;
 /// The limit for the result of a `messageExpression`.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// A parsed rule.
 #[derive(Debug)]
 pub(super) struct Rule {
     source: ValidationRule,
@@ -52,7 +51,6 @@ impl Rule {
         }
     }
 
-    /// The rule's name in errors.
     fn text(&self) -> &str {
         if self.source.message.is_empty() {
             self.source.rule.trim()

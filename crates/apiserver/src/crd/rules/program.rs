@@ -11,7 +11,6 @@ use std::rc::Rc;
 /// Namespaces of functions: `sets.contains(...)`. Rules have no `math`, `base64`, `jsonpatch` or `cel`.
 const NAMESPACES: &[&str] = &["format", "ip", "lists", "optional", "sets", "strings"];
 
-/// An executable expression.
 #[derive(Debug, Clone)]
 pub(super) enum Ir {
     Null,

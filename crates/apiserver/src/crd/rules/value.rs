@@ -15,10 +15,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-/// An evaluation error.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fail {
-    /// The rule exceeded its budget.
     Limit,
     /// Any other error, with cel-go's text.
     Error(Rc<str>),
@@ -49,7 +47,6 @@ pub(super) enum Val<'a> {
     Double(f64),
     Text(Text<'a>),
     Bytes(Rc<[u8]>),
-    /// Nanoseconds.
     Duration(i64),
     Time(Timestamp),
     List(List<'a>),
@@ -88,7 +85,6 @@ impl Text<'_> {
 
 #[derive(Debug, Clone)]
 pub(super) enum List<'a> {
-    /// Items and the list's schema.
     Json(&'a [Value], &'a Node),
     Own(Rc<Vec<Val<'a>>>),
 }

@@ -26,7 +26,6 @@ struct Disk(Arc<Mutex<Platter>>);
 
 #[derive(Debug, Default)]
 struct Platter {
-    /// The content that reads see.
     cached: Vec<u8>,
     /// The content that surely survives.
     synced: Vec<u8>,
@@ -36,7 +35,6 @@ struct Platter {
     left: Option<u64>,
     /// Chooses the pending sectors that survive.
     luck: u64,
-    /// The content after the power failure.
     after: Option<Vec<u8>>,
     syncs: usize,
 }

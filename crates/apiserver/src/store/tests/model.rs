@@ -525,7 +525,6 @@ proptest! {
 }
 
 proptest! {
-    // each commit waits for the disk
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn store_with_a_journal_survives_restarts(steps in steps()) {
