@@ -1,4 +1,4 @@
-//! `notification.toolkit.fluxcd.io`: who hears of what happens, and who may ask for a run.
+//! `notification.toolkit.fluxcd.io`: alerts about events, and webhooks that request reconciliations.
 
 mod alert;
 mod receiver;
@@ -42,7 +42,7 @@ pub struct EventSource {
 }
 
 string_enum! {
-    /// Kinds that have events.
+    /// The kinds that emit events.
     pub enum EventKind {
         /// A bucket.
         Bucket = "Bucket",
