@@ -141,7 +141,7 @@ string_enum! {
         OciRepository = "OCIRepository",
         /// A Helm chart.
         HelmChart = "HelmChart",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

@@ -315,7 +315,7 @@ string_enum! {
         GitRepository = "GitRepository",
         /// A bucket.
         Bucket = "Bucket",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

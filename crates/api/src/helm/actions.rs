@@ -318,7 +318,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// How the objects' dependents go.
+    /// The deletion propagation.
     pub enum DeletionPropagation {
         /// Dependents are deleted after their owner.
         #[default]

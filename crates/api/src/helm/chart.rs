@@ -103,7 +103,7 @@ string_enum! {
         OciRepository = "OCIRepository",
         /// A HelmChart declared elsewhere.
         HelmChart = "HelmChart",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

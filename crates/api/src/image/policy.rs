@@ -58,7 +58,7 @@ pub struct ImagePolicySpec {
 }
 
 string_enum! {
-    /// When the digest of the newest tag is read.
+    /// When the tag's digest is resolved.
     pub enum DigestReflectionPolicy {
         /// At every interval.
         Always = "Always",

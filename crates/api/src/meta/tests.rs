@@ -48,7 +48,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[test]
-fn a_transition_time_moves_with_the_status_alone() {
+fn transition_time_changes_only_with_the_status() {
     let mut conditions = Vec::new();
     let mut set = |status, message: &str, now| {
         let (of, reason) = (ConditionType::Ready, Reason::Progressing);

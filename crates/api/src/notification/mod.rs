@@ -57,7 +57,7 @@ string_enum! {
         HelmChart = "HelmChart",
         /// A Helm repository.
         HelmRepository = "HelmRepository",
-        /// An image whose tags are read.
+        /// An image repository.
         ImageRepository = "ImageRepository",
         /// A choice among an image's tags.
         ImagePolicy = "ImagePolicy",
@@ -67,7 +67,7 @@ string_enum! {
         OciRepository = "OCIRepository",
         /// A generator of artifacts.
         ArtifactGenerator = "ArtifactGenerator",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

@@ -87,7 +87,7 @@ impl GitRepositorySpec {
 }
 
 string_enum! {
-    /// Whose way of authenticating is used.
+    /// The providers of authentication.
     pub enum GitProvider {
         /// Any Git server.
         #[default]
@@ -149,7 +149,7 @@ pub struct GitVerification {
 }
 
 string_enum! {
-    /// Which Git object is signed.
+    /// The Git objects whose signatures are verified.
     pub enum GitVerificationMode {
         /// The commit, as older manifests write it.
         LegacyHead = "head",

@@ -160,7 +160,7 @@ pub struct HelmChartSpec {
 }
 
 string_enum! {
-    /// What makes a new chart.
+    /// The trigger of a new chart artifact.
     pub enum ReconcileStrategy {
         /// A new version of the chart.
         #[default]

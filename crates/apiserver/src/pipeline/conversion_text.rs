@@ -99,7 +99,7 @@ mod tests {
 
     // The texts are those of a real kube-apiserver 1.36.3.
     #[test]
-    fn words() {
+    fn conversion_errors_have_upstreams_text() {
         check(
             &json!({"spec": {"replicas": "x"}}),
             "map[spec:map[replicas:x]]",
