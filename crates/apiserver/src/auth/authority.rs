@@ -3,7 +3,7 @@
 use super::authenticate::bearer;
 use super::escalation::check_write;
 use super::identity::{Identity, MASTERS};
-use super::issued::{TokenGrant, IssuedTokens};
+use super::issued::{IssuedTokens, TokenGrant};
 use super::rbac::{Attributes, Decision, GROUP, RbacView, authorize, forbidden};
 use super::{Authenticator, impersonate};
 use crate::status::{ApiError, GroupResource};

@@ -21,17 +21,11 @@ pub(crate) enum PriorityError {
     #[error(
         "the integer value of priority ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
-    Value {
-        asked: i64,
-        computed: i64,
-    },
+    Value { asked: i64, computed: i64 },
     #[error(
         "the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
-    Policy {
-        asked: String,
-        computed: String,
-    },
+    Policy { asked: String, computed: String },
 }
 
 pub(crate) fn service_account(pod: &mut Value) {

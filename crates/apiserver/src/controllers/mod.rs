@@ -16,8 +16,8 @@
 
 mod definitions;
 mod expiry;
-mod namespace_defaults;
 mod garbage;
+mod namespace_defaults;
 mod namespaces;
 mod object;
 mod roles;

@@ -2,8 +2,8 @@
 
 use super::definitions::Definitions;
 use super::expiry::Expiry;
-use super::namespace_defaults::NamespaceDefaults;
 use super::garbage::Garbage;
+use super::namespace_defaults::NamespaceDefaults;
 use super::namespaces::Namespaces;
 use super::roles::Roles;
 use super::workloads::Workloads;
@@ -138,7 +138,11 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             if acted {
                 continue;
             }
-            let due = controllers.iter().filter_map(|c| c.due()).chain(retries.due()).min();
+            let due = controllers
+                .iter()
+                .filter_map(|c| c.due())
+                .chain(retries.due())
+                .min();
             let timer = async {
                 match due {
                     Some(due) => sleep_until(due).await,

@@ -55,10 +55,7 @@ pub(crate) enum CompileError {
         source: serde_json::Error,
     },
     #[error("version \"{version}\": {why}")]
-    TooDeep {
-        version: String,
-        why: String,
-    },
+    TooDeep { version: String, why: String },
 }
 
 impl CustomVersion {

@@ -110,7 +110,10 @@ enum WatchStart {
     Objects(Snapshot, Subscription),
     After(u64, Subscription),
     /// The revision was compacted. The stream reports it and ends.
-    Expired { asked: u64, oldest: u64 },
+    Expired {
+        asked: u64,
+        oldest: u64,
+    },
 }
 
 impl WatchStart {

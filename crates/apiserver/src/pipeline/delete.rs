@@ -123,7 +123,8 @@ impl Api {
         set_finalizers(&mut state, &wanted_finalizers(target, options, stored));
         let grace = resource.grace(stored, options.grace_period_seconds);
         let begun = deleting(stored);
-        let must_mark = !finalizers(&state).is_empty() || grace.is_some() || waits_for_content(target, &state);
+        let must_mark =
+            !finalizers(&state).is_empty() || grace.is_some() || waits_for_content(target, &state);
         if !must_mark {
             return None;
         }

@@ -8,6 +8,7 @@ mod admission;
 mod body;
 mod bootstrap;
 mod controlled;
+mod conversion_text;
 mod create;
 mod delete;
 mod meta;
@@ -15,7 +16,6 @@ mod patch;
 mod protobuf;
 mod subresource;
 mod update;
-mod conversion_text;
 
 pub(crate) use body::{Body, BodyKind, PatchKind};
 pub(crate) use delete::Deleted;

@@ -298,7 +298,10 @@ pub(super) fn patched(
     let mut object = rewritten(target, stored, change)?;
     check_type(target, &mut object, whole)?.map_err(|why| refuse(whole(), why))?;
     let decoded = body::decode(&target.resource, object, &[]).map_err(|error| match change {
-        Change::Strategic(document) => refuse(conversion_text::go_map(document), conversion_text::of_conversion(&error)),
+        Change::Strategic(document) => refuse(
+            conversion_text::go_map(document),
+            conversion_text::of_conversion(&error),
+        ),
         Change::Json(_) | Change::Merge(_) | Change::Apply(..) => refuse(whole(), error.to_string()),
     })?;
     cx.strict(decoded.problems)

@@ -145,10 +145,7 @@ pub(crate) enum ProtobufError {
         "the embedded API server reads protobuf bodies of ConfigMap, Namespace, Secret, ServiceAccount and \
          DeleteOptions, not of {kind} ({api_version})"
     )]
-    Kind {
-        api_version: String,
-        kind: String,
-    },
+    Kind { api_version: String, kind: String },
     #[error("the embedded API server does not know field {0} of the protobuf message")]
     Unknown(u32),
 }

@@ -139,14 +139,18 @@ pub(super) enum Scope {
 impl State {
     fn modified(&self, scope: &Scope) -> u64 {
         match scope {
-            Scope::One(resource) => self.resource_state(resource).map_or(0, |resource_state| resource_state.modified),
+            Scope::One(resource) => self
+                .resource_state(resource)
+                .map_or(0, |resource_state| resource_state.modified),
             Scope::All => self.revision,
         }
     }
 
     pub(super) fn trimmed(&self, scope: &Scope) -> u64 {
         match scope {
-            Scope::One(resource) => self.resource_state(resource).map_or(0, |resource_state| resource_state.ring.trimmed),
+            Scope::One(resource) => self
+                .resource_state(resource)
+                .map_or(0, |resource_state| resource_state.ring.trimmed),
             Scope::All => self
                 .resources()
                 .map(|(_, resource_state)| resource_state.ring.trimmed)
@@ -168,7 +172,10 @@ impl State {
                 // earlier one
                 let mut events: Vec<Arc<Event>> = Vec::new();
                 let mut horizon = u64::MAX;
-                for (_, resource_state) in self.resources().filter(|(_, resource_state)| resource_state.modified > revision) {
+                for (_, resource_state) in self
+                    .resources()
+                    .filter(|(_, resource_state)| resource_state.modified > revision)
+                {
                     let before = events.len();
                     events.extend(batch(resource_state.ring.after(revision)).cloned());
                     let last = events[before..].last().map_or(revision, |event| event.revision);

@@ -43,7 +43,9 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Written by a newer Equate.
-    #[error("journal {path} has format {found}, but this Equate reads only up to {supported}; use a newer Equate")]
+    #[error(
+        "journal {path} has format {found}, but this Equate reads only up to {supported}; use a newer Equate"
+    )]
     NewerFormat {
         /// The file.
         path: PathBuf,

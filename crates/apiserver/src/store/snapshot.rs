@@ -100,7 +100,10 @@ impl Snapshot {
     /// own revision instead: equal answers mean equal objects, but different ones need not mean different
     /// objects.
     pub fn modified(&self, resource: &ResourceId) -> u64 {
-        let modified = self.state.resource_state(resource).map_or(0, |resource_state| resource_state.modified);
+        let modified = self
+            .state
+            .resource_state(resource)
+            .map_or(0, |resource_state| resource_state.modified);
         modified.min(self.revision)
     }
 

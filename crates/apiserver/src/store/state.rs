@@ -75,11 +75,15 @@ impl State {
     }
 
     pub(super) fn resource_state(&self, resource: &ResourceId) -> Option<&ResourceState> {
-        self.resources.get(resource).map(|resource_state| &**resource_state)
+        self.resources
+            .get(resource)
+            .map(|resource_state| &**resource_state)
     }
 
     pub(super) fn resources(&self) -> impl Iterator<Item = (&ResourceId, &ResourceState)> {
-        self.resources.iter().map(|(resource, resource_state)| (resource, &**resource_state))
+        self.resources
+            .iter()
+            .map(|(resource, resource_state)| (resource, &**resource_state))
     }
 
     /// Drops history before `revision`. Watches that are up to date continue.
@@ -91,7 +95,12 @@ impl State {
         self.floor = revision;
         let affected: Vec<_> = self
             .resources()
-            .filter(|(_, resource_state)| resource_state.ring.oldest().is_some_and(|oldest| oldest <= revision))
+            .filter(|(_, resource_state)| {
+                resource_state
+                    .ring
+                    .oldest()
+                    .is_some_and(|oldest| oldest <= revision)
+            })
             .map(|(resource, _)| resource.clone())
             .collect();
         for resource in affected {

@@ -81,7 +81,9 @@ impl<'a> Context<'a> {
                 self.clear("reported");
                 None
             }
-            Some(why) => self.has_lasted(("refused", "create"), REFUSAL_REPORT_DELAY).then_some(why),
+            Some(why) => self
+                .has_lasted(("refused", "create"), REFUSAL_REPORT_DELAY)
+                .then_some(why),
         }
     }
 

@@ -1,7 +1,7 @@
 //! DaemonSets: one pod, because there is one node.
 
 use super::Kind;
-use super::context::{Context, EventSource, set_count, free_names, is_active, is_ready, pod_of, seconds};
+use super::context::{Context, EventSource, free_names, is_active, is_ready, pod_of, seconds, set_count};
 use super::revision::{HASH, Revisions};
 use crate::builtin::tree::{annotation, get, text};
 use crate::controllers::object::{deleting, meta};

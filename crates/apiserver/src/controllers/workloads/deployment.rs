@@ -1,7 +1,9 @@
 //! Deployments: a ReplicaSet per pod template, and the rollout between them.
 
+use super::context::{
+    Context, EventSource, condition, controller_reference, digest, is_active, seconds, set_count, wanted,
+};
 use super::fault::SIMULATE;
-use super::context::{Context, EventSource, condition, set_count, digest, is_active, controller_reference, seconds, wanted};
 use super::rollout::{Margin, Size, new_size, old_sizes};
 use super::{Kind, controller};
 use crate::builtin::tree::{annotation, entries, flag, get, int, items, text};

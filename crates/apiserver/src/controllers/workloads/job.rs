@@ -4,7 +4,7 @@
 //! Ended pods are counted from the existing ones; a count never decreases.
 
 use super::context::{
-    Context, EventSource, condition, set_count, free_names, is_active, is_ready, pod_of, seconds, wanted,
+    Context, EventSource, condition, free_names, is_active, is_ready, pod_of, seconds, set_count, wanted,
 };
 use super::{Kind, pod};
 use crate::builtin::tree::{annotation, flag, get, has, int, items, text};

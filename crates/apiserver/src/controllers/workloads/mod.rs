@@ -20,11 +20,11 @@
 
 mod alarm;
 mod claim;
+mod context;
 mod daemon_set;
 mod deployment;
 mod fault;
 mod job;
-mod context;
 mod network;
 mod node;
 mod pod;
@@ -40,8 +40,8 @@ use super::{Controller, Seen, Step};
 use crate::status::ApiError;
 use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
 use alarm::Alarms;
-use jiff::Timestamp;
 use context::Context;
+use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use tokio::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 //! A pod waits, then runs and is ready, or fails on request. One that does not restart ends after a while.
 //! A deleted one goes at once.
 
-use super::fault::{self, Fault};
 use super::context::{Context, EventSource, condition, digest};
+use super::fault::{self, Fault};
 use crate::builtin::tree::{flag, get, int, items, text};
 use crate::controllers::object::{deleting, finalizers, meta, uid};
 use serde_json::{Value, json};

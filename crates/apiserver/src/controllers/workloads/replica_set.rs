@@ -1,7 +1,9 @@
 //! ReplicaSets: the wanted number of pods, and their counts.
 
 use super::Kind;
-use super::context::{EVENTS_MAX, Context, EventSource, condition, set_count, free_names, is_active, is_ready, pod_of};
+use super::context::{
+    Context, EVENTS_MAX, EventSource, condition, free_names, is_active, is_ready, pod_of, set_count,
+};
 use super::context::{seconds, wanted};
 use crate::builtin::tree::{entries, get};
 use crate::controllers::object::{deleting, meta};

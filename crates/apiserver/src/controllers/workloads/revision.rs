@@ -1,7 +1,7 @@
 //! ControllerRevisions: the history of pod templates of StatefulSets and DaemonSets.
 
 use super::Kind;
-use super::context::{Context, digest, controller_reference, wanted};
+use super::context::{Context, controller_reference, digest, wanted};
 use crate::builtin::tree::{get, int};
 use crate::controllers::Action;
 use crate::controllers::object::meta;
@@ -35,7 +35,13 @@ impl<'a> Revisions<'a> {
     }
 
     /// Keeps the current revision and as many old ones as the history limit; `used` are never deleted.
-    pub(super) fn keep(&self, cx: &mut Context<'_>, owner: &Value, label: &str, used: &[&str]) -> Vec<Action> {
+    pub(super) fn keep(
+        &self,
+        cx: &mut Context<'_>,
+        owner: &Value,
+        label: &str,
+        used: &[&str],
+    ) -> Vec<Action> {
         let mut actions = Vec::new();
         let last = self.known.last().map_or(0, |r| number(r));
         match self.known.iter().find(|r| meta(r, "name") == self.update) {

@@ -1,7 +1,7 @@
 //! StatefulSets: numbered pods, one after the other unless parallel.
 
 use super::Kind;
-use super::context::{Context, EventSource, set_count, is_active, is_ready, pod_of, seconds, wanted};
+use super::context::{Context, EventSource, is_active, is_ready, pod_of, seconds, set_count, wanted};
 use super::revision::{HASH, Revisions};
 use crate::builtin::tree::{entries, get, items, text};
 use crate::controllers::Action;
