@@ -124,8 +124,8 @@ async fn unknown_fault_is_reported_and_ignored() {
     assert_eq!(
         said,
         [
-            "Deployment Warning UnknownSimulation: equate.dev/simulate: \"CrashLoop\" is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\"",
-            "Pod Warning UnknownSimulation: equate.dev/simulate: \"OOM\" is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\"",
+            "Deployment Warning UnknownSimulation: equate.dev/simulate: unknown value \"CrashLoop\" has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\"",
+            "Pod Warning UnknownSimulation: equate.dev/simulate: unknown value \"OOM\" has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\"",
         ]
     );
 }
