@@ -1,8 +1,8 @@
-//! The definitions of the fifteen kinds: made from the types, and embedded as committed.
+//! The definitions of the fifteen kinds, generated from the types and embedded as committed.
 //!
-//! [`generate`] is what `cargo xtask gen` writes into `crds/`; [`definitions`] is what
-//! is written there, so that a running engine needs no generator. Where the derived
-//! schema says more or less than Flux's, it is mended here, in `normalise`.
+//! `cargo xtask gen` writes the result of [`generate`] into `crds/`. [`definitions`] embeds those files, so
+//! that a running engine needs no generator. `normalise` corrects the derived schema where it differs from
+//! Flux's.
 
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub struct Definition {
     /// Its name, `<plural>.<group>`.
     pub name: &'static str,
-    /// Its text.
+    /// The YAML text.
     pub yaml: &'static str,
 }
 
@@ -23,11 +23,11 @@ macro_rules! definitions {
             &[$(Definition { name: $name, yaml: include_str!(concat!("../crds/", $name, ".yaml")) },)+]
         }
 
-        /// The definitions as the types say, by name.
+        /// The definitions derived from the types, by name.
         ///
         /// # Errors
         ///
-        /// When a definition cannot be written as JSON.
+        /// When a definition cannot be encoded as JSON.
         pub fn generate() -> Result<Vec<(&'static str, Value)>, serde_json::Error> {
             Ok(vec![$(($name, normalise(serde_json::to_value(<$kind>::crd())?)),)+])
         }
@@ -52,7 +52,6 @@ definitions! {
     crate::notification::Receiver = "receivers.notification.toolkit.fluxcd.io",
 }
 
-/// A derived definition in the form Flux publishes.
 fn normalise(mut definition: Value) -> Value {
     let names = &mut definition["spec"]["names"];
     if let Value::Object(names) = names {
@@ -75,7 +74,7 @@ fn normalise(mut definition: Value) -> Value {
     definition
 }
 
-/// What every object has, which a derived schema leaves out; and no field is required at the root.
+/// Adds the fields of every object, which a derived schema omits; no field is required at the root.
 fn common_fields(root: &mut Value) {
     let Value::Object(root) = root else { return };
     root.remove("required");
@@ -91,8 +90,8 @@ fn common_fields(root: &mut Value) {
     }
 }
 
-/// An optional field is one that may be absent: Flux's definitions have no null, no title, and
-/// no width of integers but `int64`.
+/// An optional field may be absent: Flux's definitions have no null, no title, and no integer width but
+/// `int64`.
 fn schema(node: &mut Value) {
     let Value::Object(node) = node else { return };
     node.remove("nullable");

@@ -1,5 +1,5 @@
-//! Enumerations that are strings on the wire: one list gives the variants, their
-//! texts, serde and the schema, so that none of the four can be forgotten.
+//! Enumerations that are strings on the wire. One list gives the variants, their texts, serde and the
+//! schema.
 
 /// Declares an enumeration of strings. The order is the schema's; one variant is `#[default]`.
 macro_rules! string_enum {

@@ -13,7 +13,6 @@ pub const VERSION: &str = "v1beta1";
 
 /// `@alias`.
 const ALIAS: &str = r"^@([a-z0-9]([a-z0-9_-]*[a-z0-9])?)$";
-/// `@alias/path`.
 const ALIAS_PATH: &str = r"^@([a-z0-9]([a-z0-9_-]*[a-z0-9])?)/(.*)$";
 
 /// Which artifacts are made of which sources.
@@ -97,14 +96,14 @@ pub struct CopyOperation {
 }
 
 string_enum! {
-    /// What is done where a file is already.
+    /// The handling of a file that exists already.
     pub enum CopyStrategy {
-        /// It is replaced.
+        /// Replaces it.
         #[default]
         Overwrite = "Overwrite",
-        /// YAML is merged into it.
+        /// Merges YAML into it.
         Merge = "Merge",
-        /// Archives are unpacked.
+        /// Unpacks archives.
         Extract = "Extract",
     }
 }
@@ -131,7 +130,7 @@ pub struct GeneratorSource {
 }
 
 string_enum! {
-    /// Kinds that files can be taken from.
+    /// The kinds of generator sources.
     pub enum GeneratorSourceKind {
         /// A bucket.
         Bucket = "Bucket",
@@ -142,7 +141,7 @@ string_enum! {
         OciRepository = "OCIRepository",
         /// A Helm chart.
         HelmChart = "HelmChart",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

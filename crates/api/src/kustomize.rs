@@ -1,4 +1,4 @@
-//! `kustomize.toolkit.fluxcd.io/v1`: what is built from a source and kept applied.
+//! `kustomize.toolkit.fluxcd.io/v1`: objects built from a source and kept applied.
 
 use crate::meta::{
     CommonMetadata, Condition, DependencyReference, Duration, Image, KubeConfigReference, LocalReference,
@@ -16,7 +16,7 @@ pub const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// The version served.
 pub const VERSION: &str = "v1";
 
-/// How many records [`KustomizationStatus::history`] keeps.
+/// The most records in [`KustomizationStatus::history`].
 pub const HISTORY_RECORDS_MAX: usize = 5;
 
 /// What to build from a source, and how to keep it applied.
@@ -127,13 +127,13 @@ pub struct KustomizationSpec {
 }
 
 impl KustomizationSpec {
-    /// How long to wait after a failure: the interval unless said otherwise.
+    /// The delay after a failure; the interval by default.
     pub fn retry_interval(&self) -> std::time::Duration {
         self.retry_interval.unwrap_or(self.interval).get()
     }
 
-    /// How long applying and becoming healthy may take: half a minute less than the interval
-    /// unless said otherwise, and never less than half a minute.
+    /// The timeout of applying and health checks: by default half a minute less than the interval, at least
+    /// half a minute.
     pub fn timeout(&self) -> std::time::Duration {
         let margin = std::time::Duration::from_secs(30);
         let said = self.timeout.map(Duration::get);
@@ -143,27 +143,27 @@ impl KustomizationSpec {
 }
 
 string_enum! {
-    /// Annotations kustomize adds about where an object comes from.
+    /// Annotations in which kustomize records an object's origin.
     pub enum BuildMetadata {
-        /// The file it was read from.
+        /// The file the object was read from.
         #[default]
         OriginAnnotations = "originAnnotations",
-        /// What changed it.
+        /// The transformers that changed the object.
         TransformerAnnotations = "transformerAnnotations",
     }
 }
 
 string_enum! {
-    /// What becomes of the applied objects when their Kustomization is deleted.
+    /// The handling of applied objects when their Kustomization is deleted.
     pub enum DeletionPolicy {
-        /// They are deleted if `prune` is set.
+        /// Deletes them if `prune` is set.
         #[default]
         MirrorPrune = "MirrorPrune",
-        /// They are deleted.
+        /// Deletes them.
         Delete = "Delete",
-        /// They are deleted, and the Kustomization stays until they are gone.
+        /// Deletes them and waits until they are gone.
         WaitForTermination = "WaitForTermination",
-        /// They stay.
+        /// Keeps them.
         Orphan = "Orphan",
     }
 }
@@ -183,7 +183,7 @@ pub struct Decryption {
 }
 
 string_enum! {
-    /// Tools that encrypt manifests.
+    /// The decryption providers.
     pub enum DecryptionProvider {
         /// SOPS.
         #[default]
@@ -268,7 +268,7 @@ pub struct SubstituteReference {
 }
 
 string_enum! {
-    /// Kinds that hold values.
+    /// The kinds that supply values.
     pub enum ValuesKind {
         /// A Secret.
         Secret = "Secret",
@@ -279,12 +279,12 @@ string_enum! {
 }
 
 string_enum! {
-    /// When variables are looked for.
+    /// When variables are substituted.
     pub enum SubstituteStrategy {
-        /// If any has a value.
+        /// If any variable has a value.
         #[default]
         WithVariables = "WithVariables",
-        /// In every case.
+        /// Always.
         Always = "Always",
     }
 }
@@ -306,7 +306,7 @@ pub struct SourceReference {
 }
 
 string_enum! {
-    /// Kinds that manifests come from.
+    /// The kinds of sources with manifests.
     pub enum SourceKind {
         /// An OCI repository.
         OciRepository = "OCIRepository",
@@ -315,7 +315,7 @@ string_enum! {
         GitRepository = "GitRepository",
         /// A bucket.
         Bucket = "Bucket",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

@@ -1,11 +1,10 @@
 //! The custom resource types and their definitions.
 //!
-//! Flux's fifteen kinds, group by group, as Rust types: what Equate reads from a
-//! cluster and writes to its status. The CRDs are generated from the types (`cargo
-//! xtask gen`), committed in `crds/`, and held against Flux's own field by field.
+//! Flux's fifteen kinds, group by group, as Rust types. The CRDs are generated from the types (`cargo xtask
+//! gen`), committed in `crds/`, and compared with Flux's field by field.
 //!
-//! No behaviour lives here, no client and no clock: what a field means is for the
-//! controllers, which read these types at their edge and turn them into their own.
+//! There is no behaviour here, no client and no clock. Controllers parse these types at their edge into
+//! types of their own.
 
 #[macro_use]
 mod enumeration;

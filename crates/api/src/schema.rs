@@ -1,22 +1,20 @@
-//! What a derived schema cannot say: patterns several fields share, and the schemas
-//! of Kubernetes' own types as Flux publishes them.
+//! Schema parts that cannot be derived: shared patterns, and Kubernetes' own types as Flux publishes them.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
-/// Durations of sources' and providers' `timeout`: no hours.
+/// For `timeout` of sources and providers: no hours.
 pub(crate) const TIMEOUT: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$";
-/// Durations everywhere else.
+/// For all other durations.
 pub(crate) const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
 /// `sha256:<hex>` and its like.
 pub(crate) const DIGEST: &str = r"^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$";
 
-/// Go's `int`, which the definitions leave without a width.
+/// Go's `int`, whose width the definitions omit.
 pub(crate) fn int(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer" })
 }
 
-/// Any JSON value.
 pub(crate) fn any(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
@@ -69,7 +67,6 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Kubernetes' `LabelSelector`.
 pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -107,7 +104,7 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The status most kinds start with: nothing observed yet.
+/// The initial status of most kinds: nothing observed yet.
 pub(crate) fn unobserved() -> serde_json::Value {
     json!({ "observedGeneration": -1 })
 }

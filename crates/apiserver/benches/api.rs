@@ -1,5 +1,5 @@
-//! What the API costs through its router, in-process and in memory:
-//! `cargo bench -p equate-apiserver --bench api`. The figures are in `docs/performance.md`.
+//! The cost of the API through its router, in-process and in memory: `cargo bench -p equate-apiserver
+//! --bench api`. The results are in `docs/performance.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,15 +21,14 @@ use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// As an argument: build one cluster, say in how many nanoseconds, and end.
+/// Builds one cluster, prints the nanoseconds it took, and exits.
 const START_ONCE: &str = "--start-once";
-/// As an argument with a number: so many applies that each change an image, and end. `time` says what CPU they took.
+/// Runs that many applies, each changing an image. Measure the CPU with `time`.
 const APPLIES: &str = "--applies";
-/// As an argument with a number: so many watches that nobody reads while 10,000 objects are made; says the peak
-/// memory, and ends.
+/// Opens that many watches that nobody reads, creates 10,000 objects, and prints the peak memory.
 const UNREAD: &str = "--unread-watches";
-/// As an argument with a number: so many Deployments of three replicas until all are available; says the time,
-/// the CPU of it all and how many writes it took, and ends.
+/// Creates that many Deployments of three replicas and waits until all are available. Prints the time, the
+/// CPU time and the number of writes.
 const WORKLOADS: &str = "--workloads";
 
 fn request(method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Request<Body> {
@@ -58,7 +57,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Without controllers that write, so that a figure is that of the API alone.
+/// Without controllers, whose writes would add to the result.
 async fn cluster() -> EmbeddedCluster {
     let quiet = Profile {
         service_accounts: false,
@@ -123,7 +122,7 @@ fn start(c: &mut Criterion) {
     c.bench_function("start an empty cluster", |b| {
         b.to_async(&runtime).iter(cluster);
     });
-    // The tables of built-in kinds are read once per process; the first cluster pays for it.
+    // The tables of built-in kinds are parsed once per process; the first cluster pays for it.
     let mut group = c.benchmark_group("first of its process");
     group.sample_size(20);
     group.bench_function("start an empty cluster", |b| {
@@ -152,7 +151,7 @@ fn start_once() {
 
 fn list(c: &mut Criterion) {
     let runtime = runtime();
-    // Made by the first that runs, so that a filter that leaves all out does not wait for it.
+    // Created by the first benchmark that needs it, so that filtered runs do not wait.
     let cluster = LazyCell::new(|| {
         runtime.block_on(async {
             let cluster = cluster().await;
@@ -253,7 +252,6 @@ fn watchers(c: &mut Criterion) {
     group.finish();
 }
 
-/// Counts lines until there are enough.
 async fn read(body: Body, wanted: usize) -> usize {
     let mut stream = body.into_data_stream();
     let mut seen = 0;
@@ -310,7 +308,7 @@ fn unread_watches(watches: u64) {
             let object = request(Method::POST, CONFIG_MAPS, "application/json", config_map(n));
             assert_eq!(send(&cluster, object).await.0, StatusCode::CREATED);
         }
-        // Each is read once, so that it holds a frame.
+        // Each is read once, so that it buffers a frame.
         let mut held = Vec::new();
         for response in unread {
             let mut stream = response.into_body().into_data_stream();
@@ -325,7 +323,6 @@ fn unread_watches(watches: u64) {
     });
 }
 
-/// User and system time of this process so far; told by Linux alone.
 fn cpu() -> Duration {
     const TICKS_PER_SECOND: u64 = 100;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

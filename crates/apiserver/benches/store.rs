@@ -1,4 +1,4 @@
-//! What the store costs: `cargo bench -p equate-apiserver --bench store`.
+//! The cost of the store: `cargo bench -p equate-apiserver --bench store`.
 
 #![allow(
     missing_docs,
@@ -86,7 +86,7 @@ fn commit(c: &mut Criterion) {
     let mut group = c.benchmark_group("commit");
     for objects in [100, 10_000] {
         let store = filled(&runtime, objects);
-        // past the ring's length, so that a write drops an event as well
+        // more events than the ring keeps, so that a write also drops one
         runtime.block_on(async {
             for n in 0..10_000 {
                 store.commit(put(n % objects)).await.unwrap();
@@ -197,7 +197,7 @@ fn watch(c: &mut Criterion) {
             }
             for n in 0..EVENTS {
                 store.commit(put(n)).await.unwrap();
-                // as a writer that is an HTTP request would
+                // as an HTTP request would
                 tokio::task::yield_now().await;
             }
             while let Some(done) = tasks.join_next().await {

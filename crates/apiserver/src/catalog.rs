@@ -1,9 +1,8 @@
-//! Which resources are served at a given state of the store.
+//! The resources served at a given state of the store.
 //!
-//! Built-in resources are fixed; custom ones are read from the CRDs in a
-//! snapshot, so that what is served never lags behind what is stored. The
-//! result is rebuilt only when a CRD changed, and a version is compiled again
-//! only when its CRD did: the cost of a request does not depend on CRDs.
+//! Custom resources are read from the CRDs of a snapshot, so that discovery never lags behind the store.
+//! The registry is rebuilt only when a CRD changes, and a version is compiled again only when its own CRD
+//! does: the cost of a request does not depend on CRDs.
 
 use crate::builtin;
 use crate::crd::{self, CustomVersion};
@@ -14,49 +13,42 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Everything that is served.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// The revision of the newest CRD change this was built from.
     revision: u64,
     resources: Vec<Arc<Resource>>,
     by_path: HashMap<(String, String, String), Arc<Resource>>,
     group_versions: BTreeSet<(String, String)>,
-    /// What custom resources were compiled from: CRD uid and generation.
+    /// By CRD uid, generation and version.
     compiled: HashMap<(String, i64, String), Arc<CustomVersion>>,
 }
 
 impl Registry {
-    /// All resources: built-in ones in discovery order, then custom ones.
     pub(crate) fn resources(&self) -> &[Arc<Resource>] {
         &self.resources
     }
 
-    /// The resource at a path.
     pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.by_path
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
-    /// Whether anything is served under this group and version.
     pub(crate) fn serves(&self, group: &str, version: &str) -> bool {
         self.group_versions
             .contains(&(group.to_owned(), version.to_owned()))
     }
 
-    /// The resource of a kind, in whichever version is served first.
     pub(crate) fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
         self.resources
             .iter()
             .find(|r| r.group == group && r.kind == kind && r.stored())
     }
 
-    /// The resource that stores objects under an id.
     pub(crate) fn by_storage(&self, id: &ResourceId) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|r| r.stored() && r.storage() == *id)
     }
 
-    /// When the set of resources last changed; a cache key for documents made from it.
+    /// The revision of the last change of the set; a cache key for documents made from it.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
@@ -107,7 +99,6 @@ impl Catalog {
         }
     }
 
-    /// What is served at a state.
     pub(crate) fn at(&self, snapshot: &Snapshot) -> Arc<Registry> {
         let revision = snapshot.modified(&self.crds);
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
@@ -157,7 +148,6 @@ impl Catalog {
     }
 }
 
-/// The built-in resources, in discovery order.
 pub(crate) fn builtin_resources() -> Vec<Arc<Resource>> {
     schema::kubernetes_resources()
         .iter()
@@ -244,7 +234,7 @@ fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Re
         subresources,
         kind,
         group,
-        // A definition that never changed has no objects of an older form.
+        // A definition that never changed has no objects of an older schema.
         derived: Derived::reshaping(
             crd["metadata"]["generation"]
                 .as_i64()

@@ -1,12 +1,9 @@
-//! Validation errors that name a field, and their exact texts.
-//!
-//! The texts are those of apimachinery's `field.Error` (1.36): they reach
-//! people through `kubectl`, and tools match on them.
+//! Validation errors of fields. The texts are those of apimachinery's `field.Error` (1.36): `kubectl` shows
+//! them, and tools match on them.
 
 use serde_json::Value;
 use std::fmt;
 
-/// What is wrong with a field. `reason()` is the cause's `reason` in a Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FieldErrorKind {
     NotFound,
@@ -22,7 +19,6 @@ pub(crate) enum FieldErrorKind {
 }
 
 impl FieldErrorKind {
-    /// The `reason` of a Status cause.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -53,16 +49,15 @@ impl FieldErrorKind {
     }
 }
 
-/// One thing wrong with one field. `Display` gives `spec.a: Required value: why`.
+/// An error of one field. `Display` gives `spec.a: Required value: why`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FieldError {
-    /// What is wrong.
     pub kind: FieldErrorKind,
-    /// The path, `spec.containers[0].image`; `<nil>` where the error belongs to no field.
+    /// The path, `spec.containers[0].image`; `<nil>` if the error belongs to no field.
     pub field: String,
-    /// The offending value as Go prints it; absent where the kind shows none.
+    /// The invalid value as Go prints it; absent if the kind shows none.
     pub value: Option<String>,
-    /// Why, for people; may be empty.
+    /// May be empty.
     pub detail: String,
 }
 
@@ -72,22 +67,18 @@ impl FieldError {
         Self::with_value(FieldErrorKind::Invalid, field, Some(go_value(value)), detail)
     }
 
-    /// A field that must be present.
     pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::with_value(FieldErrorKind::Required, field, None, detail)
     }
 
-    /// A field that must not be set, or not be changed.
     pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::with_value(FieldErrorKind::Forbidden, field, None, detail)
     }
 
-    /// A value that stands twice in a set.
     pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value(FieldErrorKind::Duplicate, field, Some(go_value(value)), "")
     }
 
-    /// A reference to something that does not exist.
     pub(crate) fn not_found(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value(FieldErrorKind::NotFound, field, Some(go_value(value)), "")
     }
@@ -107,7 +98,6 @@ impl FieldError {
         Self::with_value(FieldErrorKind::NotSupported, field, Some(go_value(value)), detail)
     }
 
-    /// A string or object of more than `max` bytes.
     pub(crate) fn too_long(field: impl Into<String>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         Self::with_value(
@@ -118,7 +108,6 @@ impl FieldError {
         )
     }
 
-    /// A list of more than `max` items.
     pub(crate) fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         Self::with_value(
@@ -129,7 +118,7 @@ impl FieldError {
         )
     }
 
-    /// The general form; `value` is printed as it stands.
+    /// The general form; `value` is printed unchanged.
     pub(crate) fn with_value(
         kind: FieldErrorKind,
         field: impl Into<String>,
@@ -144,7 +133,6 @@ impl FieldError {
         }
     }
 
-    /// The text without the field: a Status cause's `message`.
     pub(crate) fn body(&self) -> String {
         let mut out = self.kind.text().to_owned();
         if let Some(value) = &self.value {
@@ -173,7 +161,8 @@ pub(crate) fn go_value(value: &Value) -> String {
     }
 }
 
-/// A value of an internal Go type, as JSON: fields in declared order under their Go names, absent ones `null`.
+/// A value of an internal Go type, as JSON: fields in declared order under their Go names, absent ones
+/// `null`.
 ///
 /// `fields` pairs the Go name with the field of the wire form.
 pub(crate) fn go_struct(value: &Value, fields: &[(&str, &str)]) -> String {

@@ -1,23 +1,22 @@
 //! The embedded Kubernetes API: a kube-apiserver in a tower service.
 //!
-//! One generic registry over JSON, driven by schemas and by one strategy
-//! per kind; no handler per kind. The state is a set of persistent maps with a
-//! single writer. It knows nothing of Equate's own kinds: their CRDs arrive by
-//! POST like anyone's.
+//! One generic registry over JSON, driven by schemas and one strategy per kind; no handler per kind. The
+//! state is a set of persistent maps with a single writer. Equate's own kinds are not special: their CRDs
+//! arrive by POST.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! |---|---|
 //! | [`cluster`] | builds and serves a cluster |
 //! | `http` | requests: parsing, negotiation, verbs, watch streams |
-//! | `pipeline` | what happens to an object between request and store |
-//! | `registry` | which resources exist and how each behaves |
+//! | `pipeline` | the steps between request and store |
+//! | `registry` | the resources and their behaviour |
 //! | [`store`] | objects, revisions, snapshots, events, the journal |
 //! | `builtin` | defaults, normal forms and validation of the built-in kinds |
-//! | `crd` | custom resource definitions and what their schemas demand |
-//! | `managed_fields` | who owns which field |
-//! | `auth` | who asks, and whether they may |
-//! | `controllers` | garbage collection, namespaces, CRDs: what must happen later |
-//! | `discovery`, `openapi`, `table` | how the API describes and prints itself |
+//! | `crd` | custom resource definitions, and validation by their schemas |
+//! | `managed_fields` | field ownership |
+//! | `auth` | authentication and authorization |
+//! | `controllers` | garbage collection, namespaces, CRDs |
+//! | `discovery`, `openapi`, `table` | discovery, schemas and printed columns |
 
 mod auth;
 mod builtin;

@@ -1,12 +1,12 @@
-//! Label and field selectors: Kubernetes' small query language.
+//! Label and field selectors.
 //!
-//! Errors carry apimachinery's texts (`labels.Parse`, `fields.ParseSelector`,
-//! 1.36); the caller answers 400 with them.
+//! Errors have apimachinery's texts (`labels.Parse`, `fields.ParseSelector`, 1.36); the caller answers 400
+//! with them.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A parsed label selector: all requirements must hold.
+/// All requirements must match.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct LabelSelector(Vec<Requirement>);
 
@@ -39,12 +39,10 @@ impl LabelSelector {
         .selector()
     }
 
-    /// Whether it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object's labels satisfy it.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         if self.0.is_empty() {
             return true;
@@ -71,7 +69,7 @@ impl Requirement {
     }
 }
 
-/// A label selector in the form of the query parameter; empty if it selects everything or is absent.
+/// The selector as a query parameter; empty if it selects everything or is absent.
 pub(crate) fn text_of(selector: Option<&Value>) -> String {
     let Some(selector) = selector else {
         return String::new();
@@ -370,11 +368,9 @@ fn label_key(key: &str) -> Result<(), String> {
     ))
 }
 
-/// A parsed field selector: exact comparisons, all of which must hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct FieldSelector(Vec<FieldTest>);
 
-/// One comparison of a field selector.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FieldTest {
     pub field: String,
@@ -405,12 +401,10 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// The comparisons.
     pub(crate) fn tests(&self) -> &[FieldTest] {
         &self.0
     }
 
-    /// The name, if the selector demands exactly one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.0
             .iter()
@@ -418,7 +412,6 @@ impl FieldSelector {
             .map(|t| t.value.as_str())
     }
 
-    /// Whether the fields that `get` reads satisfy it; an absent field reads as empty.
     pub(crate) fn matches(&self, get: impl Fn(&str) -> String) -> bool {
         self.0.iter().all(|t| (get(&t.field) == t.value) == t.equal)
     }

@@ -1,8 +1,7 @@
-//! Failures as the API tells them: `v1.Status`.
+//! API errors: `v1.Status`.
 //!
-//! [`ApiError`] is the only error that leaves a request. Its constructors
-//! carry upstream's texts (apimachinery `pkg/api/errors`, 1.36), because
-//! clients match on them.
+//! [`ApiError`] is the only error of a request. Its constructors have upstream's texts (apimachinery
+//! `pkg/api/errors`, 1.36), because clients match on them.
 
 use crate::field::FieldError;
 use serde_json::{Value, json};
@@ -18,7 +17,7 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// From its two parts.
+    /// Builds one from its two parts.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self {
             group: group.into(),
@@ -37,52 +36,40 @@ impl fmt::Display for GroupResource {
     }
 }
 
-/// One entry of a Status' `details.causes`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Cause {
     /// `FieldValueInvalid`, `FieldManagerConflict`, ...; empty for none.
     pub reason: String,
-    /// What is wrong.
     pub message: String,
-    /// Where; empty for none.
+    /// Empty for none.
     pub field: String,
 }
 
-/// A Status' `details`. Empty texts are left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Details {
-    /// The object's name.
     pub name: String,
-    /// The API group.
     pub group: String,
     /// The plural resource, or the Kind for Invalid and preconditions.
     pub kind: String,
-    /// The object's uid.
     pub uid: String,
-    /// What is wrong, item by item.
     pub causes: Vec<Cause>,
-    /// Seconds after which a retry may succeed.
     pub retry_after_seconds: Option<u32>,
 }
 
-/// A request that failed, as `v1.Status` will tell it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ApiError {
-    /// The HTTP status code.
     pub code: u16,
     /// The machine-readable reason; empty for none.
     pub reason: &'static str,
-    /// The text for people.
     pub message: String,
-    /// What it is about; `None` leaves `details` out, `Some(default)` writes `{}`.
+    /// `None` omits `details`, `Some(default)` writes `{}`.
     pub details: Option<Box<Details>>,
-    /// Where a list may go on, inconsistently, after its revision expired.
+    /// Continues a list, inconsistently, after its revision expired.
     pub continue_token: Option<String>,
 }
 
 impl ApiError {
-    /// The general form.
     pub(crate) fn new(
         code: u16,
         reason: &'static str,
@@ -98,7 +85,6 @@ impl ApiError {
         }
     }
 
-    /// 404: the object is absent.
     pub(crate) fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::new(
             404,
@@ -158,7 +144,7 @@ impl ApiError {
         Self::new(401, "Unauthorized", "Unauthorized", None)
     }
 
-    /// 403 of a resource request: `why` completes `pods "x" is forbidden: `; an empty name is left out.
+    /// 403 of a resource request: `why` completes `pods "x" is forbidden: `; an empty name is omitted.
     pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = if resource.resource.is_empty() {
             format!("forbidden: {why}")
@@ -211,12 +197,12 @@ impl ApiError {
         )
     }
 
-    /// 410: the revision is no longer held.
+    /// 410: the revision was compacted.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message, None)
     }
 
-    /// 415: the body's content type is not one of those accepted.
+    /// 415.
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
         Self::new(
             415,
@@ -246,7 +232,7 @@ impl ApiError {
         )
     }
 
-    /// 501: a feature of Kubernetes that this server leaves out; `what` names it.
+    /// 501: this server does not support the feature `what`.
     pub(crate) fn not_supported(what: impl fmt::Display) -> Self {
         Self::new(
             501,
@@ -256,7 +242,6 @@ impl ApiError {
         )
     }
 
-    /// The body: one line of JSON.
     pub(crate) fn to_value(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -276,7 +261,6 @@ impl ApiError {
 }
 
 impl Details {
-    /// The JSON object, without empty members.
     pub(crate) fn to_value(&self) -> Value {
         let mut out = serde_json::Map::new();
         let mut text = |key: &str, value: &str| {

@@ -1,4 +1,4 @@
-//! How each of Helm's actions is done.
+//! Helm's actions and their options.
 
 use crate::meta::Duration;
 use schemars::JsonSchema;
@@ -56,7 +56,7 @@ pub struct Install {
     pub timeout: Option<Duration>,
 }
 
-/// What is done about a failed first release.
+/// The remediation of a failed install.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallRemediation {
@@ -72,7 +72,7 @@ pub struct InstallRemediation {
     pub retries: Option<i64>,
 }
 
-/// What comes after a failed first release.
+/// The strategy after a failed install.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -142,7 +142,7 @@ pub struct Upgrade {
     pub timeout: Option<Duration>,
 }
 
-/// What is done about a failed renewal.
+/// The remediation of a failed upgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeRemediation {
@@ -161,7 +161,7 @@ pub struct UpgradeRemediation {
     pub strategy: Option<RemediationStrategy>,
 }
 
-/// What comes after a failed renewal.
+/// The strategy after a failed upgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -259,73 +259,73 @@ pub struct Filter {
 }
 
 string_enum! {
-    /// What is done with the CRDs of the chart.
+    /// The handling of the chart's CRDs.
     pub enum CrdsPolicy {
-        /// Nothing.
+        /// Leaves CRDs alone.
         Skip = "Skip",
-        /// New ones are created, others left alone.
+        /// Creates new ones and leaves others alone.
         #[default]
         Create = "Create",
-        /// New ones are created, others replaced.
+        /// Creates new ones and replaces others.
         CreateReplace = "CreateReplace",
     }
 }
 
 string_enum! {
-    /// What comes after a failed action.
+    /// The strategy after a failed action.
     pub enum ReleaseStrategy {
-        /// It is undone.
+        /// Remediates the release.
         #[default]
         RemediateOnFailure = "RemediateOnFailure",
-        /// It is tried again.
+        /// Retries the action.
         RetryOnFailure = "RetryOnFailure",
     }
 }
 
 string_enum! {
-    /// How a failed renewal is undone.
+    /// The remediation of a failed upgrade.
     pub enum RemediationStrategy {
-        /// Back to the last release that worked.
+        /// Rolls back to the last successful release.
         #[default]
         Rollback = "rollback",
-        /// The release is removed.
+        /// Uninstalls the release.
         Uninstall = "uninstall",
     }
 }
 
 string_enum! {
-    /// Whether the API server merges the changes.
+    /// The use of server-side apply.
     pub enum ServerSideApply {
-        /// Yes.
+        /// Always.
         Enabled = "enabled",
-        /// No.
+        /// Never.
         Disabled = "disabled",
-        /// As the last release did.
+        /// As in the last release.
         #[default]
         Auto = "auto",
     }
 }
 
 string_enum! {
-    /// What is done when the chart's name changes.
+    /// The handling of a changed chart name.
     pub enum ChartNameChangeStrategy {
-        /// The release is renewed.
+        /// Upgrades the release.
         InPlaceUpdate = "InPlaceUpdate",
-        /// The release is removed and made again.
+        /// Uninstalls and installs the release.
         #[default]
         Reinstall = "Reinstall",
     }
 }
 
 string_enum! {
-    /// How the objects' dependents go.
+    /// The deletion propagation.
     pub enum DeletionPropagation {
-        /// After them.
+        /// Dependents are deleted after their owner.
         #[default]
         Background = "background",
-        /// Before them.
+        /// Dependents are deleted before their owner.
         Foreground = "foreground",
-        /// Not at all.
+        /// Dependents stay.
         Orphan = "orphan",
     }
 }

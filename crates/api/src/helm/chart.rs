@@ -1,11 +1,11 @@
-//! Where a release's chart comes from.
+//! The chart of a release.
 
 use crate::meta::{CommonMetadata, Duration, LocalReference};
 use crate::source::{ChartSourceKind, ReconcileStrategy, SignatureProvider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A HelmChart to make.
+/// The template of a HelmChart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartTemplate {
@@ -16,7 +16,7 @@ pub struct ChartTemplate {
     pub spec: ChartTemplateSpec,
 }
 
-/// The spec of a HelmChart to make.
+/// The spec of a templated HelmChart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartTemplateSpec {
@@ -47,7 +47,7 @@ pub struct ChartTemplateSpec {
     pub version: Option<String>,
 }
 
-/// Where a chart comes from.
+/// The source of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartTemplateSource {
@@ -65,7 +65,7 @@ pub struct ChartTemplateSource {
     pub namespace: Option<String>,
 }
 
-/// Whose signatures a chart needs.
+/// The signatures that a chart needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartTemplateVerification {
@@ -77,7 +77,7 @@ pub struct ChartTemplateVerification {
     pub secret_ref: Option<LocalReference>,
 }
 
-/// A source that holds a chart.
+/// A reference to a source with a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartReference {
@@ -96,14 +96,14 @@ pub struct ChartReference {
 }
 
 string_enum! {
-    /// Kinds that hold a chart.
+    /// The kinds of sources with charts.
     pub enum ChartReferenceKind {
         /// An OCI repository.
         #[default]
         OciRepository = "OCIRepository",
-        /// A chart somebody else declares.
+        /// A HelmChart declared elsewhere.
         HelmChart = "HelmChart",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

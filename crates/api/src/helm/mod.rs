@@ -1,4 +1,4 @@
-//! `helm.toolkit.fluxcd.io/v2`: Helm charts, released and kept so.
+//! `helm.toolkit.fluxcd.io/v2`: releases of Helm charts.
 
 use crate::kustomize::{HealthCheckExpression, IgnoreRule, Inventory, ValuesKind};
 use crate::meta::{CommonMetadata, DependencyReference, Duration, Image, KubeConfigReference, Patch};
@@ -153,27 +153,27 @@ pub struct DriftDetection {
 }
 
 string_enum! {
-    /// What is done about drift.
+    /// The handling of drift.
     pub enum DriftMode {
-        /// It is corrected.
+        /// Corrects drift.
         Enabled = "enabled",
-        /// It is told.
+        /// Reports drift.
         Warn = "warn",
-        /// Nothing.
+        /// Ignores drift.
         #[default]
         Disabled = "disabled",
     }
 }
 
 string_enum! {
-    /// Which objects post-renderers see.
+    /// The objects that post-renderers get.
     pub enum PostRenderStrategy {
-        /// All but hooks.
+        /// All except hooks.
         NoHooks = "nohooks",
-        /// Hooks and the rest together.
+        /// Hooks and other objects together.
         #[default]
         Combined = "combined",
-        /// Hooks and the rest, each on their own.
+        /// Hooks and other objects separately.
         Separate = "separate",
     }
 }
@@ -187,7 +187,7 @@ pub struct PostRenderer {
     pub kustomize: Option<KustomizeRenderer>,
 }
 
-/// A change by kustomize.
+/// A post-renderer that runs kustomize.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizeRenderer {
@@ -227,7 +227,7 @@ pub struct ValuesReference {
     pub values_key: Option<String>,
 }
 
-/// How readiness is waited for.
+/// The way to wait for readiness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitStrategy {
@@ -236,9 +236,9 @@ pub struct WaitStrategy {
 }
 
 string_enum! {
-    /// Ways of waiting for readiness.
+    /// The ways to wait for readiness.
     pub enum WaitStrategyName {
-        /// By the rules Kustomizations use.
+        /// By the health checks of Kustomizations.
         #[default]
         Poller = "poller",
         /// By Helm's own.

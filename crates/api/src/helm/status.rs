@@ -1,4 +1,4 @@
-//! What is known of a release.
+//! The status of a release.
 
 use super::Inventory;
 use crate::meta::{Condition, Duration};
@@ -86,12 +86,12 @@ pub struct HelmReleaseStatus {
 }
 
 string_enum! {
-    /// What a try did.
+    /// The action of an attempt.
     pub enum ReleaseAction {
-        /// It made a first release.
+        /// Installed the release.
         #[default]
         Install = "install",
-        /// It renewed the release.
+        /// Upgraded the release.
         Upgrade = "upgrade",
     }
 }

@@ -1,4 +1,4 @@
-//! New images, committed to git.
+//! Automations that commit new images to git.
 
 use super::ImageReference;
 use crate::meta::{Condition, Duration, LocalReference};
@@ -69,7 +69,7 @@ pub struct GitSpec {
     pub push: Option<PushSpec>,
 }
 
-/// What is checked out.
+/// The revision to check out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckoutSpec {
@@ -78,7 +78,7 @@ pub struct CheckoutSpec {
     pub reference: GitReference,
 }
 
-/// What a commit looks like.
+/// The commit to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitSpec {
@@ -106,7 +106,7 @@ pub struct CommitAuthor {
     pub name: Option<String>,
 }
 
-/// What a commit is signed with.
+/// The key that signs a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SigningKey {
@@ -118,7 +118,7 @@ pub struct SigningKey {
 }
 
 string_enum! {
-    /// Kinds of keys.
+    /// The types of signing keys.
     pub enum SigningKeyType {
         /// An OpenPGP key.
         #[default]
@@ -128,7 +128,7 @@ string_enum! {
     }
 }
 
-/// Where a commit goes.
+/// The target of a push.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PushSpec {
@@ -143,7 +143,7 @@ pub struct PushSpec {
     pub refspec: Option<String>,
 }
 
-/// A repository to commit to.
+/// The repository to update.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateSource {
@@ -161,7 +161,7 @@ pub struct UpdateSource {
 }
 
 string_enum! {
-    /// Kinds that can be committed to.
+    /// The kinds that an automation can update.
     pub enum UpdateSourceKind {
         /// A Git repository.
         #[default]
@@ -183,9 +183,9 @@ pub struct UpdateSpec {
 }
 
 string_enum! {
-    /// Ways of changing files.
+    /// The ways to change files.
     pub enum UpdateStrategy {
-        /// Values whose line has a `$imagepolicy` comment.
+        /// Changes values whose line has a `$imagepolicy` comment.
         #[default]
         Setters = "Setters",
     }

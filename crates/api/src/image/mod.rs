@@ -1,4 +1,5 @@
-//! `image.toolkit.fluxcd.io/v1`: images, which of their tags is the newest, and how it gets into git.
+//! `image.toolkit.fluxcd.io/v1`: image repositories, policies that select a tag, and automations that
+//! commit it to git.
 
 mod automation;
 mod policy;

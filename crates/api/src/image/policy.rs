@@ -1,4 +1,4 @@
-//! Which tag of an image is the newest.
+//! Policies that select the newest tag of an image.
 
 use crate::meta::{Condition, Duration, NamespacedReference};
 use crate::schema::{conditions, unobserved};
@@ -58,7 +58,7 @@ pub struct ImagePolicySpec {
 }
 
 string_enum! {
-    /// When the digest of the newest tag is read.
+    /// When the tag's digest is resolved.
     pub enum DigestReflectionPolicy {
         /// At every interval.
         Always = "Always",
@@ -70,7 +70,7 @@ string_enum! {
     }
 }
 
-/// Which tags count.
+/// A filter of tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FilterTags {
@@ -82,7 +82,7 @@ pub struct FilterTags {
     pub pattern: Option<String>,
 }
 
-/// How tags are ordered.
+/// The order of tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyChoice {
@@ -97,7 +97,7 @@ pub struct PolicyChoice {
     pub semver: Option<SemverPolicy>,
 }
 
-/// A direction.
+/// The order of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ordering {
@@ -108,12 +108,12 @@ pub struct Ordering {
 }
 
 string_enum! {
-    /// Directions.
+    /// The orders of a policy.
     pub enum Order {
-        /// Upwards.
+        /// Ascending.
         #[default]
         Ascending = "asc",
-        /// Downwards.
+        /// Descending.
         Descending = "desc",
     }
 }

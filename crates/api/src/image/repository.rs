@@ -1,4 +1,4 @@
-//! Images whose tags are read.
+//! Image repositories whose tags are scanned.
 
 use crate::meta::{AccessFrom, Condition, Duration, LocalReference};
 use crate::schema::{TIMEOUT, conditions, unobserved};
@@ -97,7 +97,7 @@ pub struct ImageRepositoryStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// What a reading of tags found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScanResult {

@@ -1,28 +1,27 @@
-//! Conditions: which exist, why they are set, and how one is set without noise.
+//! Conditions: types, reasons, and updates without noise.
 //!
-//! Equal states give equal conditions: the transition time moves only with the
-//! status, the order is fixed, so an unchanged state is an unchanged list and
-//! needs no write.
+//! Equal states give equal lists: the transition time changes only with the status, and the order is fixed.
+//! So an unchanged state needs no write.
 
 use jiff::{SignedDuration, Timestamp, TimestampRound, Unit};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::cmp::Reverse;
 
-/// The longest message the definitions admit; a longer one is cut, and says so.
+/// The definitions' limit for a message; a longer one is truncated and marked.
 pub const MESSAGE_CHARACTERS_MAX: usize = 32_768;
 
 const CUT: &str = " [message cut]";
 
 string_enum! {
-    /// Which aspect of an object a condition speaks of.
+    /// The type of a condition.
     pub enum ConditionType {
-        /// The object is what its spec asks for.
+        /// The object matches its spec.
         #[default]
         Ready = "Ready",
-        /// Work on the object goes on.
+        /// The object is being reconciled.
         Reconciling = "Reconciling",
-        /// Nothing more happens until somebody changes something.
+        /// The object cannot progress until something changes.
         Stalled = "Stalled",
         /// The source's artifact can be fetched.
         ArtifactInStorage = "ArtifactInStorage",
@@ -34,11 +33,11 @@ string_enum! {
         BuildFailed = "BuildFailed",
         /// The artifact could not be stored.
         StorageOperationFailed = "StorageOperationFailed",
-        /// Whether the source's signature holds.
+        /// Whether the source's signature is valid.
         SourceVerified = "SourceVerified",
         /// An included source has no artifact.
         IncludeUnavailable = "IncludeUnavailable",
-        /// What was applied works.
+        /// The applied objects are healthy.
         Healthy = "Healthy",
         /// Another owner declares one of the objects; Equate's own.
         OwnershipConflict = "OwnershipConflict",
@@ -56,29 +55,29 @@ string_enum! {
 }
 
 string_enum! {
-    /// Whether a condition holds.
+    /// The status of a condition.
     pub enum ConditionStatus {
-        /// It holds.
+        /// It applies.
         True = "True",
-        /// It does not.
+        /// It does not apply.
         False = "False",
-        /// Nobody knows yet.
+        /// Not known yet.
         #[default]
         Unknown = "Unknown",
     }
 }
 
 string_enum! {
-    /// Why a condition is as it is, in one word that programs and alerts match on.
+    /// The reason of a condition, as programs and alerts match it.
     pub enum Reason {
-        /// It worked.
+        /// The operation succeeded.
         #[default]
         Succeeded = "Succeeded",
-        /// It did not, and no other reason fits.
+        /// The operation failed, and no other reason fits.
         Failed = "Failed",
-        /// Work goes on.
+        /// Reconciliation is in progress.
         Progressing = "Progressing",
-        /// Work goes on after a failure.
+        /// Reconciliation is in progress after a failure.
         ProgressingWithRetry = "ProgressingWithRetry",
         /// The object is suspended.
         Suspended = "Suspended",
@@ -86,9 +85,9 @@ string_enum! {
         DependencyNotReady = "DependencyNotReady",
         /// A policy forbids the reference.
         AccessDenied = "AccessDenied",
-        /// A CEL expression is wrong.
+        /// A CEL expression is invalid.
         InvalidCelExpression = "InvalidCELExpression",
-        /// A feature is switched off.
+        /// A feature gate is disabled.
         FeatureGateDisabled = "FeatureGateDisabled",
 
         /// The Git operation failed.
@@ -97,7 +96,7 @@ string_enum! {
         EmptyGitRepository = "EmptyGitRepository",
         /// The credentials are missing or refused.
         AuthenticationFailed = "AuthenticationFailed",
-        /// The address cannot be used.
+        /// The URL is invalid.
         UrlInvalid = "URLInvalid",
         /// The bucket could not be read.
         BucketOperationFailed = "BucketOperationFailed",
@@ -113,27 +112,27 @@ string_enum! {
         ChartPackageSucceeded = "ChartPackageSucceeded",
         /// The artifact is of the newest revision.
         ArtifactUpToDate = "ArtifactUpToDate",
-        /// The STS configuration is wrong.
+        /// The STS configuration is invalid.
         InvalidStsConfiguration = "InvalidSTSConfiguration",
-        /// The provider's configuration is wrong.
+        /// The provider's configuration is invalid.
         InvalidProviderConfiguration = "InvalidProviderConfiguration",
-        /// The signature does not hold.
+        /// The signature is invalid.
         VerificationError = "VerificationError",
-        /// The tag's signature is to be verified, and no tag is asked for.
+        /// The spec asks to verify the tag's signature but names no tag.
         InvalidVerificationMode = "InvalidVerificationMode",
         /// The tag is not signed.
         InvalidGitObject = "InvalidGitObject",
-        /// The tag's signature does not hold.
+        /// The tag's signature is invalid.
         InvalidTagSignature = "InvalidTagSignature",
-        /// The commit's signature does not hold.
+        /// The commit's signature is invalid.
         InvalidCommitSignature = "InvalidCommitSignature",
-        /// What is to be included does not exist.
+        /// An included object does not exist.
         NotFound = "NotFound",
-        /// What is to be included includes the one that includes it.
+        /// Two objects include each other.
         IncludeCycle = "IncludeCycle",
-        /// A path that leads out of the repository.
+        /// A path leads outside of the repository.
         IllegalPath = "IllegalPath",
-        /// Files of another artifact cannot be taken.
+        /// Copying files from another artifact failed.
         CopyFailure = "CopyFailure",
         /// A newer revision was found.
         NewRevision = "NewRevision",
@@ -143,15 +142,15 @@ string_enum! {
         SpecChanged = "SpecChanged",
         /// The artifact is no longer in the store.
         NoArtifact = "NoArtifact",
-        /// A directory could not be made.
+        /// Creating a directory failed.
         DirectoryCreationFailed = "DirCreationFailed",
-        /// A file or directory could not be examined.
+        /// Reading a file's metadata failed.
         StatOperationFailed = "StatOperationFailed",
-        /// A symbolic link could not be renewed.
+        /// Updating a symbolic link failed.
         SymlinkUpdateFailed = "SymlinkUpdateFailed",
-        /// Files could not be copied.
+        /// Copying files failed.
         CopyOperationFailed = "CopyOperationFailed",
-        /// The archive could not be written.
+        /// Writing the archive failed.
         ArchiveOperationFailed = "ArchiveOperationFailed",
 
         /// The Kustomization is applied.
@@ -162,47 +161,46 @@ string_enum! {
         ArtifactFailed = "ArtifactFailed",
         /// The manifests cannot be built.
         BuildFailed = "BuildFailed",
-        /// What was applied did not become healthy.
+        /// The applied objects did not become healthy.
         HealthCheckFailed = "HealthCheckFailed",
-        /// Waiting for health was given up for a newer revision.
+        /// A newer revision canceled the health check.
         HealthCheckCanceled = "HealthCheckCanceled",
-        /// What is no longer declared could not be removed.
+        /// Deleting objects that are no longer declared failed.
         PruneFailed = "PruneFailed",
 
         /// The spec uses a field that Equate does not support; Equate's own.
         Unsupported = "Unsupported",
-        /// Nothing is declared any more, and nothing is removed without a confirmation; Equate's own.
+        /// The build is empty, and pruning everything needs a confirmation; Equate's own.
         EmptyRender = "EmptyRender",
-        /// More would be removed at once than is allowed without a confirmation; Equate's own.
+        /// The revision would prune more than the budget without a confirmation; Equate's own.
         PruneBudgetExceeded = "PruneBudgetExceeded",
         /// Another owner declares the same object; Equate's own.
         OwnershipConflict = "OwnershipConflict",
-        /// It is not known what another Kustomization declares; Equate's own.
+        /// The objects of another Kustomization are unknown; Equate's own.
         OthersUnknown = "OthersUnknown",
-        /// Another Kustomization needs what would go with it; Equate's own.
+        /// Another Kustomization needs an object that would be pruned; Equate's own.
         StillNeeded = "StillNeeded",
-        /// Another Kustomization is to take what is not declared any more; Equate's own.
+        /// Another Kustomization has not yet taken over an object; Equate's own.
         NotTaken = "NotTaken",
-        /// Another controller keeps changing what is declared; Equate's own.
+        /// Another controller repeatedly changes declared fields; Equate's own.
         DriftRepeats = "DriftRepeats",
     }
 }
 
-/// The condition of a type.
+/// Finds the condition of a type.
 pub fn condition(conditions: &[Condition], of: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == of.as_str())
 }
 
-/// Whether a condition is there and holds.
+/// Whether a condition exists with status True.
 pub fn is_true(conditions: &[Condition], of: ConditionType) -> bool {
     condition(conditions, of).is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
 }
 
-/// Sets a condition. Its transition time moves only when its status changes.
+/// Sets a condition. Its transition time changes only with its status.
 ///
-/// The list is kept in the order Flux writes: `Stalled`, `Reconciling`, `Ready`, then
-/// the newest generation first, then by name. A message longer than
-/// [`MESSAGE_CHARACTERS_MAX`] is cut.
+/// The list is kept in Flux's order: `Stalled`, `Reconciling`, `Ready`, then the newest generation first,
+/// then by name. A message longer than [`MESSAGE_CHARACTERS_MAX`] is truncated.
 pub fn set_condition(
     conditions: &mut Vec<Condition>,
     of: ConditionType,
@@ -230,7 +228,7 @@ pub fn set_condition(
     conditions.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }
 
-/// Removes a condition; whether it was there.
+/// Removes a condition. Returns whether it existed.
 pub fn remove_condition(conditions: &mut Vec<Condition>, of: ConditionType) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != of.as_str());
@@ -259,7 +257,7 @@ fn within_limit(message: &str) -> String {
     message.chars().take(kept).chain(CUT.chars()).collect()
 }
 
-/// Kubernetes' times have no fractions: one that had would differ from what is read back.
+/// Kubernetes' times have no fractions: one with a fraction would differ after reading it back.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     let down = TimestampRound::new()
         .smallest(Unit::Second)

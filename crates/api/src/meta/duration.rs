@@ -1,15 +1,15 @@
-//! Durations in Go's text form, as Flux's fields hold them.
+//! Durations in Go's text form, as in Flux's fields.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration as Std;
 
-/// A length of time, written `1h30m0s`; `0.5s` and `1h30m` are read as well.
+/// A duration, written as `1h30m0s`; `0.5s` and `1h30m` are accepted too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(Std);
 
-/// Go counts in nanoseconds of 64 bits with a sign: 292 years. A longer text is read as
-/// this long; an error would make one odd object stop the reading of all.
+/// Go's durations are signed 64-bit nanoseconds: 292 years. Longer texts are capped: an error would make
+/// one odd object fail the reading of all.
 const NANOSECONDS_MAX: u128 = i64::MAX as u128;
 
 const UNITS: [(&str, u128); 8] = [
@@ -23,16 +23,16 @@ const UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Why a text is not a duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Empty, or something else than numbers with units.
+    /// Empty, or not a sequence of numbers with units.
     #[error("{0:?} is not a duration such as 10m, 1h30m or 500ms")]
     Form(String),
     /// A number whose unit is unknown or missing.
-    #[error("unit {unit:?} in duration {text:?} is none of ns, us, ms, s, m, h")]
+    #[error("unknown unit {unit:?} in duration {text:?}; use ns, us, ms, s, m or h")]
     Unit {
-        /// The duration.
+        /// The whole duration.
         text: String,
         /// The unit.
         unit: String,
@@ -96,7 +96,7 @@ impl FromStr for Duration {
     }
 }
 
-/// One number with its unit, in nanoseconds, and what follows it.
+/// Parses one number with its unit to nanoseconds. Returns the rest of the text too.
 fn component<'a>(text: &str, rest: &'a str) -> Result<(u128, &'a str), DurationError> {
     let (whole, after) = digits(rest);
     let (fraction, after) = match after.strip_prefix('.') {
@@ -118,7 +118,7 @@ fn component<'a>(text: &str, rest: &'a str) -> Result<(u128, &'a str), DurationE
     };
     let whole = match whole {
         "" => 0,
-        // Too many digits for the type are too long for any engine.
+        // Too many digits mean too long for any engine.
         digits => digits.parse::<u128>().unwrap_or(NANOSECONDS_MAX),
     };
     let mut part = whole.saturating_mul(*size);

@@ -1,4 +1,4 @@
-//! What all groups share: names on objects, references, durations, conditions.
+//! Types that all groups share: names, references, durations, conditions.
 
 mod condition;
 mod duration;

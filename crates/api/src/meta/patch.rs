@@ -3,14 +3,13 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The JSON merge patch that turns `before` into `after`; none when they are equal.
+/// The JSON merge patch from `before` to `after`; `None` if they are equal.
 ///
-/// What `after` no longer has is set to null, so that the API server removes it:
-/// serialising `after` alone would leave it standing.
+/// Removed fields become null, so that the API server removes them: `after` alone would keep them.
 ///
 /// # Errors
 ///
-/// When one of the two cannot be written as JSON.
+/// When a state cannot be encoded as JSON.
 pub fn merge_patch<T: Serialize>(before: &T, after: &T) -> Result<Option<Value>, serde_json::Error> {
     let (before, after) = (serde_json::to_value(before)?, serde_json::to_value(after)?);
     Ok(difference(&before, &after))

@@ -1,4 +1,4 @@
-//! References between objects, and the small structures several groups share.
+//! References between objects, and other structures that several groups share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub struct SecretKeyReference {
     pub key: Option<String>,
 }
 
-/// How to reach another cluster: exactly one of the two.
+/// Access to another cluster: exactly one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -86,7 +86,7 @@ pub struct KubeConfigReference {
     pub secret_ref: Option<SecretKeyReference>,
 }
 
-/// Labels and annotations for everything that is applied; they win over the manifests'.
+/// Labels and annotations for all applied objects; they override the manifests'.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommonMetadata {
@@ -98,7 +98,7 @@ pub struct CommonMetadata {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Which objects something is for; what is absent matches all. Kinds, names and the like are regular expressions.
+/// A selector of objects; absent fields match all. Kinds, names and similar fields are regular expressions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Selector {
@@ -153,7 +153,7 @@ pub struct Image {
     pub new_tag: Option<String>,
 }
 
-/// Which namespaces may refer to an object.
+/// The namespaces that may refer to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessFrom {

@@ -30,15 +30,15 @@ fn durations() {
     check("fast", "\"fast\" is not a duration such as 10m, 1h30m or 500ms");
     check(
         "10",
-        "unit \"\" in duration \"10\" is none of ns, us, ms, s, m, h",
+        "unknown unit \"\" in duration \"10\"; use ns, us, ms, s, m or h",
     );
     check(
         "1d",
-        "unit \"d\" in duration \"1d\" is none of ns, us, ms, s, m, h",
+        "unknown unit \"d\" in duration \"1d\"; use ns, us, ms, s, m or h",
     );
     check(
         "1m s",
-        "unit \"m s\" in duration \"1m s\" is none of ns, us, ms, s, m, h",
+        "unknown unit \"m s\" in duration \"1m s\"; use ns, us, ms, s, m or h",
     );
     check("-1s", "duration \"-1s\" is negative");
 }
@@ -48,7 +48,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[test]
-fn a_transition_time_moves_with_the_status_alone() {
+fn transition_time_changes_only_with_the_status() {
     let mut conditions = Vec::new();
     let mut set = |status, message: &str, now| {
         let (of, reason) = (ConditionType::Ready, Reason::Progressing);
@@ -71,7 +71,7 @@ fn a_transition_time_moves_with_the_status_alone() {
 }
 
 #[test]
-fn conditions_stand_in_fluxs_order() {
+fn conditions_have_fluxs_order() {
     let mut conditions = Vec::new();
     for (of, generation) in [
         (ConditionType::Healthy, 1),
@@ -103,7 +103,7 @@ fn conditions_stand_in_fluxs_order() {
 }
 
 #[test]
-fn a_long_message_is_cut() {
+fn long_message_is_truncated() {
     let mut conditions = Vec::new();
     let message = "\u{e9}".repeat(super::MESSAGE_CHARACTERS_MAX + 1);
     let (of, status) = (ConditionType::Ready, ConditionStatus::False);

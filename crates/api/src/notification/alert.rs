@@ -1,4 +1,4 @@
-//! Alerts, and the services they go to.
+//! Alerts and their providers.
 
 use super::EventSource;
 use crate::meta::{Duration, LocalReference};
@@ -54,12 +54,12 @@ pub struct AlertSpec {
 }
 
 string_enum! {
-    /// How grave an event is.
+    /// The severity of an event.
     pub enum Severity {
-        /// All is well.
+        /// Informational.
         #[default]
         Info = "info",
-        /// Something failed.
+        /// A failure.
         Error = "error",
     }
 }
@@ -134,7 +134,7 @@ pub struct ProviderSpec {
 }
 
 string_enum! {
-    /// Services that events can be sent to.
+    /// The types of providers.
     pub enum ProviderType {
         /// Slack.
         Slack = "slack",

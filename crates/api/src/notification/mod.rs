@@ -1,4 +1,4 @@
-//! `notification.toolkit.fluxcd.io`: who hears of what happens, and who may ask for a run.
+//! `notification.toolkit.fluxcd.io`: alerts about events, and webhooks that request reconciliations.
 
 mod alert;
 mod receiver;
@@ -42,7 +42,7 @@ pub struct EventSource {
 }
 
 string_enum! {
-    /// Kinds that have events.
+    /// The kinds that emit events.
     pub enum EventKind {
         /// A bucket.
         Bucket = "Bucket",
@@ -57,7 +57,7 @@ string_enum! {
         HelmChart = "HelmChart",
         /// A Helm repository.
         HelmRepository = "HelmRepository",
-        /// An image whose tags are read.
+        /// An image repository.
         ImageRepository = "ImageRepository",
         /// A choice among an image's tags.
         ImagePolicy = "ImagePolicy",
@@ -67,7 +67,7 @@ string_enum! {
         OciRepository = "OCIRepository",
         /// A generator of artifacts.
         ArtifactGenerator = "ArtifactGenerator",
-        /// An artifact that somebody else makes.
+        /// An ExternalArtifact, made by a third party.
         ExternalArtifact = "ExternalArtifact",
     }
 }

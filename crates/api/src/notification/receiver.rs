@@ -76,14 +76,14 @@ pub struct ReceiverSpec {
 }
 
 string_enum! {
-    /// Who calls.
+    /// The types of webhook senders.
     pub enum ReceiverType {
-        /// Anybody who knows the path.
+        /// Any sender that knows the path.
         #[default]
         Generic = "generic",
-        /// Anybody who signs the body.
+        /// Any sender that signs the body.
         GenericHmac = "generic-hmac",
-        /// Anybody with an OpenID Connect token.
+        /// Any sender with an OpenID Connect token.
         GenericOidc = "generic-oidc",
         /// GitHub.
         Github = "github",

@@ -1,4 +1,4 @@
-//! What a source makes available.
+//! Artifacts of sources.
 
 use crate::schema::DIGEST;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

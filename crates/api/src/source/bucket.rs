@@ -106,7 +106,7 @@ pub struct BucketSpec {
 }
 
 string_enum! {
-    /// Object stores with a way of authenticating of their own.
+    /// The providers of object stores.
     pub enum BucketProvider {
         /// Any S3-compatible store.
         #[default]
@@ -138,7 +138,7 @@ pub struct Sts {
 }
 
 string_enum! {
-    /// Kinds of token services.
+    /// The providers of security token services.
     pub enum StsProvider {
         /// AWS STS.
         #[default]

@@ -1,4 +1,4 @@
-//! Artifacts that third parties make and announce.
+//! Artifacts made by third parties.
 
 use super::Artifact;
 use crate::meta::{Condition, CrossNamespaceReference};

@@ -79,7 +79,7 @@ pub struct GitRepositorySpec {
 }
 
 impl GitRepositorySpec {
-    /// How long one Git operation may take: a minute unless said otherwise.
+    /// The timeout of a Git operation; a minute by default.
     pub fn timeout(&self) -> std::time::Duration {
         self.timeout
             .map_or(std::time::Duration::from_secs(60), Duration::get)
@@ -87,9 +87,9 @@ impl GitRepositorySpec {
 }
 
 string_enum! {
-    /// Whose way of authenticating is used.
+    /// The providers of authentication.
     pub enum GitProvider {
-        /// Nobody's in particular.
+        /// Any Git server.
         #[default]
         Generic = "generic",
         /// AWS CodeCommit.
@@ -101,7 +101,7 @@ string_enum! {
     }
 }
 
-/// Which revision of a repository: commit before name, semver, tag and branch.
+/// The revision to check out: commit before name, semver, tag and branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitReference {
@@ -149,7 +149,7 @@ pub struct GitVerification {
 }
 
 string_enum! {
-    /// Which Git object is signed.
+    /// The Git objects whose signatures are verified.
     pub enum GitVerificationMode {
         /// The commit, as older manifests write it.
         LegacyHead = "head",
@@ -158,7 +158,7 @@ string_enum! {
         Head = "HEAD",
         /// The tag.
         Tag = "Tag",
-        /// Both.
+        /// The tag and the commit.
         TagAndHead = "TagAndHEAD",
     }
 }

@@ -68,12 +68,12 @@ pub struct HelmRepositorySpec {
 }
 
 string_enum! {
-    /// Where charts lie.
+    /// The types of Helm repositories.
     pub enum HelmRepositoryType {
-        /// Behind an index on a web server.
+        /// An index on a web server.
         #[default]
         Default = "default",
-        /// In an OCI registry.
+        /// An OCI registry.
         Oci = "oci",
     }
 }
@@ -160,9 +160,9 @@ pub struct HelmChartSpec {
 }
 
 string_enum! {
-    /// What makes a new chart.
+    /// The trigger of a new chart artifact.
     pub enum ReconcileStrategy {
-        /// A new version of it.
+        /// A new version of the chart.
         #[default]
         ChartVersion = "ChartVersion",
         /// A new revision of its source.
@@ -170,7 +170,7 @@ string_enum! {
     }
 }
 
-/// Where a chart comes from.
+/// The source of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartSource {
@@ -184,7 +184,7 @@ pub struct ChartSource {
 }
 
 string_enum! {
-    /// Kinds that charts come from.
+    /// The kinds of chart sources.
     pub enum ChartSourceKind {
         /// A Helm repository.
         #[default]
@@ -196,7 +196,7 @@ string_enum! {
     }
 }
 
-/// Whose signatures a chart needs.
+/// The signatures that a chart needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartVerification {

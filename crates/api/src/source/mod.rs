@@ -1,4 +1,4 @@
-//! `source.toolkit.fluxcd.io/v1`: where declarations come from.
+//! `source.toolkit.fluxcd.io/v1`: sources of manifests and charts.
 
 mod artifact;
 mod bucket;

@@ -77,7 +77,7 @@ pub struct OciRepositorySpec {
 }
 
 string_enum! {
-    /// Registries with a way of authenticating of their own.
+    /// The providers of OCI registries.
     pub enum OciProvider {
         /// Any registry.
         #[default]
@@ -91,7 +91,7 @@ string_enum! {
     }
 }
 
-/// Which artifact of a repository: digest before semver and tag.
+/// The artifact to pull: digest before semver and tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciReference {
@@ -109,7 +109,7 @@ pub struct OciReference {
     pub tag: Option<String>,
 }
 
-/// Which layer holds the content, and what is done with it.
+/// The layer with the content, and its handling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerSelector {
@@ -122,12 +122,12 @@ pub struct LayerSelector {
 }
 
 string_enum! {
-    /// What is done with a layer.
+    /// The handling of a layer.
     pub enum LayerOperation {
-        /// It is unpacked.
+        /// Unpack it.
         #[default]
         Extract = "extract",
-        /// It is stored as it is.
+        /// Store it unchanged.
         Copy = "copy",
     }
 }
@@ -161,7 +161,7 @@ pub struct OciIdentity {
 }
 
 string_enum! {
-    /// Tools that sign artifacts.
+    /// The tools that sign artifacts.
     pub enum SignatureProvider {
         /// Sigstore's cosign.
         #[default]

@@ -1,11 +1,11 @@
-//! Each definition is Flux's, descriptions aside: every field, default, pattern, limit,
+//! Compares each definition with Flux's, except descriptions: every field, default, pattern, limit,
 //! enumeration, rule, column, name and subresource.
 
 use equate_manifest::yaml::{self, Options};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Where ours differ, and why. A difference that is not here fails; so does one that is gone.
+/// Known differences with their reasons. An unlisted difference fails, and so does one that is gone.
 const DIFFERENCES: [(&str, &str); 1] = [(
     "/metadata/annotations/controller-gen.kubebuilder.io~1version",
     "names the generator, which is another one",
@@ -57,7 +57,7 @@ fn document(text: &str) -> Result<Value, Box<dyn std::error::Error>> {
     Ok(documents.pop().ok_or("no document")?.value)
 }
 
-/// A description that is a text describes; one that is a schema is a field of that name.
+/// A description that is a schema is a field of that name, and stays.
 fn without_descriptions(node: &mut Value) {
     fn strip(node: &mut Map<String, Value>) {
         if node.get("description").is_some_and(Value::is_string) {

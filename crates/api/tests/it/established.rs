@@ -1,4 +1,4 @@
-//! The embedded API takes every definition, serves it, and reads back what the types write.
+//! The embedded API accepts and serves every definition, and returns objects as the types write them.
 
 use equate_api::kustomize::{Kustomization, KustomizationSpec, KustomizationStatus, SourceReference};
 use equate_api::meta::{ConditionStatus, ConditionType, Duration, Reason, set_condition};
@@ -11,7 +11,6 @@ use serde_json::json;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A cluster that serves all definitions.
 async fn cluster() -> Result<(equate_testkit::cluster::Cluster, kube::Client), Box<dyn std::error::Error>> {
     let cluster = equate_testkit::cluster::Cluster::named("embedded", &mut |_| {}).await?;
     let client = cluster.client()?;

@@ -1,11 +1,11 @@
-//! The rules of a ClusterRole that gathers those of others by label.
+//! Aggregated ClusterRoles: their rules come from other ClusterRoles, selected by label.
 
 use serde_json::Value;
 
-/// The rules `role` should have: those of all `roles` its selectors match, each once, by role name.
+/// The rules of all `roles` that match the role's selectors, without duplicates, by role name.
 ///
-/// `None` if it does not aggregate. `roles` are in name order. A selector
-/// that cannot be evaluated (an unknown operator) matches nothing.
+/// `None` if the role does not aggregate. `roles` are in name order. A selector with an unknown operator
+/// matches nothing.
 pub(crate) fn aggregated_rules<'a>(
     role: &Value,
     roles: &(impl Iterator<Item = &'a Value> + Clone),
@@ -29,7 +29,6 @@ pub(crate) fn aggregated_rules<'a>(
     Some(out)
 }
 
-/// Whether a `metav1.LabelSelector` matches `labels`; an empty selector matches everything.
 pub(crate) fn selector_matches(selector: &Value, labels: &Value) -> bool {
     let equal = selector["matchLabels"].as_object();
     let equal = equal.into_iter().flatten().all(|(k, v)| labels.get(k) == Some(v));

@@ -1,7 +1,7 @@
-//! Which identity a request carries: one injected in-process, a bearer token, or none.
+//! Authentication: an identity injected in-process, a bearer token, or anonymous.
 //!
-//! Tokens are held only in [`Token`], which never prints itself. A token that
-//! is presented but unknown is refused, never treated as anonymous.
+//! Only [`Token`] holds a token, and it never prints itself. An unknown token is refused, never treated as
+//! anonymous.
 
 use super::identity::Identity;
 use crate::status::ApiError;
@@ -15,12 +15,12 @@ use subtle::ConstantTimeEq;
 pub struct Token(String);
 
 impl Token {
-    /// From its text.
+    /// Wraps a token's text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// A new one of 244 random bits.
+    /// Generates a token of 244 random bits.
     pub fn random() -> Self {
         let (a, b) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
         Self(format!("{}{}", a.simple(), b.simple()))
@@ -38,14 +38,13 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Decides who a request comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Authenticator {
     tokens: Vec<(TokenDigest, Identity)>,
     anonymous: bool,
 }
 
-/// Digests are compared, so that neither content nor length of a token shows in the time it takes.
+/// Digests are compared: the time of a comparison then reveals neither content nor length of a token.
 #[derive(Clone)]
 struct TokenDigest([u8; 32]);
 
@@ -71,12 +70,10 @@ impl Default for Authenticator {
 }
 
 impl Authenticator {
-    /// Knows no tokens; callers without one are anonymous.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Also knows `token`, for a caller that is `identity` with the groups that follow from its name.
     #[must_use]
     pub(crate) fn token(mut self, token: &Token, identity: Identity) -> Self {
         self.tokens
@@ -84,19 +81,17 @@ impl Authenticator {
         self
     }
 
-    /// Whether callers without a token are `system:anonymous`; otherwise they are refused.
     #[must_use]
     pub(crate) fn anonymous(mut self, allowed: bool) -> Self {
         self.anonymous = allowed;
         self
     }
 
-    /// Who asks.
-    ///
-    /// An [`Identity`] in `extensions` wins: only in-process callers can put it there.
+    /// The identity of a request. An [`Identity`] in `extensions` wins: only in-process callers can put it
+    /// there.
     ///
     /// # Errors
-    /// 401 for an unknown token, and for none where anonymous callers are refused.
+    /// 401 for an unknown token, and for a missing one where anonymous requests are refused.
     pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -115,7 +110,7 @@ impl Authenticator {
     fn known(&self, presented: &str) -> Option<&Identity> {
         let presented = TokenDigest::of(presented);
         let mut found = None;
-        // No early exit: the time must not tell which token matched.
+        // No early exit: the time must not reveal which token matched.
         for (digest, identity) in &self.tokens {
             if bool::from(digest.0.ct_eq(&presented.0)) {
                 found = Some(identity);
@@ -125,7 +120,7 @@ impl Authenticator {
     }
 }
 
-/// The token of an `Authorization: Bearer` header. Bytes that are not text count as a token nobody has.
+/// The token of an `Authorization: Bearer` header. Bytes that are not text count as an unknown token.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?;
     let Ok(text) = value.to_str() else {

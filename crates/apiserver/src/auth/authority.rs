@@ -1,9 +1,9 @@
-//! Access decisions over a store: the RBAC objects of a snapshot, parsed once per change.
+//! Access decisions over a store. The RBAC objects are parsed once per change.
 
 use super::authenticate::bearer;
 use super::escalation::check_write;
 use super::identity::{Identity, MASTERS};
-use super::issued::{Grant, Issued};
+use super::issued::{IssuedTokens, TokenGrant};
 use super::rbac::{Attributes, Decision, GROUP, RbacView, authorize, forbidden};
 use super::{Authenticator, impersonate};
 use crate::status::{ApiError, GroupResource};
@@ -13,27 +13,23 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who may do what in one cluster.
 #[derive(Debug)]
 pub(crate) struct Authority {
     authenticator: Authenticator,
-    /// The tokens that were asked for here.
-    issued: Issued,
-    /// Those of other clusters that count here too.
-    trusted: Vec<Issued>,
+    issued: IssuedTokens,
+    trusted: Vec<IssuedTokens>,
     accounts: ResourceId,
     resources: [ResourceId; 4],
-    /// The newest view, by the revisions at which its four resources last changed.
+    /// The newest view, with the revisions at which its four resources last changed.
     cached: Mutex<Option<([u64; 4], Arc<RbacView>)>>,
 }
 
 impl Authority {
-    /// Identities by `authenticator`, rights by the RBAC objects of the snapshots it is shown.
     pub(crate) fn new(authenticator: Authenticator) -> Self {
         let plurals = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
         Self {
             authenticator,
-            issued: Issued::default(),
+            issued: IssuedTokens::default(),
             trusted: Vec::new(),
             accounts: ResourceId::new("", "serviceaccounts"),
             resources: plurals.map(|plural| ResourceId::new(GROUP, plural)),
@@ -41,19 +37,17 @@ impl Authority {
         }
     }
 
-    /// Also counts the tokens that other clusters give out.
     #[must_use]
-    pub(crate) fn trusting(mut self, trusted: Vec<Issued>) -> Self {
+    pub(crate) fn trusting(mut self, trusted: Vec<IssuedTokens>) -> Self {
         self.trusted = trusted;
         self
     }
 
-    /// The tokens that are asked for here.
-    pub(crate) fn issued(&self) -> &Issued {
+    pub(crate) fn issued(&self) -> &IssuedTokens {
         &self.issued
     }
 
-    /// Who a request comes from, before impersonation.
+    /// The identity of a request, before impersonation.
     ///
     /// # Errors
     /// 401.
@@ -72,15 +66,14 @@ impl Authority {
         let own = self
             .issued
             .find(token, now)
-            .filter(|grant| self.is_there(snapshot, grant));
+            .filter(|grant| self.account_exists(snapshot, grant));
         let found = own.or_else(|| self.trusted.iter().find_map(|issued| issued.find(token, now)));
         found
             .map(|grant| grant.identity)
             .ok_or_else(ApiError::unauthorized)
     }
 
-    /// Whether a token's account is still the one that it was given for.
-    fn is_there(&self, snapshot: &Snapshot, grant: &Grant) -> bool {
+    fn account_exists(&self, snapshot: &Snapshot, grant: &TokenGrant) -> bool {
         let account = grant.identity.as_service_account();
         account.is_some_and(|(namespace, name)| {
             let entry = snapshot.get(&Key::new(&self.accounts, namespace, name));
@@ -88,10 +81,10 @@ impl Authority {
         })
     }
 
-    /// Who the request goes on as: the caller, or whom its headers ask to act as if it may.
+    /// The identity after impersonation: the caller's own if no headers ask for another.
     ///
     /// # Errors
-    /// 400 for headers that name no user; 403.
+    /// 400 for headers without a user; 403.
     pub(crate) fn impersonate(
         &self,
         snapshot: &Snapshot,
@@ -105,7 +98,6 @@ impl Authority {
         }
     }
 
-    /// Whether `who` may do what `request` asks, and why.
     pub(crate) fn decide(&self, snapshot: &Snapshot, who: &Identity, request: &Attributes) -> Decision {
         if who.in_group(MASTERS) {
             return Decision {
@@ -116,10 +108,6 @@ impl Authority {
         authorize(&self.view(snapshot), who, request)
     }
 
-    /// [`decide`](Self::decide), with the 403 of a denial.
-    ///
-    /// # Errors
-    /// 403.
     pub(crate) fn require(
         &self,
         snapshot: &Snapshot,
@@ -134,7 +122,8 @@ impl Authority {
         }
     }
 
-    /// Whether writing `object` to a role or binding grants no more than `who` holds; other resources pass.
+    /// Checks that writing `object`, a role or binding, grants no more than `who` has. Other resources
+    /// pass.
     ///
     /// `name` is the one in the URL: empty for a POST.
     ///

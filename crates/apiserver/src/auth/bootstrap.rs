@@ -1,9 +1,7 @@
-//! The ClusterRoles and bindings a new cluster starts with.
+//! The ClusterRoles and bindings of a new cluster, as kube-apiserver 1.36 serves them.
 //!
-//! The set that people refer to: `cluster-admin`, `admin`, `edit`, `view` and
-//! what they gather, and what every caller may do. The roles of upstream's own
-//! components and controllers are left out: none of them runs here. Contents
-//! are those a kube-apiserver 1.36 serves.
+//! `cluster-admin`, `admin`, `edit`, `view`, the roles they aggregate, and the rights of every caller. The
+//! roles of upstream's own components and controllers are left out: those do not run here.
 
 use super::rbac::GROUP;
 use serde_json::{Value, json};
@@ -13,9 +11,9 @@ const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "updat
 
 struct Role {
     name: &'static str,
-    /// The role that gathers this one (`aggregate-to-X`); empty for none.
+    /// The role that aggregates this one (`aggregate-to-X`); empty for none.
     joins: &'static str,
-    /// The name under which it gathers others; its own rules are then computed. Empty for none.
+    /// The name under which it aggregates others; its own rules are then computed. Empty for none.
     gathers: &'static str,
     rules: &'static [Rule],
 }
@@ -31,12 +29,10 @@ enum Rule {
     Paths(&'static [&'static str], &'static [&'static str]),
 }
 
-/// All ClusterRoles and ClusterRoleBindings, in the order of their creation.
+/// All ClusterRoles and ClusterRoleBindings, in the order of their creation, without uid and creation time.
 ///
-/// `gathered` fills in the rules of the roles that gather others, as the
-/// controller will keep them; without it they are `null`, as upstream where
-/// that controller does not run. Objects lack uid and creation time, which
-/// creating gives them. Upstream's field manager for them is `kube-apiserver`.
+/// With `gathered`, aggregated roles have their rules already; without it they are `null`, as upstream
+/// before the controller runs. Upstream's field manager for them is `kube-apiserver`.
 pub(crate) fn objects(gathered: bool) -> Vec<Value> {
     let mut roles: Vec<Value> = ROLES.iter().map(Role::object).collect();
     if gathered {
@@ -46,8 +42,8 @@ pub(crate) fn objects(gathered: bool) -> Vec<Value> {
     roles
 }
 
-/// Fills in the rules of the roles that gather others. One may gather another that gathers: the
-/// chain ends where a round changes nothing, and has no cycle.
+/// Fills in the rules of aggregated roles. They can aggregate each other, without cycles: repeat until a
+/// round changes nothing.
 fn gather(roles: &mut [Value]) {
     loop {
         let before = roles.to_vec();
@@ -120,7 +116,6 @@ fn binding(name: &str, groups: &[&str]) -> Value {
     })
 }
 
-/// Each binds the role of the same name to groups.
 const BINDINGS: &[(&str, &[&str])] = &[
     ("cluster-admin", &["system:masters"]),
     ("system:basic-user", &["system:authenticated"]),

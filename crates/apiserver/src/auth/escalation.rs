@@ -1,9 +1,8 @@
-//! Writing a role or a binding must not grant more than the writer holds.
+//! Privilege escalation: a role or binding must not grant more than its writer has.
 //!
-//! A role may be written by who holds all of its rules, or the verb
-//! `escalate`; a binding by who holds all rules of the role it refers to, or
-//! the verb `bind` on it. The rule cover is that of kube-apiserver 1.36: each
-//! rule is taken apart into atoms, and one held rule must cover each atom.
+//! Writing a role needs all of its rules, or the verb `escalate`. Writing a binding needs all rules of the
+//! role, or the verb `bind` on it. As in kube-apiserver 1.36, each rule is split into atoms, and one rule
+//! of the writer must cover each atom.
 
 use super::identity::{Identity, MASTERS};
 use super::rbac::{Attributes, GROUP, RbacView, RoleRef, Rule, authorize, path_covers, rules_of};
@@ -12,12 +11,13 @@ use crate::status::{ApiError, GroupResource};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether `who` may write `object` by `request`; `stored` is the object it replaces.
+/// Checks whether `who` may write `object`; `stored` is the object it replaces. Objects of other groups
+/// pass.
 ///
-/// Objects of other groups pass. Call it after defaulting and before the store.
+/// Call it after defaulting and before the store.
 ///
 /// # Errors
-/// 403 naming the rights that are missing; 404 for a binding to an absent role.
+/// 403 naming the missing rights; 404 for a binding to an absent role.
 pub(crate) fn check_write(
     view: &RbacView,
     who: &Identity,
@@ -91,7 +91,7 @@ impl Guard<'_> {
         if bind.is_some_and(|bind| authorize(self.view, self.who, &bind).allowed) {
             return Ok(());
         }
-        // Upstream's store takes the missing role for a missing binding, and says so.
+        // Upstream's store reports a missing role as a missing binding.
         let rules = self
             .view
             .role_rules(&role, &self.request.namespace)
@@ -102,7 +102,6 @@ impl Guard<'_> {
         self.confirm(rules).map_err(|text| self.forbidden(&text))
     }
 
-    /// The text of a refusal, unless the caller holds all of `rules`.
     fn confirm(&self, rules: &[Rule]) -> Result<(), String> {
         let (held, errors) = self.view.rules_for(self.who, &self.request.namespace);
         let missing = uncovered(&held, rules);
@@ -136,7 +135,7 @@ impl Guard<'_> {
     }
 }
 
-/// The garbage collector may always edit owner references and finalizers of roles it could not write.
+/// The garbage collector may edit owner references and finalizers of any role.
 fn only_collector_fields_change(object: &Value, stored: &Value) -> bool {
     let strip = |value: &Value| {
         let mut value = value.clone();
@@ -173,7 +172,6 @@ fn everything() -> [Rule; 2] {
     ]
 }
 
-/// The atoms of `wanted` that no single rule of `held` covers.
 fn uncovered(held: &[&Rule], wanted: &[Rule]) -> Vec<Rule> {
     wanted
         .iter()
@@ -182,7 +180,7 @@ fn uncovered(held: &[&Rule], wanted: &[Rule]) -> Vec<Rule> {
         .collect()
 }
 
-/// A rule as rules of one verb and one resource (and at most one name), or one verb and one path.
+/// Splits a rule into rules of one verb and one resource (and at most one name), or one verb and one path.
 fn atoms(rule: &Rule) -> Vec<Rule> {
     let mut out = Vec::new();
     for group in &rule.groups {
@@ -246,7 +244,6 @@ fn covers_resource(held: &[String], wanted: &str) -> bool {
     })
 }
 
-/// Joins the verbs of atoms that differ in nothing else.
 fn compact(atoms: Vec<Rule>) -> Vec<Rule> {
     let mut by_resource: BTreeMap<(String, String, Option<String>), Rule> = BTreeMap::new();
     let mut out = Vec::new();
@@ -287,7 +284,6 @@ fn describe(rule: &Rule) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
-/// Go's `%q` of a list of strings.
 fn quoted_list(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|s| go_quote(s)).collect();
     format!("[{}]", quoted.join(" "))

@@ -1,33 +1,31 @@
-//! Who a caller is, and which groups follow from a name.
+//! The identity of a caller, and the groups that follow from its name.
 
 use std::collections::BTreeMap;
 
-/// The group that may do anything; authorization is not asked.
+/// Its members may do anything; authorization is skipped.
 pub(crate) const MASTERS: &str = "system:masters";
-/// The group of every caller that said who it is.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of callers that did not.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The name of a caller that did not say who it is.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// Who asks. Put one into a request's `http::Extensions` to call in-process as that identity.
+/// The identity of a caller. Put one into a request's `http::Extensions` to call in-process as that
+/// identity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
-    /// `alice`, `system:serviceaccount:flux-system:kustomize-controller`.
+    /// The user name: `alice`, `system:serviceaccount:flux-system:kustomize-controller`.
     pub name: String,
-    /// An id that outlives a change of name; may be empty.
+    /// An id that survives a change of name; may be empty.
     pub uid: String,
-    /// The groups, in the order in which they were given.
+    /// The groups, in the order given.
     pub groups: Vec<String>,
-    /// What else the authenticator knows, by lowercase key.
+    /// More attributes from the authenticator, by lowercase key.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
-    /// A named caller in `groups`, and in those that follow from its name.
+    /// A user in `groups`, and in the groups that follow from its name.
     pub fn user<G: Into<String>>(name: impl Into<String>, groups: impl IntoIterator<Item = G>) -> Self {
         Self {
             name: name.into(),
@@ -45,12 +43,12 @@ impl Identity {
         )
     }
 
-    /// The administrator: member of `system:masters`.
+    /// The administrator: a member of `system:masters`.
     pub fn admin() -> Self {
         Self::user("kubernetes-admin", [MASTERS])
     }
 
-    /// A caller that did not say who it is.
+    /// An anonymous caller.
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -89,7 +87,6 @@ impl Identity {
     }
 }
 
-/// The groups of every ServiceAccount of a namespace.
 pub(crate) fn service_account_groups(namespace: &str) -> [String; 2] {
     [
         "system:serviceaccounts".to_owned(),
@@ -103,7 +100,6 @@ pub(crate) fn split_service_account(user: &str) -> Option<(&str, &str)> {
     (is_label(namespace) && is_subdomain(name)).then_some((namespace, name))
 }
 
-/// The node's name of `system:node:NAME`.
 pub(crate) fn split_node(user: &str) -> Option<&str> {
     user.strip_prefix("system:node:")
         .filter(|name| is_subdomain(name))

@@ -1,12 +1,11 @@
-//! Acting as another: the `Impersonate-*` headers and who may use them.
+//! Impersonation: the `Impersonate-*` headers and the right to use them.
 //!
-//! kube-apiserver 1.36 tries the constrained modes first (KEP 5284: the verb
-//! `impersonate:MODE` on the identity together with `impersonate-on:MODE:VERB`
-//! on what is asked) and then the verb `impersonate`, which reaches
-//! everything. The text of a denial is that of the first mode that applied.
+//! kube-apiserver 1.36 tries the constrained modes first (KEP 5284: the verb `impersonate:MODE` on the
+//! identity together with `impersonate-on:MODE:VERB` on the target), then the verb `impersonate`, which
+//! permits everything. A denial has the text of the first mode that applied.
 //!
-//! Upstream remembers per caller which mode last succeeded and tells that
-//! mode's error first; there is no such memory here.
+//! Upstream remembers per caller which mode last succeeded and reports that mode's error first. This server
+//! does not.
 
 use super::identity::{ANONYMOUS, AUTHENTICATED, Identity, MASTERS, UNAUTHENTICATED};
 use super::identity::{service_account_groups, split_node, split_service_account};
@@ -24,7 +23,7 @@ const NODES: &str = "system:nodes";
 /// From this many values on, one check for all of them is tried before one for each.
 const MANY: usize = 4;
 
-/// Who the headers ask to act as, exactly as they say it; `None` without such headers.
+/// The identity in the headers, unchanged; `None` without such headers.
 ///
 /// # Errors
 /// 400 for a group, uid or extra without a user.
@@ -55,7 +54,6 @@ pub(crate) fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, ApiError> 
     )))
 }
 
-/// The key of an extra header; percent-encoded bytes are decoded unless malformed.
 fn unescape(key: &str) -> String {
     let bytes = key.as_bytes();
     let escape_is_whole = |i: usize| matches!(bytes.get(i + 1..i + 3), Some([a, b]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
@@ -69,7 +67,6 @@ fn unescape(key: &str) -> String {
     }
 }
 
-/// An identity as Go's `%#v` prints its `user.DefaultInfo`.
 fn go_struct(who: &Identity) -> String {
     let list = |items: &[String]| {
         let quoted: Vec<String> = items.iter().map(|s| go_quote(s)).collect();
@@ -151,7 +148,7 @@ fn runs_on(requestor: &Identity, node: &str) -> bool {
         && matches!(requestor.extra.get(NODE_NAME).map(Vec::as_slice), Some([one]) if one == node)
 }
 
-/// The identity the request goes on as, if `requestor` may act as `wanted` for what `request` asks.
+/// The identity that the request continues with, if `requestor` may impersonate `wanted` for `request`.
 ///
 /// # Errors
 /// 403.
@@ -176,7 +173,7 @@ pub(crate) fn impersonate(
             Err(error) => first = first.or(Some(error)),
         }
     }
-    // Legacy always applies, so there is an error here; refusing is the safe reading of a bug.
+    // The legacy mode always applies and leaves an error here; should it not, refuse.
     Err(first.unwrap_or_else(|| forbidden(requestor, request, "")))
 }
 
@@ -236,7 +233,7 @@ impl Check<'_> {
         let mut attributes = self.attributes(self.user_group(), "users", &wanted.name);
         if let Some(node) = split_node(&wanted.name).filter(|_| self.constrained()) {
             attributes.resource = "nodes".to_owned();
-            // The associated node is any node: who runs on it may act as it.
+            // The right is for whichever node the caller runs on.
             attributes.name = if self.mode == Mode::AssociatedNode {
                 "*"
             } else {
@@ -305,7 +302,7 @@ impl Check<'_> {
     }
 }
 
-/// What the constrained modes refuse of an extra. Header names are lowercase already.
+/// The constrained modes refuse some extras. Header names are lowercase already.
 fn extra_refused(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
     extra.iter().find_map(|(key, values)| {
         if key.is_empty() {

@@ -1,8 +1,8 @@
-//! Tokens for ServiceAccounts: what `serviceaccounts/NAME/token` gives out and a later request presents.
+//! Tokens of ServiceAccounts, issued by `serviceaccounts/NAME/token`.
 //!
-//! A token is a random text that only this process knows, by its digest; the real server's are signed and can
-//! be read by anybody. So nothing of it outlives the process, and whoever has one asks again, as it has to when it
-//! expires. Another cluster can be told to trust the tokens of this one, as a real one that knows its issuer.
+//! A token is random text whose digest only this process knows; a real server signs its tokens. No token
+//! survives the process: clients ask again, as they do when one expires. A cluster can be told to accept
+//! another's tokens, like a real server that trusts its issuer.
 
 use super::authenticate::Token;
 use super::identity::Identity;
@@ -12,35 +12,31 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whom a token of this cluster's API is for, where a request names nobody.
+/// The audience of tokens whose request names none.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
-/// So many that have not expired are known at once: nobody fills the memory by asking.
+/// Bounds the memory that token requests can take. Counts tokens that have not expired.
 const TOKENS_MAX: usize = 10_000;
 
-/// The tokens that a cluster gave out. Clones are the same.
+/// The tokens that a cluster issued. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Issued(Arc<Mutex<HashMap<[u8; 32], Grant>>>);
+pub(crate) struct IssuedTokens(Arc<Mutex<HashMap<[u8; 32], TokenGrant>>>);
 
-/// What a token stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Grant {
-    /// The ServiceAccount; its uid is the account's.
+pub(crate) struct TokenGrant {
+    /// Carries the ServiceAccount's uid.
     pub identity: Identity,
-    /// For whom.
     pub audiences: Vec<String>,
-    /// Until when.
     pub expires: Timestamp,
 }
 
-impl fmt::Debug for Issued {
+impl fmt::Debug for IssuedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Issued(***)")
+        f.write_str("IssuedTokens(***)")
     }
 }
 
-impl Issued {
-    /// A new token; none where too many are in use.
-    pub(crate) fn issue(&self, grant: Grant, now: Timestamp) -> Option<Token> {
+impl IssuedTokens {
+    pub(crate) fn issue(&self, grant: TokenGrant, now: Timestamp) -> Option<Token> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= TOKENS_MAX {
             known.retain(|_, grant| grant.expires > now);
@@ -53,18 +49,16 @@ impl Issued {
         Some(token)
     }
 
-    /// What a text stands for that is presented to this API.
-    pub(crate) fn find(&self, presented: &str, now: Timestamp) -> Option<Grant> {
+    pub(crate) fn find(&self, presented: &str, now: Timestamp) -> Option<TokenGrant> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // the time of a look-up by digest tells nothing of the text
+        // a look-up by digest takes no time that depends on the text
         let grant = known.get(&digest(presented))?;
         let meant = grant.audiences.iter().any(|audience| audience == AUDIENCE);
         (meant && now < grant.expires).then(|| grant.clone())
     }
 }
 
-impl Grant {
-    /// For a ServiceAccount, so many seconds.
+impl TokenGrant {
     pub(crate) fn new(
         namespace: &str,
         name: &str,
@@ -78,7 +72,7 @@ impl Grant {
                 ..Identity::service_account(namespace, name)
             },
             audiences,
-            // a moment that there is not is never
+            // an expiry beyond the range of timestamps means never
             expires: now
                 .checked_add(SignedDuration::from_secs(seconds))
                 .unwrap_or(Timestamp::MAX),
@@ -96,12 +90,12 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_its_audience_until_it_expires() {
-        let issued = Issued::default();
+        let issued = IssuedTokens::default();
         let now = Timestamp::UNIX_EPOCH;
         let issue = |audience: &str, seconds| {
             let audiences = vec![audience.to_owned()];
             issued
-                .issue(Grant::new("n", "a", "1", audiences, (now, seconds)), now)
+                .issue(TokenGrant::new("n", "a", "1", audiences, (now, seconds)), now)
                 .unwrap()
         };
         let check = |token: &str, after: i64, expected: Option<&str>| {
@@ -114,13 +108,13 @@ mod tests {
         check(own.expose(), 600, None);
         check(other.expose(), 0, None);
         check("", 0, None);
-        assert_eq!(format!("{issued:?}"), "Issued(***)");
+        assert_eq!(format!("{issued:?}"), "IssuedTokens(***)");
         for _ in 2..TOKENS_MAX {
             issue(AUDIENCE, 600);
         }
         let one_more = |after| {
             let now = now + SignedDuration::from_secs(after);
-            issued.issue(Grant::new("n", "a", "1", Vec::new(), (now, 600)), now)
+            issued.issue(TokenGrant::new("n", "a", "1", Vec::new(), (now, 600)), now)
         };
         assert!(one_more(0).is_none());
         assert!(one_more(600).is_some());

@@ -1,20 +1,19 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 //!
-//! | module | what it answers |
+//! | module | decides |
 //! |---|---|
-//! | [`identity`] | who a caller is |
-//! | [`authenticate`] | which identity a request carries |
-//! | `issued` | which identities the tokens have that were asked for here |
+//! | [`identity`] | the groups of a caller |
+//! | [`authenticate`] | the identity of a request |
+//! | `issued` | the identity of a token issued here |
 //! | `impersonate` | whether one identity may act as another |
-//! | `rbac` | whether an identity may do what it asks |
+//! | `rbac` | whether an identity may perform a request |
 //! | `escalation` | whether writing a role or binding grants more than the writer has |
-//! | `aggregate` | the rules of a ClusterRole that gathers others |
+//! | `aggregate` | the rules of an aggregated ClusterRole |
 //! | `authority` | all of it over a store, parsed once per change |
-//! | `bootstrap` | the roles and bindings a new cluster starts with |
+//! | `bootstrap` | the roles and bindings of a new cluster |
 //!
-//! All decisions are pure: a view of the RBAC objects, an identity and the
-//! attributes of a request in, a decision and its text out. Nothing here
-//! writes. It refuses webhooks, client certificates, OIDC and the review APIs.
+//! All decisions are pure: RBAC objects, an identity and a request's attributes in, a decision and its text
+//! out. Not supported: webhooks, client certificates, OIDC and the review APIs.
 
 pub(crate) mod aggregate;
 pub(crate) mod authenticate;

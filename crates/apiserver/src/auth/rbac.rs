@@ -1,9 +1,8 @@
-//! Role-based access control: rules, bindings, and what they allow.
+//! Role-based access control: rules and bindings of `rbac.authorization.k8s.io/v1`, evaluated as
+//! kube-apiserver 1.36 does.
 //!
-//! The rules are those of `rbac.authorization.k8s.io/v1` as kube-apiserver
-//! 1.36 evaluates them: purely additive, cluster bindings before those of the
-//! namespace. A binding to a role that is absent grants nothing and is told
-//! in the reason of a denial.
+//! Rules only add rights. Cluster bindings are evaluated before those of the namespace. A binding to an
+//! absent role grants nothing and is named in the reason of a denial.
 
 use super::identity::{Identity, MASTERS, split_service_account};
 use crate::field::go_quote;
@@ -11,30 +10,26 @@ use crate::status::{ApiError, GroupResource};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The API group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What a request asks for. With a `path` it is a non-resource request and only `verb` counts besides.
+/// The attributes of a request. With a `path` it is a non-resource request: only `path` and `verb` count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Attributes {
     /// `get`, `list`, `deletecollection`, ...; the lowercase HTTP method of a non-resource request.
     pub(crate) verb: String,
-    /// The API group; empty for the core group.
+    /// Empty for the core group.
     pub(crate) group: String,
-    /// The plural.
     pub(crate) resource: String,
     /// `status`; empty for none.
     pub(crate) subresource: String,
     /// Empty at the cluster scope.
     pub(crate) namespace: String,
-    /// Empty where the request names no object.
     pub(crate) name: String,
     /// `/metrics`; empty for a resource request.
     pub(crate) path: String,
 }
 
 impl Attributes {
-    /// A request for a path that is no resource.
     pub(crate) fn path(verb: &str, path: &str) -> Self {
         Self {
             verb: verb.to_owned(),
@@ -56,15 +51,13 @@ impl Attributes {
     }
 }
 
-/// Whether a request may go on, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) allowed: bool,
-    /// Which binding allowed it, or which roles could not be read; may be empty.
+    /// The binding that allowed it, or the roles that could not be read; may be empty.
     pub(crate) reason: String,
 }
 
-/// One rule of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Rule {
     pub(crate) verbs: Vec<String>,
@@ -75,7 +68,6 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// From one element of a role's `rules`. Absent lists are empty.
     pub(crate) fn parse(value: &Value) -> Self {
         Self {
             verbs: texts(value, "verbs"),
@@ -99,7 +91,7 @@ impl Rule {
     }
 }
 
-/// Whether `owner`, `*` or one with trailing `*` included, reaches `path`.
+/// Whether the rule's path `owner` covers `path`: equal, `*`, or a prefix with trailing `*`.
 pub(super) fn path_covers(owner: &str, path: &str) -> bool {
     owner == path || (owner.ends_with('*') && path.starts_with(owner.trim_end_matches('*')))
 }
@@ -132,7 +124,6 @@ fn texts(value: &Value, key: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a binding refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RoleRef {
     pub(crate) group: String,
@@ -141,7 +132,6 @@ pub(crate) struct RoleRef {
 }
 
 impl RoleRef {
-    /// From a binding.
     pub(crate) fn of(binding: &Value) -> Self {
         let text = |key| text(&binding["roleRef"], key).to_owned();
         Self {
@@ -230,7 +220,6 @@ fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The RBAC objects of one moment, parsed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RbacView {
     cluster_roles: BTreeMap<String, Vec<Rule>>,
@@ -239,7 +228,6 @@ pub(crate) struct RbacView {
     bindings: BTreeMap<String, Vec<Binding>>,
 }
 
-/// A rule and the binding through which it applies, as text.
 struct Granted<'a> {
     rule: &'a Rule,
     binding: &'a Binding,
@@ -293,7 +281,7 @@ impl RbacView {
         view
     }
 
-    /// The rules a role reference leads to; `namespace` is the binding's, empty for cluster bindings.
+    /// The rules of a role; `namespace` is the binding's, empty for cluster bindings.
     ///
     /// # Errors
     /// 404 for an absent role; 500 for a reference to any other kind.
@@ -308,13 +296,12 @@ impl RbacView {
                 )));
             }
         };
-        // Upstream's listers name the resource in the singular, and the text reaches people.
+        // Upstream's listers name the resource in the singular, and clients see the text.
         found
             .map(Vec::as_slice)
             .ok_or_else(|| ApiError::not_found(&GroupResource::new(GROUP, singular), &role.name))
     }
 
-    /// All rules that apply to `who` in `namespace`, and what went wrong while collecting them.
     pub(super) fn rules_for(&self, who: &Identity, namespace: &str) -> (Vec<&Rule>, Vec<String>) {
         let mut rules = Vec::new();
         let (_, errors) = self.visit(who, namespace, |granted| {
@@ -324,7 +311,6 @@ impl RbacView {
         (rules, errors)
     }
 
-    /// Visits granted rules until `stop` says so; the description of where it stopped.
     fn visit<'a>(
         &'a self,
         who: &Identity,
@@ -368,7 +354,6 @@ pub(super) fn rules_of(role: &Value) -> Vec<Rule> {
     rules.into_iter().flatten().map(Rule::parse).collect()
 }
 
-/// Whether `who` may do what `request` asks.
 pub(crate) fn authorize(view: &RbacView, who: &Identity, request: &Attributes) -> Decision {
     if who.in_group(MASTERS) {
         return Decision {
@@ -392,10 +377,6 @@ pub(crate) fn authorize(view: &RbacView, who: &Identity, request: &Attributes) -
     }
 }
 
-/// [`authorize`], with the 403 of a denial.
-///
-/// # Errors
-/// 403.
 pub(crate) fn require(view: &RbacView, who: &Identity, request: &Attributes) -> Result<(), ApiError> {
     let decision = authorize(view, who, request);
     if decision.allowed {
@@ -405,7 +386,6 @@ pub(crate) fn require(view: &RbacView, who: &Identity, request: &Attributes) -> 
     }
 }
 
-/// The 403 of a denied request; `reason` may be empty.
 pub(crate) fn forbidden(who: &Identity, request: &Attributes, reason: &str) -> ApiError {
     let user = go_quote(&who.name);
     let verb = &request.verb;
@@ -421,7 +401,7 @@ pub(crate) fn forbidden(who: &Identity, request: &Attributes, reason: &str) -> A
         };
         format!("User {user} cannot {verb} resource {resource} in API group {group} {scope}")
     };
-    // A browser that shows the text must not take it for HTML.
+    // A browser that shows the text must not interpret it as HTML.
     let mut text = what
         .replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -437,7 +417,7 @@ pub(crate) fn forbidden(who: &Identity, request: &Attributes, reason: &str) -> A
     )
 }
 
-/// Several errors as Go's aggregate prints them: each once, in brackets when more than one.
+/// Several errors as Go's aggregate prints them: without duplicates, in brackets if more than one.
 pub(super) fn aggregate_text(errors: &[String]) -> String {
     let mut unique: Vec<&str> = Vec::new();
     for error in errors {

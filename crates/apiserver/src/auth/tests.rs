@@ -77,7 +77,7 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
 }
 
 #[test]
-fn who_a_request_comes_from() {
+fn requests_are_authenticated() {
     let token = Token::new("s3cret");
     let authenticator = Authenticator::new().token(&token, Identity::user("alice", ["devs"]));
     let check = |authenticator: &Authenticator, value: Option<&str>, want: &str| {
@@ -139,7 +139,7 @@ fn a_token_never_prints() {
 }
 
 #[test]
-fn what_rules_allow() {
+fn rules_match_requests() {
     let check = |rule: Value, asked: &str, want: bool| {
         let view = view(&[
             role("ClusterRole", "", "r", &json!([rule])),
@@ -195,7 +195,7 @@ fn what_rules_allow() {
 }
 
 #[test]
-fn who_a_binding_reaches_and_what_a_decision_says() {
+fn bindings_apply_to_their_subjects() {
     let rules = json!([{ "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"] }]);
     let objects = [
         role("Role", "g", "r", &rules),
@@ -269,7 +269,7 @@ fn who_a_binding_reaches_and_what_a_decision_says() {
 }
 
 #[test]
-fn denials_read_like_upstreams() {
+fn denials_have_upstreams_text() {
     let check = |asked: &str, want: &str| {
         let got = require(
             &RbacView::default(),
@@ -305,7 +305,7 @@ fn denials_read_like_upstreams() {
 }
 
 #[test]
-fn headers_that_ask_to_impersonate() {
+fn impersonation_headers_are_parsed() {
     let check = |lines: &[(&str, &str)], want: &str| {
         let got = outcome(impersonate::wanted(&headers(lines)), |w| {
             w.map_or("none".to_owned(), |w| {
@@ -342,7 +342,7 @@ fn headers_that_ask_to_impersonate() {
 }
 
 #[test]
-fn who_may_impersonate_whom() {
+fn impersonation_needs_the_right() {
     let may = |name: &str, verbs: &[&str], group: &str, resource: &str| {
         let rules = json!([{ "verbs": verbs, "apiGroups": [group], "resources": [resource] }]);
         let to = json!({ "kind": "User", "name": name });
@@ -572,7 +572,7 @@ fn selectors_of_aggregation_rules() {
 }
 
 #[test]
-fn what_the_bootstrap_roles_allow() {
+fn bootstrap_roles_grant_their_verbs() {
     let view = view(&bootstrap::objects(true));
     let check = |who: &Identity, asked: &str, want: bool| {
         assert_eq!(
@@ -597,7 +597,7 @@ fn what_the_bootstrap_roles_allow() {
 }
 
 #[test]
-fn without_its_controller_a_gathering_role_starts_without_rules() {
+fn aggregated_role_without_controller_has_no_rules() {
     let objects = bootstrap::objects(false);
     let rules = |name: &str| objects.iter().find(|o| o["metadata"]["name"] == name).unwrap()["rules"].clone();
     assert_eq!(rules("view"), Value::Null);
@@ -605,7 +605,7 @@ fn without_its_controller_a_gathering_role_starts_without_rules() {
 }
 
 #[test]
-fn the_bootstrap_roles_gather_each_other() {
+fn bootstrap_roles_aggregate_each_other() {
     let objects = bootstrap::objects(true);
     let rules = |name: &str| {
         let role = objects

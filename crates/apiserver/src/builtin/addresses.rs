@@ -1,10 +1,9 @@
-//! What an IP address must be where a built-in kind holds one.
+//! Validation of IP addresses in built-in kinds.
 
 use crate::field::FieldError;
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// Whether a text is an address in its one canonical form.
 pub(super) fn check_ip(path: &str, value: &Value) -> Option<FieldError> {
     let text = value.as_str().unwrap_or("");
     match text.parse::<IpAddr>() {
@@ -17,7 +16,6 @@ pub(super) fn check_ip(path: &str, value: &Value) -> Option<FieldError> {
     }
 }
 
-/// What an endpoint's address may not be.
 pub(super) fn check_endpoint_ip(path: &str, value: &Value) -> Vec<FieldError> {
     let shown = value.as_str().unwrap_or("");
     let Ok(ip) = shown.parse::<IpAddr>() else {

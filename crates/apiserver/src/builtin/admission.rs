@@ -1,8 +1,7 @@
-//! The admission that is built in: what a cluster adds to, or refuses of, a write.
+//! Built-in admission plugins: additions to a write, and refusals.
 //!
-//! Pure functions over the object; what they need of the cluster arrives as a
-//! closure. Which of them run is the pipeline's choice, so that a cluster can be
-//! set up like a bare API server. Quotas and limit ranges are not enforced.
+//! Pure functions over the object; closures supply cluster state. The pipeline chooses which run, so that a
+//! cluster can behave like a bare API server. Quotas and limit ranges are not enforced.
 
 use super::tree::{annotation, at, default, get, has, int, items, set, text};
 use serde_json::{Value, json};
@@ -14,42 +13,28 @@ const LEGACY_DEFAULT_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-c
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// Why a pod's priority cannot be settled: completes `pods "p" is forbidden: `.
+/// Completes the message `pods "p" is forbidden: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PriorityRefused {
-    /// The class does not exist.
+pub(crate) enum PriorityError {
     #[error("no PriorityClass with name {0} was found")]
     NoClass(String),
-    /// The pod brought a number that is not its class's.
     #[error(
         "the integer value of priority ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
-    Value {
-        /// What the pod says.
-        asked: i64,
-        /// What the class says.
-        computed: i64,
-    },
-    /// The pod brought a preemption policy that is not its class's.
+    Value { asked: i64, computed: i64 },
     #[error(
         "the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
     )]
-    Policy {
-        /// What the pod says.
-        asked: String,
-        /// What the class says.
-        computed: String,
-    },
+    Policy { asked: String, computed: String },
 }
 
-/// A pod without a ServiceAccount runs as `default`.
 pub(crate) fn service_account(pod: &mut Value) {
     default(pod, "spec.serviceAccountName", "default");
     let name = get(pod, "spec.serviceAccountName").clone();
     set(pod, "spec.serviceAccount", name);
 }
 
-/// Pods leave a broken node after five minutes, unless they say otherwise.
+/// Pods leave a broken node after five minutes, unless they declare otherwise.
 pub(crate) fn default_tolerations(pod: &mut Value) {
     for taint in [NOT_READY, UNREACHABLE] {
         let tolerated = items(pod, "spec.tolerations").iter().any(|toleration| {
@@ -71,26 +56,26 @@ pub(crate) fn default_tolerations(pod: &mut Value) {
     }
 }
 
-/// Where one node takes every pod: there, unless the pod names one or is held back by a gate.
+/// Assigns the pod to the only node, unless it names one or has scheduling gates.
 pub(crate) fn bind(pod: &mut Value, node: &str) {
     if items(pod, "spec.schedulingGates").is_empty() && text(pod, "spec.nodeName").is_empty() {
         set(pod, "spec.nodeName", node);
     }
 }
 
-/// Settles a new pod's priority: by its class, else by the default class, else 0.
+/// Resolves a new pod's priority: from its class, else the default class, else 0.
 ///
 /// `class` finds a PriorityClass by name; `default_class` is the one marked `globalDefault`.
 pub(crate) fn priority(
     pod: &mut Value,
     class: impl Fn(&str) -> Option<Value>,
     default_class: Option<&Value>,
-) -> Result<(), PriorityRefused> {
+) -> Result<(), PriorityError> {
     let name = text(pod, "spec.priorityClassName").to_owned();
     let found = if name.is_empty() {
         default_class.cloned()
     } else {
-        Some(class(&name).ok_or(PriorityRefused::NoClass(name))?)
+        Some(class(&name).ok_or(PriorityError::NoClass(name))?)
     };
     let (value, policy) = match &found {
         Some(class) => (
@@ -104,7 +89,7 @@ pub(crate) fn priority(
         set(pod, "spec.priorityClassName", text(class, "metadata.name"));
     }
     if let Some(asked) = int(pod, "spec.priority").filter(|asked| *asked != value) {
-        return Err(PriorityRefused::Value {
+        return Err(PriorityError::Value {
             asked,
             computed: value,
         });
@@ -112,7 +97,7 @@ pub(crate) fn priority(
     set(pod, "spec.priority", value);
     let asked = text(pod, "spec.preemptionPolicy");
     if !asked.is_empty() && asked != policy {
-        return Err(PriorityRefused::Policy {
+        return Err(PriorityError::Policy {
             asked: asked.to_owned(),
             computed: policy,
         });
@@ -121,12 +106,11 @@ pub(crate) fn priority(
     Ok(())
 }
 
-/// A claim in use must not vanish, so it waits for a controller to let it go.
+/// A claim in use must not vanish: a controller removes the finalizer.
 pub(crate) fn claim_protection(claim: &mut Value) {
     add_finalizer(claim, PVC_PROTECTION);
 }
 
-/// The same for a volume.
 pub(crate) fn volume_protection(volume: &mut Value) {
     add_finalizer(volume, PV_PROTECTION);
 }
@@ -144,7 +128,8 @@ fn add_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// A claim that names no class gets the default one: the newest of `classes` so marked, then the first by name.
+/// Gives a claim without a class the default one: the newest of `classes` marked so, then the first by
+/// name.
 pub(crate) fn default_storage_class<'a>(claim: &mut Value, classes: impl Iterator<Item = &'a Value>) {
     if has(claim, "spec.storageClassName")
         || annotation(claim, "volume.beta.kubernetes.io/storage-class").is_some()
@@ -167,7 +152,7 @@ pub(crate) fn default_storage_class<'a>(claim: &mut Value, classes: impl Iterato
     }
 }
 
-/// An Ingress that names no class gets the default one, if there is exactly one newest.
+/// Gives an Ingress without a class the default one, if exactly one is newest.
 pub(crate) fn default_ingress_class<'a>(ingress: &mut Value, classes: impl Iterator<Item = &'a Value>) {
     if has(ingress, "spec.ingressClassName") || annotation(ingress, "kubernetes.io/ingress.class").is_some() {
         return;
@@ -185,7 +170,6 @@ pub(crate) fn default_ingress_class<'a>(ingress: &mut Value, classes: impl Itera
     }
 }
 
-/// Removes owner references that stand twice, and says so.
 pub(crate) fn deduplicate_owners(object: &mut Value) -> Option<String> {
     const PATH: &str = "metadata.ownerReferences";
     let mut seen: Vec<Value> = Vec::new();
@@ -210,7 +194,6 @@ pub(crate) fn deduplicate_owners(object: &mut Value) -> Option<String> {
     ))
 }
 
-/// A new node is not ready until something says that it is.
 pub(crate) fn node_taint(node: &mut Value) {
     let tainted = |taint: &Value| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule";
     if items(node, "spec.taints").iter().any(tainted) {

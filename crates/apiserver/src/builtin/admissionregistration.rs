@@ -1,7 +1,5 @@
-//! Webhook configurations and admission policies: stored, never called.
-//!
-//! Nothing outside this process decides about a write, so each of these objects
-//! is answered with a warning that says so by name.
+//! Webhook configurations and admission policies: stored, never called. Each write of one is answered with
+//! a warning.
 
 use super::SPEC_AND_STATUS;
 use super::meta::strings;

@@ -124,7 +124,6 @@ pub(super) static REPLICATION_CONTROLLER: Strategy = Strategy {
     ..SPEC_AND_STATUS
 };
 
-/// Defaults of a Deployment.
 fn default_deployment(object: &mut Value) {
     default_template(object, "spec.template");
     default(object, "spec.replicas", 1);
@@ -162,7 +161,7 @@ fn default_stateful_set(object: &mut Value) {
     default(object, "spec.replicas", 1);
     default(object, "spec.revisionHistoryLimit", 10);
     each(object, "spec.volumeClaimTemplates", |claim| {
-        // written as a whole object, so a template says what it is and carries a first status
+        // claim templates are whole objects upstream, with kind and an initial status
         default(claim, "kind", "PersistentVolumeClaim");
         default(claim, "apiVersion", "v1");
         storage::default_claim(claim);
@@ -177,7 +176,7 @@ fn default_daemon_set(object: &mut Value) {
         default(object, "spec.updateStrategy.rollingUpdate.maxSurge", 0);
     }
     default(object, "spec.revisionHistoryLimit", 10);
-    // Upstream's conversion writes the counter whether it counts yet or not, so its first writer owns it.
+    // Upstream's conversion always writes the counter, so its first writer owns it.
     if template_generation(object).is_none() {
         set_template_generation(object, 0);
     }
@@ -208,7 +207,6 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// Names that end up in host names had better be labels.
 pub(super) fn name_warning(object: &Value, what: &str) -> Vec<String> {
     let problems = names::dns_label(text(object, "metadata.name"));
     if problems.is_empty() {
@@ -220,7 +218,6 @@ pub(super) fn name_warning(object: &Value, what: &str) -> Vec<String> {
     )]
 }
 
-/// `must be greater than or equal to 0`, where something is there.
 pub(super) fn non_negative(object: &Value, path: &str) -> Option<FieldError> {
     int(object, path)
         .filter(|n| *n < 0)
@@ -299,7 +296,6 @@ fn rolling_update(update: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A strategy as Go declares it.
 const STRATEGY: &[(&str, &str)] = &[("Type", "type"), ("RollingUpdate", "rollingUpdate")];
 
 fn unknown_strategy(path: &str, strategy: &Value, known: &[&str]) -> FieldError {
@@ -308,7 +304,6 @@ fn unknown_strategy(path: &str, strategy: &Value, known: &[&str]) -> FieldError 
     error
 }
 
-/// The number in an integer or a percentage.
 fn percent_or_int(value: &Value) -> i64 {
     match value {
         Value::String(s) => s.strip_suffix('%').and_then(|n| n.parse().ok()).unwrap_or(0),
@@ -316,7 +311,6 @@ fn percent_or_int(value: &Value) -> i64 {
     }
 }
 
-/// The selector of a workload: present, well formed, not empty.
 fn selector_of(object: &Value, workload: &str) -> Vec<FieldError> {
     let value = get(object, "spec.selector");
     if value.is_null() {
@@ -333,7 +327,6 @@ fn selector_of(object: &Value, workload: &str) -> Vec<FieldError> {
     out
 }
 
-/// The template of a workload that keeps pods running.
 fn template_for_selector(object: &Value, check_deadline: bool) -> Vec<FieldError> {
     let (value, template) = (get(object, "spec.selector"), get(object, "spec.template"));
     if !selector::is_legible(value) {
@@ -355,7 +348,7 @@ fn template_for_selector(object: &Value, check_deadline: bool) -> Vec<FieldError
     out
 }
 
-/// A nil selector matches nothing, an empty one is not asked.
+/// A nil selector matches nothing; an empty one is not checked.
 fn labels_match(value: &Value, template: &Value) -> Option<FieldError> {
     let labels = get(template, "metadata.labels");
     let asked = value.is_null() || !selector::is_empty(value);

@@ -29,7 +29,7 @@ fn is_v1(autoscaler: &Value) -> bool {
 fn default_autoscaler(autoscaler: &mut Value) {
     default(autoscaler, "spec.minReplicas", 1);
     if is_v1(autoscaler) {
-        // the annotation is where this version keeps metrics of other kinds
+        // this version keeps metrics of other kinds in the annotation
         if annotation(autoscaler, "autoscaling.alpha.kubernetes.io/metrics").is_none() {
             default(autoscaler, "spec.targetCPUUtilizationPercentage", 80);
         }
@@ -111,7 +111,7 @@ fn validate(autoscaler: &Value) -> Vec<FieldError> {
         }
     }
     let target = get(spec, "scaleTargetRef.apiVersion");
-    // core kinds scale by name of the group alone
+    // core kinds need no group in `apiVersion`
     if !target.as_str().unwrap_or("").contains('/')
         && text(spec, "scaleTargetRef.kind") != "ReplicationController"
     {
@@ -233,7 +233,7 @@ fn validate_metric(metric: &Value, path: &str) -> Vec<FieldError> {
             ));
         }
     }
-    // the first source is looked at, whether or not it is the one the type names
+    // upstream checks the first source, even if the type names another
     let Some(source) = present.first().copied() else {
         return out;
     };

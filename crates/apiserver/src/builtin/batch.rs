@@ -14,14 +14,14 @@ use crate::registry::{Generation, Strategy};
 use serde_json::{Value, json};
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
-/// A Job's name grows by a dash and ten digits when a CronJob makes it.
+/// A CronJob appends a dash and ten digits to the names of its Jobs.
 const CRON_JOB_NAME_MAX: usize = 52;
 
 pub(super) static JOB: Strategy = Strategy {
     generation: Generation::Spec,
     default: default_job,
     prepare_create: |job| {
-        // labels taken from the template stay the template's, as the two are one map upstream
+        // upstream shares one map between the two
         let shared = get(job, "metadata.labels") == get(job, "spec.template.metadata.labels");
         generate_selector(job);
         if shared && has(job, "spec.template.metadata.labels") {
@@ -29,7 +29,7 @@ pub(super) static JOB: Strategy = Strategy {
             set(job, "metadata.labels", labels);
         }
         set(job, "status", json!({}));
-        // what was derived from the template's labels is seen by the defaults again when it is read back
+        // upstream applies the defaults again on reading, after these labels were added
         default_job(job);
     },
     validate: validate_job,
@@ -119,7 +119,7 @@ fn default_cron_job(object: &mut Value) {
     default_failure_policy(object, "spec.jobTemplate.spec");
 }
 
-/// The pods of a Job are found by its uid, under the old and the new label names.
+/// Pods of a Job are found by its uid, under the old and the new label names.
 fn generate_selector(job: &mut Value) {
     if flag(job, "spec.manualSelector") {
         return;
@@ -139,7 +139,6 @@ fn generate_selector(job: &mut Value) {
     default_entry(job, "spec.selector.matchLabels", CONTROLLER_UID, uid);
 }
 
-/// Checks that hold for a Job and for what a CronJob makes.
 fn validate_job_spec(object: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let spec = get(object, path);
@@ -303,7 +302,7 @@ fn validate_job_update(new: &Value, stored: &Value) -> Vec<FieldError> {
     }
     out.extend(immutable(new, stored, "spec.selector"));
     let mut masked = new.clone();
-    // where and how a suspended Job that never started will run is still open
+    // a suspended Job that never started may still change its scheduling
     if flag(stored, "spec.suspend") && !has(stored, "status.startTime") {
         for field in [
             "metadata.labels",

@@ -1,10 +1,8 @@
-//! What a cluster holds before anyone wrote to it.
-//!
-//! The RBAC objects are `auth`'s. Revisions, uids and times are the caller's.
+//! The objects of a new cluster, except the RBAC objects (in `auth`). The caller adds revisions, uids and
+//! times.
 
 use serde_json::{Value, json};
 
-/// The priorities that are the system's own.
 pub(super) const SYSTEM_PRIORITIES: &[(&str, i64)] = &[
     ("system-cluster-critical", 2_000_000_000),
     ("system-node-critical", 2_000_001_000),
@@ -13,7 +11,6 @@ pub(super) const SYSTEM_PRIORITIES: &[(&str, i64)] = &[
 /// The address of the `kubernetes` Service: the first of the range.
 const KUBERNETES_IP: &str = "10.96.0.1";
 
-/// Namespaces, the `kubernetes` Service and the system's priority classes, in the order in which they must be written.
 pub(crate) fn bootstrap() -> Vec<Value> {
     let mut out: Vec<Value> = ["default", "kube-node-lease", "kube-public", "kube-system"]
         .iter()

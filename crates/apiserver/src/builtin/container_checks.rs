@@ -1,4 +1,4 @@
-//! What is wrong with a container of a pod: ports, environment, resources, probes, security.
+//! Validation of a pod's containers: ports, environment, resources, probes, security.
 
 use super::meta::strings;
 use super::names;
@@ -10,9 +10,7 @@ use crate::field::{FieldError, FieldErrorKind, go_struct};
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// What the containers need to know of the pod.
 pub(super) struct Pod<'a> {
-    /// The volumes that may be mounted.
     pub(super) volumes: &'a Volumes<'a>,
     /// `terminationGracePeriodSeconds`.
     pub(super) grace: i64,
@@ -20,7 +18,6 @@ pub(super) struct Pod<'a> {
 
 const RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 
-/// A container's security context as Go declares it.
 const CONTEXT: &[(&str, &str)] = &[
     ("Capabilities", "capabilities"),
     ("Privileged", "privileged"),
@@ -112,7 +109,6 @@ fn ports(ports: &[Value], path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A host port can be taken once per protocol and address.
 pub(super) fn host_ports(containers: &[Value], path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let mut seen: Vec<String> = Vec::new();
@@ -262,7 +258,6 @@ fn key_ref(reference: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What of its own pod a container may ask for.
 fn downward_field(field: &str, path: &str) -> Vec<FieldError> {
     const FIELDS: &[&str] = &[
         "metadata.name",
@@ -363,7 +358,6 @@ fn resources(requirements: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// The list an entry's path belongs to.
 fn path_of(entry: &str) -> String {
     entry
         .split_once(".requests[")
@@ -398,7 +392,6 @@ fn resource_name(name: &str, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What applies to a container that keeps running: hooks and probes.
 pub(super) fn running(container: &Value, pod: &Pod<'_>, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     for hook in ["postStart", "preStop"] {
@@ -519,7 +512,6 @@ fn validate_handler(handler: &Value, grace: i64, path: &str) -> Vec<FieldError> 
     out
 }
 
-/// A port by number or by name.
 pub(super) fn port_name_or_number(port: &Value, path: &str) -> Vec<FieldError> {
     match port {
         Value::String(name) => names::port_name(name)
@@ -536,7 +528,6 @@ pub(super) fn port_name_or_number(port: &Value, path: &str) -> Vec<FieldError> {
     }
 }
 
-/// `25%`, or an integer that is not negative.
 pub(super) fn int_or_percent(value: &Value, path: &str) -> Option<FieldError> {
     match value {
         Value::String(s) => {
@@ -557,7 +548,6 @@ pub(super) fn int_or_percent(value: &Value, path: &str) -> Option<FieldError> {
     }
 }
 
-/// A percentage of pods is at most all of them.
 pub(super) fn at_most_all(value: &Value, path: &str) -> Option<FieldError> {
     let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
     (percent > 100).then(|| FieldError::invalid(path, value, "must not be greater than 100%"))

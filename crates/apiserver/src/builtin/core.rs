@@ -13,10 +13,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// All data of a ConfigMap or Secret together.
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a quota without a prefix can be of.
 const QUOTAS: &[&str] = &[
     "configmaps",
     "cpu",
@@ -63,7 +61,7 @@ pub(super) static SECRET: Strategy = Strategy {
                 .decode(encoded)
                 .is_ok_and(|bytes| bytes.windows(11).any(|w| w == b"-----BEGIN "))
         };
-        // whether the pair fits is not looked at
+        // whether the pair matches is not checked
         for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
             if !pem(key) {
                 return vec![format!("tls: failed to find any PEM data in {what} input")];
@@ -166,7 +164,7 @@ pub(super) static LIMIT_RANGE: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// Nothing here counts or limits, and a silent success would say otherwise.
+/// Quotas and limits are not enforced here; a silent success would suggest otherwise.
 fn not_enforced(object: &Value) -> Vec<String> {
     let kind = text(object, "kind");
     vec![format!("{kind} is stored, but this server does not enforce it")]
@@ -231,7 +229,6 @@ fn validate_config_map(object: &Value) -> Vec<FieldError> {
     out
 }
 
-/// What an object that says `immutable: true` may no longer change.
 fn frozen(new: &Value, stored: &Value, fields: &[&str]) -> Vec<FieldError> {
     const WHY: &str = "field is immutable when `immutable` is set";
     let mut out = Vec::new();
@@ -249,7 +246,7 @@ fn frozen(new: &Value, stored: &Value, fields: &[&str]) -> Vec<FieldError> {
     out
 }
 
-/// `stringData` is written over `data` on the way in, and never read back.
+/// `stringData` is merged into `data` on write and never returned.
 fn default_secret(secret: &mut Value) {
     let plain: Vec<(String, String)> = entries(secret, "stringData")
         .map(|(k, v)| (k.clone(), STANDARD.encode(v.as_str().unwrap_or(""))))
@@ -335,7 +332,6 @@ fn json_object(data: &Value, key: &str) -> Option<FieldError> {
     ))
 }
 
-/// Go's words for the character that made a text no JSON.
 fn bad_character(bytes: &[u8], column: usize) -> String {
     for literal in ["null", "true", "false"] {
         let same = bytes
@@ -393,7 +389,7 @@ fn validate_endpoints(object: &Value) -> Vec<FieldError> {
     out
 }
 
-/// A container limit implies a default limit, and that a default request.
+/// A container limit implies a default limit, which implies a default request.
 fn default_limit_range(object: &mut Value) {
     each(object, "spec.limits", |limit| {
         if text(limit, "type") != "Container" {
@@ -494,7 +490,7 @@ fn validate_limit_range(object: &Value) -> Vec<FieldError> {
                 if quantity::compare(&low_value, &high_value) != Some(std::cmp::Ordering::Greater) {
                     continue;
                 }
-                // which of the two is shown differs from case to case upstream
+                // upstream is inconsistent about which of the two it shows
                 let shown = match (low, high) {
                     ("min", "defaultRequest") | ("default", "max") => &high_value,
                     _ => &low_value,

@@ -1,7 +1,4 @@
-//! Whether a cron schedule can be read, as `robfig/cron` v3 decides.
-//!
-//! Five fields or a descriptor. Only the verdict and its words matter here: the
-//! simulator has its own notion of when a CronJob fires.
+//! Validation of cron schedules, with the messages of `robfig/cron` v3. Five fields or a descriptor.
 
 struct Field {
     low: u32,
@@ -41,7 +38,6 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// Whether the schedule can be read; else why not.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let mut rest = schedule;
     if rest.starts_with("TZ=") || rest.starts_with("CRON_TZ=") {

@@ -1,7 +1,7 @@
 //! Events, in the core group and in events.k8s.io.
 //!
-//! One kind upstream, stored once and served under two schemas. Here each group
-//! keeps its own; what is recorded through one is not listed through the other.
+//! Upstream stores one kind and serves it under two schemas. Here each group keeps its own: Events written
+//! through one are not listed through the other.
 
 use super::meta::immutable;
 use super::names;

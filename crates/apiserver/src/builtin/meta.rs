@@ -1,7 +1,5 @@
-//! What holds for the metadata of every kind.
-//!
-//! `apimachinery/pkg/api/validation/objectmeta.go` (1.36) is the source of the
-//! rules, their order and their words.
+//! Validation of metadata. Rules, order and messages are those of
+//! `apimachinery/pkg/api/validation/objectmeta.go` (1.36).
 
 use super::names;
 use super::tree::{entries, get, int, items, text};
@@ -10,12 +8,10 @@ use crate::registry::NameRule;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// All annotations of an object together, keys included.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// What is wrong with the metadata of a new or changed object.
 pub(crate) fn validate_object_meta(object: &Value, rule: NameRule, namespaced: bool) -> Vec<FieldError> {
     let mut out = Vec::new();
     let generate = text(object, "metadata.generateName");
@@ -89,9 +85,9 @@ pub(crate) fn validate_object_meta(object: &Value, rule: NameRule, namespaced: b
     out
 }
 
-/// What is wrong with a change of metadata. [`validate_object_meta`] speaks of the new object itself.
+/// Checks the change only; [`validate_object_meta`] checks the new object.
 ///
-/// `resource_version_required` is the kind's rule: no unconditional update.
+/// `resource_version_required`: the kind refuses unconditional updates.
 pub(crate) fn validate_object_meta_update(
     new: &Value,
     stored: &Value,
@@ -135,16 +131,15 @@ pub(crate) fn validate_object_meta_update(
     out
 }
 
-/// `field is immutable` unless the values at the path are equal.
 pub(crate) fn immutable(new: &Value, stored: &Value, path: &str) -> Option<FieldError> {
     let (new, old) = (get(new, path), get(stored, path));
     (new != old).then(|| FieldError::invalid(path, new, "field is immutable"))
 }
 
-/// A name by its rule; `prefix` for a `generateName`, which may end in a dash.
+/// `prefix`: the name is a `generateName`, which may end in a dash.
 pub(crate) fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked = match name.strip_suffix('-') {
-        // apimachinery cuts two characters here, so that a dash before the last one is tolerated as well
+        // apimachinery cuts two characters here, and so tolerates a dash before the last one too
         Some(rest) if prefix && !rest.is_empty() => {
             let mut kept = rest.to_owned();
             kept.pop();
@@ -159,7 +154,6 @@ pub(crate) fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String
     }
 }
 
-/// Labels, or anything that is written like labels (`matchLabels`, `nodeSelector`).
 pub(crate) fn validate_labels(labels: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     for (key, value) in entries(labels, "") {
@@ -173,7 +167,6 @@ pub(crate) fn validate_labels(labels: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// Annotations: qualified names in any case, bounded in size.
 pub(crate) fn validate_annotations(annotations: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     let mut bytes = 0;
@@ -283,7 +276,6 @@ fn validate_finalizers(finalizers: &[Value]) -> Vec<FieldError> {
     out
 }
 
-/// A finalizer without a prefix must be one of Kubernetes' own.
 pub(crate) fn unqualified_finalizer(finalizer: &Value, path: &str) -> Option<FieldError> {
     let name = finalizer.as_str().unwrap_or("");
     (!name.contains('/') && !STANDARD_FINALIZERS.contains(&name)).then(|| {
@@ -295,7 +287,6 @@ pub(crate) fn unqualified_finalizer(finalizer: &Value, path: &str) -> Option<Fie
     })
 }
 
-/// The strings of a list.
 pub(crate) fn strings<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a str> {
     items(value, path).iter().filter_map(Value::as_str)
 }

@@ -1,14 +1,12 @@
-//! The built-in kinds: defaults, derived fields, validation, in one table.
+//! The built-in kinds: defaults, derived fields and validation, in one table.
 //!
-//! A kind here is data and pure functions ([`Strategy`]), grouped by area of
-//! the API. The rules, their order and their words are those of Kubernetes
-//! 1.36, because tools and people match on them. What manifests get wrong in
-//! practice is checked; what is not is listed in `docs/compatibility.md`.
+//! A kind is data and pure functions ([`Strategy`]), grouped by API group. Rules, order and messages are
+//! those of Kubernetes 1.36, because tools and people match on them. `docs/compatibility.md` lists the
+//! checks that are left out.
 //!
-//! Objects arrive decoded by their schema, so a zero value that Go would not
-//! print is not there, and quantities are canonical. Nothing here reads the
-//! store or the clock: what needs either takes a closure ([`service::allocate`],
-//! [`admission`]).
+//! Objects arrive decoded by their schema: zero values that Go would omit are absent, and quantities are
+//! canonical. Nothing here reads the store or the clock; closures supply cluster state
+//! ([`service::allocate`], [`admission`]).
 
 mod addresses;
 pub(crate) mod admission;
@@ -48,7 +46,6 @@ pub(crate) use selectable::selectable;
 
 use crate::registry::{Generation, NameRule, Strategy};
 
-/// The groups this table speaks for.
 pub(crate) const GROUPS: &[&str] = &[
     "",
     "admissionregistration.k8s.io",
@@ -70,7 +67,6 @@ pub(crate) const GROUPS: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// A kind with `spec` and `status` and nothing else of its own.
 const SPEC_AND_STATUS: Strategy = Strategy {
     has_status: true,
     status_keeps: &[&["spec"]],
@@ -130,7 +126,6 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// How a built-in kind behaves. Kinds without rules of their own share a generic one.
 pub(crate) fn strategy(group: &str, kind: &str) -> &'static Strategy {
     match (group, kind) {
         ("", "ConfigMap") => &core::CONFIG_MAP,

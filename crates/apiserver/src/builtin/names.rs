@@ -1,25 +1,23 @@
-//! What Kubernetes accepts as names, label keys, ports, and how it says no.
+//! Validation of names, label keys and ports.
 //!
-//! The grammars are RFC 1123, RFC 1035 and apimachinery's own; the messages are
-//! those of `apimachinery/pkg/api/validate/content` and `util/validation`
-//! (1.36), which end in the regular expression. Each check returns every
-//! message that applies, none for a valid value.
+//! The grammars are RFC 1123, RFC 1035 and apimachinery's own. The messages are those of
+//! `apimachinery/pkg/api/validate/content` and `util/validation` (1.36), and end in the regular expression.
+//! Each check returns every message that applies.
 
 const LABEL_FMT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_FMT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const KEY_FMT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// `must be no more than 63 bytes`: the words of the newer half of apimachinery's checks.
+/// `must be no more than 63 bytes`: the text of apimachinery's newer checks.
 pub(crate) fn max_length(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
-/// `must be no more than 63 characters`: the older half's. It counts bytes as well.
+/// `must be no more than 63 characters`: the text of the older ones, which count bytes too.
 pub(crate) fn max_characters(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
-/// `must be between 1 and 65535, inclusive`.
 pub(crate) fn range(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
@@ -99,7 +97,6 @@ fn subdomain(value: &str, too_long: String) -> Vec<String> {
     out
 }
 
-/// A subdomain whose first label may be `*`.
 pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 253 {
@@ -115,7 +112,6 @@ pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
     out
 }
 
-/// A path segment: what RBAC names may be.
 pub(crate) fn path_segment(value: &str, prefix: bool) -> Vec<String> {
     if !prefix && (value == "." || value == "..") {
         return vec![format!("may not be '{value}'")];
@@ -169,7 +165,6 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     out
 }
 
-/// A label value.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 63 {
@@ -185,7 +180,6 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     out
 }
 
-/// A key of a ConfigMap or Secret: a file name.
 pub(crate) fn config_key(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 253 {
@@ -206,7 +200,7 @@ pub(crate) fn config_key(value: &str) -> Vec<String> {
     out
 }
 
-/// A port's name: RFC 6335's service name.
+/// RFC 6335's service name.
 pub(crate) fn port_name(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.len() > 15 {
@@ -227,12 +221,11 @@ pub(crate) fn port_name(value: &str) -> Vec<String> {
     out
 }
 
-/// A port's number.
 pub(crate) fn port_number(value: i64) -> Option<String> {
     (!(1..=65535).contains(&value)).then(|| range(1, 65535))
 }
 
-/// The name of an environment variable: printable ASCII without `=`.
+/// Printable ASCII without `=`.
 pub(crate) fn env_name(value: &str) -> Vec<String> {
     let mut out = Vec::new();
     if value.is_empty() {
@@ -244,7 +237,6 @@ pub(crate) fn env_name(value: &str) -> Vec<String> {
     out
 }
 
-/// The name of an HTTP header.
 pub(crate) fn header_name(value: &str) -> Option<String> {
     let valid = !value.is_empty() && value.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
     (!valid).then(|| {

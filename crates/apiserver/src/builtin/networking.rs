@@ -449,7 +449,6 @@ fn validate_peer(peer: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// The address and the prefix length.
 fn network(value: &Value) -> Option<(IpAddr, u32)> {
     let (ip, bits) = value.as_str()?.split_once('/')?;
     let (ip, bits) = (ip.parse::<IpAddr>().ok()?, bits.parse::<u32>().ok()?);
@@ -467,7 +466,6 @@ fn is_strictly_within(inner: (IpAddr, u32), outer: (IpAddr, u32)) -> bool {
     a_width == b_width && a & mask == b & mask && inner.1 > outer.1
 }
 
-/// Whether a text is an address range.
 pub(super) fn check_cidr(value: &Value, path: &str) -> Option<FieldError> {
     network(value).is_none().then(|| {
         FieldError::invalid(

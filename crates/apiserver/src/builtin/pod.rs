@@ -1,9 +1,7 @@
 //! Pods and pod templates: defaults, derived fields, deletion grace.
 //!
-//! `core/v1/defaults.go` splits the defaults in two: those of a pod *spec*,
-//! which every template carries too, and those of a *Pod*, which only the real
-//! thing gets (`enableServiceLinks`, requests from limits). What is wrong with
-//! a pod is [`super::pod_checks`]' matter.
+//! As in `core/v1/defaults.go`, some defaults apply to every pod *spec*, templates included, and some to a
+//! *Pod* only (`enableServiceLinks`, requests from limits). [`super::pod_checks`] validates.
 
 use super::apps::name_warning;
 use super::tree::{at, default, each, entries, flag, get, has, int, items, set, text, with};
@@ -76,9 +74,7 @@ pub(super) static POD_TEMPLATE: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// The seconds between a DELETE of a pod and its end, `requested` in the DeleteOptions or not.
-///
-/// Nothing runs of a pod that has no node or has finished, so there is nothing to wait for.
+/// The grace period in seconds of a DELETE of a pod. A pod that has no node or has finished needs none.
 pub(crate) fn deletion_grace(pod: &Value, requested: Option<i64>) -> i64 {
     let phase = text(pod, "status.phase");
     if text(pod, "spec.nodeName").is_empty() || phase == "Succeeded" || phase == "Failed" {
@@ -90,7 +86,6 @@ pub(crate) fn deletion_grace(pod: &Value, requested: Option<i64>) -> i64 {
     if wanted < 0 { 1 } else { wanted }
 }
 
-/// `BestEffort`, `Burstable` or `Guaranteed`, by requests and limits of cpu and memory.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
@@ -158,7 +153,6 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// Puts an entry into the map at a path unless the key is there. Keys may contain dots.
 pub(super) fn default_entry(value: &mut Value, path: &str, key: &str, new: Value) {
     default(value, path, json!({}));
     if let Some(map) = at(value, path).and_then(Value::as_object_mut) {
@@ -166,12 +160,10 @@ pub(super) fn default_entry(value: &mut Value, path: &str, key: &str, new: Value
     }
 }
 
-/// The defaults of the pod template at a path.
 pub(super) fn default_template(object: &mut Value, path: &str) {
     with(object, &format!("{path}.spec"), default_spec);
 }
 
-/// The defaults of a pod spec.
 pub(super) fn default_spec(spec: &mut Value) {
     each(spec, "volumes", default_volume);
     for list in CONTAINER_LISTS {
@@ -239,7 +231,6 @@ fn default_http_get(action: &mut Value) {
     default(action, "scheme", "HTTP");
 }
 
-/// `Always` for the tag `latest` and for no tag at all.
 fn pull_policy(image: &str) -> &'static str {
     if image_tag(image) == "latest" {
         "Always"
@@ -252,7 +243,7 @@ fn image_tag(image: &str) -> &str {
     let legible = |c: char| c.is_ascii_alphanumeric() || "._-/:@[]".contains(c);
     let repository = image.split_once('/').map_or(image, |(_, rest)| rest);
     let repository = repository.split([':', '@']).next().unwrap_or(repository);
-    // what the image grammar does not accept has no tag, not even the default one
+    // an invalid image name has no tag, not even the default one
     if image.is_empty()
         || !image.chars().all(legible)
         || repository.contains(|c: char| c.is_ascii_uppercase())
@@ -269,7 +260,6 @@ fn image_tag(image: &str) -> &str {
     }
 }
 
-/// The defaults of a volume, in a pod spec or (for its source) a PersistentVolume.
 pub(super) fn default_volume(volume: &mut Value) {
     let sourceless = volume
         .as_object()
@@ -303,7 +293,6 @@ pub(super) fn default_volume(volume: &mut Value) {
     default_volume_source(volume);
 }
 
-/// The defaults of the sources that pods and PersistentVolumes share.
 pub(super) fn default_volume_source(volume: &mut Value) {
     with(volume, "hostPath", |path| {
         if get(path, "type").is_null() {

@@ -1,8 +1,7 @@
-//! What is wrong with a pod, or with the template of one.
+//! Validation of pods and pod templates.
 //!
-//! The checks that manifests trip over, in the order of
-//! `core/validation/validation.go` (1.36). Resource claims, Windows options and
-//! AppArmor annotations are not looked at.
+//! The checks that manifests commonly fail, in the order of `core/validation/validation.go` (1.36).
+//! Resource claims, Windows options and AppArmor annotations are not checked.
 
 use super::container_checks::{Pod, container_common, host_ports, running, seccomp, user_ids};
 use super::meta::{strings, validate_annotations, validate_labels};
@@ -15,7 +14,6 @@ use crate::field::{FieldError, go_quote};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A Pod, metadata aside.
 pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
     let mut out = validate_spec(get(pod, "spec"), "spec");
     if text(pod, "spec.serviceAccountName").is_empty() {
@@ -45,7 +43,6 @@ pub(super) fn validate_pod(pod: &Value) -> Vec<FieldError> {
     out
 }
 
-/// What only a new Pod must not say.
 pub(super) fn validate_pod_create(pod: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     if !items(pod, "spec.ephemeralContainers").is_empty() {
@@ -63,7 +60,6 @@ pub(super) fn validate_pod_create(pod: &Value) -> Vec<FieldError> {
     out
 }
 
-/// A pod template.
 pub(super) fn validate_template(template: &Value, path: &str) -> Vec<FieldError> {
     let mut out = validate_labels(get(template, "metadata.labels"), &format!("{path}.labels"));
     out.extend(validate_annotations(
@@ -215,7 +211,6 @@ fn host_network_ports(spec: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// A field with one of a few values, which must be there.
 pub(super) fn one_of(out: &mut Vec<FieldError>, object: &Value, field: &str, path: &str, allowed: &[&str]) {
     let value = get(object, field);
     let path = format!("{path}.{field}");
@@ -565,7 +560,6 @@ fn pod_term(term: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What a client should hear about the pod whose spec stands at `path`.
 pub(super) fn pod_warnings(object: &Value, path: &str) -> Vec<String> {
     let spec = get(object, path);
     let parent = path.strip_suffix(".spec").unwrap_or("");

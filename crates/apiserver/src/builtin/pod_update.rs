@@ -1,11 +1,10 @@
-//! What may change of a Pod that exists: images, a deadline, more tolerations, fewer gates.
+//! Updates of a Pod may change images, a deadline, add tolerations and remove gates.
 
 use super::names;
 use super::tree::{get, int, items, restore, set};
 use crate::field::FieldError;
 use serde_json::Value;
 
-/// What is wrong with a change of a Pod.
 pub(super) fn validate_pod_update(new: &Value, stored: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     for list in ["containers", "initContainers"] {
@@ -83,7 +82,7 @@ pub(super) fn validate_pod_update(new: &Value, stored: &Value) -> Vec<FieldError
         restore(&mut masked, stored, "spec.terminationGracePeriodSeconds");
     }
     if !items(stored, "spec.schedulingGates").is_empty() {
-        // a gated pod's placement is still open
+        // a gated pod may still change its placement
         restore(&mut masked, stored, "spec.nodeSelector");
         restore(&mut masked, stored, "spec.affinity.nodeAffinity");
     }

@@ -1,4 +1,4 @@
-//! Roles and bindings as objects. What they permit is `auth`'s matter.
+//! Validation of roles and bindings. `auth` evaluates them.
 
 use super::names;
 use super::selector;

@@ -8,7 +8,7 @@ use crate::field::FieldError;
 use crate::registry::{Generation, Strategy};
 use serde_json::{Value, json};
 
-/// Above this, priorities belong to the system.
+/// Higher priorities are reserved for the system.
 pub(super) const USER_PRIORITY_MAX: i64 = 1_000_000_000;
 
 pub(super) static PRIORITY_CLASS: Strategy = Strategy {

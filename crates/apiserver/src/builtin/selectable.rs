@@ -1,33 +1,31 @@
-//! Which fields of a kind can be selected by, and what they hold.
+//! Field selectors of built-in kinds.
 //!
-//! Upstream has two ways of refusing: kinds with a conversion function of their
-//! own name the field alone, all others list what they know.
+//! Upstream has two refusals: kinds with a conversion function of their own name only the field, all others
+//! list the fields they know.
 
 use super::strategy;
 use super::tree::{flag, get, text};
 use crate::field::go_quote;
 use serde_json::Value;
 
-/// A field that a kind cannot be selected by. `Display` is the message of the 400.
+/// An unsupported field. `Display` is the message of the 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unselectable {
-    /// The kind only knows the fields that all kinds have.
+pub(crate) enum UnsupportedField {
     #[error("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", go_quote(.0))]
     OnlyMetadata(String),
-    /// The kind has fields of its own, but not this one.
     #[error("field label not supported: {0}")]
     NotSupported(String),
 }
 
-/// The value of a selectable field, empty where the object has none.
+/// The value of a selectable field; empty if the object has none.
 ///
-/// `field` is as in the request; aliases are understood.
+/// `field` is as in the request; aliases are resolved.
 pub(crate) fn selectable(
     group: &str,
     kind: &str,
     field: &str,
     object: &Value,
-) -> Result<String, Unselectable> {
+) -> Result<String, UnsupportedField> {
     match field {
         "metadata.name" | "metadata.namespace" => return Ok(text(object, field).to_owned()),
         _ => {}
@@ -84,10 +82,10 @@ fn number(object: &Value, path: &str) -> String {
     get(object, path).as_i64().unwrap_or(0).to_string()
 }
 
-fn unknown(fields: &[&str], field: &str) -> Unselectable {
+fn unknown(fields: &[&str], field: &str) -> UnsupportedField {
     if fields.is_empty() {
-        Unselectable::OnlyMetadata(field.to_owned())
+        UnsupportedField::OnlyMetadata(field.to_owned())
     } else {
-        Unselectable::NotSupported(field.to_owned())
+        UnsupportedField::NotSupported(field.to_owned())
     }
 }

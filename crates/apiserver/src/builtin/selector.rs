@@ -1,4 +1,4 @@
-//! Label selectors as objects carry them: `matchLabels` and `matchExpressions`.
+//! Label selectors in objects: `matchLabels` and `matchExpressions`.
 
 use super::meta::{strings, validate_labels};
 use super::names;
@@ -6,7 +6,6 @@ use super::tree::{entries, get, items, text};
 use crate::field::FieldError;
 use serde_json::Value;
 
-/// What is wrong with a selector, or with every part of it.
 pub(crate) fn validate(selector: &Value, path: &str) -> Vec<FieldError> {
     let mut out = validate_labels(get(selector, "matchLabels"), &format!("{path}.matchLabels"));
     for (i, expression) in items(selector, "matchExpressions").iter().enumerate() {
@@ -42,17 +41,15 @@ pub(crate) fn validate(selector: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// Whether the selector can be evaluated at all.
 pub(crate) fn is_legible(selector: &Value) -> bool {
     validate(selector, "").is_empty()
 }
 
-/// Whether the selector demands nothing.
 pub(crate) fn is_empty(selector: &Value) -> bool {
     entries(selector, "matchLabels").next().is_none() && items(selector, "matchExpressions").is_empty()
 }
 
-/// Whether labels satisfy a legible selector. No selector matches nothing, an empty one everything.
+/// Whether labels match a legible selector. A missing selector matches nothing, an empty one everything.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
     !selector.is_null()
         && entries(selector, "matchLabels").all(|(key, value)| labels.get(key) == Some(value))

@@ -96,7 +96,7 @@ pub(super) static PERSISTENT_VOLUME_CLAIM: Strategy = Strategy {
     default: default_claim,
     prepare_create: |claim| {
         set(claim, "status", json!({"phase": "Pending"}));
-        // the old field knows two kinds and forgets all others
+        // the old field supports two kinds and drops all others
         let (group, kind) = (
             text(claim, "spec.dataSource.apiGroup"),
             text(claim, "spec.dataSource.kind"),
@@ -234,19 +234,17 @@ pub(super) fn strategy(kind: &str) -> &'static Strategy {
     }
 }
 
-/// Defaults of a claim, also of those in a StatefulSet.
 pub(super) fn default_claim(claim: &mut Value) {
     default(claim, "status.phase", "Pending");
     default(claim, "spec", json!({}));
     with(claim, "spec", default_claim_spec);
 }
 
-/// Defaults of a claim's spec, also of ephemeral volumes.
 pub(super) fn default_claim_spec(spec: &mut Value) {
     default(spec, "volumeMode", "Filesystem");
 }
 
-/// `dataSource` and `dataSourceRef` say the same, if either may.
+/// `dataSource` and `dataSourceRef` mirror each other where both are allowed.
 fn normalize_data_sources(claim: &mut Value) {
     let (source, reference) = (
         get(claim, "spec.dataSource").clone(),
@@ -292,7 +290,6 @@ fn access_modes(spec: &Value, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What is wrong with a claim's spec.
 pub(super) fn validate_claim_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     if items(spec, "accessModes").is_empty() {
@@ -420,7 +417,6 @@ const VOLUME_FIELDS: &[&str] = &[
     "volumeMode",
 ];
 
-/// The one field that says where the volume is.
 fn source_of(spec: &Value) -> Option<(&String, &Value)> {
     entries(spec, "").find(|(key, _)| !VOLUME_FIELDS.contains(&key.as_str()))
 }

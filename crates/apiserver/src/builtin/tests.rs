@@ -1,4 +1,4 @@
-//! Every rule of this folder through one `check` each, and the recordings of a real server.
+//! The rules of this folder, each through one `check`, and the recordings of a real server.
 
 use super::service::{self, Claim};
 use super::tree::{entries, get, has, remove, set, text};
@@ -21,7 +21,6 @@ fn group_of(object: &Value) -> (String, String) {
     (group.to_owned(), version.to_owned())
 }
 
-/// Decodes, defaults and prepares an object as a POST into namespace `n` would.
 fn create(object: Value) -> Created {
     let (group, version) = group_of(&object);
     let kind = text(&object, "kind").to_owned();
@@ -53,7 +52,6 @@ fn create(object: Value) -> Created {
     }
     (strategy.prepare_create)(&mut object);
     if kind == "Service" {
-        // what cannot be allocated is reported by `errors`
         let mut allocated = object.clone();
         if service::allocate(&mut allocated, None, |_| false).is_ok() {
             object = allocated;
@@ -75,7 +73,6 @@ fn print(errors: &[FieldError]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// What is wrong with a new object.
 fn errors(created: &Created) -> Vec<FieldError> {
     let Created {
         strategy,
@@ -93,7 +90,6 @@ fn errors(created: &Created) -> Vec<FieldError> {
     out
 }
 
-/// The steps of a recorded scenario; none where the recordings are absent.
 fn recorded(scenario: &str) -> Vec<Value> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/conformance/kube-apiserver-1.36/k8s-1.36.2-http.jsonl");
@@ -109,7 +105,7 @@ fn recorded(scenario: &str) -> Vec<Value> {
     line["steps"].as_array().unwrap().clone()
 }
 
-/// What differs between servers: names given by the store, times, addresses.
+/// Removes names given by the store, times and addresses, which differ between servers.
 fn comparable(object: &Value) -> Value {
     let mut out = object.clone();
     let uid = text(object, "metadata.uid").to_owned();
@@ -195,12 +191,12 @@ fn recorded_mistakes_get_the_errors_of_the_real_server() {
     }
 }
 
-/// What a real kube-apiserver 1.36.3 answered to creates and updates with `dryRun=All` in the
-/// namespace `eq-builtin`, ServiceAccount admission off; a line is a request and its response.
+/// Answers of a real kube-apiserver 1.36.3 to creates and updates with `dryRun=All` in the namespace
+/// `eq-builtin`, ServiceAccount admission off; a line is a request and its response.
 const BASELINE: &str = include_str!("baseline.jsonl");
 
-/// Causes without order, because Go walks maps in random order, and without repetition, because an
-/// update is validated twice upstream; without the diff of Go structs that some texts end in.
+/// Causes without order (Go walks maps in random order), without duplicates (upstream validates an update
+/// twice), and without the diff of Go structs at the end of some texts.
 fn as_set(causes: impl Iterator<Item = String>) -> Vec<String> {
     let mut out: Vec<String> = causes
         .map(|c| c.lines().next().unwrap_or_default().to_owned())
@@ -275,7 +271,7 @@ fn creates_are_answered_as_the_real_server_answers() {
         let dedup = admission::deduplicate_owners(&mut body);
         let mut created = create(body);
         admit(&mut created.object);
-        // a number that the client brought is kept upstream where the kind has none of its own
+        // upstream keeps the client's generation for kinds that have none of their own
         if response["status"] == 201 && !has(&line["create"], "metadata.generation") {
             assert_eq!(
                 created.strategy.generation != Generation::None,
@@ -291,7 +287,7 @@ fn creates_are_answered_as_the_real_server_answers() {
             if ours.is_empty() {
                 let mut warnings: Vec<String> = dedup.into_iter().collect();
                 warnings.extend((created.strategy.warnings)(&created.object));
-                // what this server does not do, the real one does not say
+                // the real server does not warn of this server's limitations
                 warnings.retain(|w| !w.contains("this server"));
                 let show = |object: &Value, warnings: Vec<String>| {
                     let mut out = warnings;
@@ -406,7 +402,7 @@ fn updates_are_answered_as_the_real_server_answers() {
 }
 
 #[test]
-fn allocations_follow_from_the_name_and_avoid_what_is_taken() {
+fn allocations_follow_from_the_name_and_skip_taken_ones() {
     let service = |name: &str| {
         create(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "a"},
             "spec": {"type": "NodePort", "ports": [{"port": 80}, {"port": 80, "protocol": "UDP", "name": "u"}]}}))
@@ -555,7 +551,7 @@ fn fields_select_and_refuse_by_kind() {
 }
 
 #[test]
-fn what_a_cluster_starts_with_is_sound() {
+fn bootstrap_objects_are_valid() {
     for object in bootstrap() {
         let created = create(object.clone());
         assert_eq!(print(&errors(&created)), Vec::<String>::new(), "{object}");

@@ -1,4 +1,4 @@
-//! What is wrong with a pod's volumes and with how containers mount them.
+//! Validation of a pod's volumes and of its containers' mounts.
 
 use super::names;
 use super::storage::validate_claim_spec;
@@ -7,12 +7,10 @@ use crate::field::FieldError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The sound volumes of a pod by name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// The volumes that may be mounted, and what is wrong with the others.
 pub(super) fn validate<'a>(volumes: &'a [Value], path: &str) -> (Volumes<'a>, Vec<FieldError>) {
     let mut sound = Volumes::new();
     let mut out = Vec::new();
@@ -38,7 +36,7 @@ pub(super) fn validate<'a>(volumes: &'a [Value], path: &str) -> (Volumes<'a>, Ve
     (sound, out)
 }
 
-/// The order in which more than one source of a volume is counted.
+/// The order in which several sources of a volume are counted.
 const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -112,7 +110,6 @@ fn file_mode(value: &Value, field: &str, path: &str) -> Option<FieldError> {
     ))
 }
 
-/// What is wrong with one source of a volume.
 pub(super) fn validate_one(source: &str, value: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     match source {
@@ -285,7 +282,6 @@ fn descending(target: &str, path: &str) -> Vec<FieldError> {
     out
 }
 
-/// What is wrong with a container's mounts and devices.
 pub(super) fn validate_mounts(container: &Value, volumes: &Volumes<'_>, path: &str) -> Vec<FieldError> {
     let list = format!("{path}.volumeMounts");
     let devices = items(container, "volumeDevices");
@@ -363,7 +359,7 @@ pub(super) fn validate_mounts(container: &Value, volumes: &Volumes<'_>, path: &s
     out
 }
 
-/// Sources that the running server would accept and no longer mount.
+/// Sources that a real server accepts but no longer mounts.
 pub(super) fn warnings(volumes: &[Value], spec: &str) -> Vec<String> {
     const OLD: &[(&str, &str)] = &[
         (

@@ -1,4 +1,4 @@
-//! The file that lets kubectl and others in.
+//! The kubeconfig of a served cluster.
 
 use crate::auth::Token;
 use base64::Engine;
@@ -7,9 +7,9 @@ use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes a kubeconfig of mode 0600 with the authority and the token embedded.
+/// Writes a kubeconfig of mode 0600 with the CA certificate and the token embedded.
 ///
-/// It is written beside its place and moved there, so that a reader never sees half a file.
+/// It is written to a temporary file and renamed, so that a reader never sees half a file.
 pub(super) fn write(path: &Path, url: &str, authority_pem: &str, token: &Token) -> std::io::Result<()> {
     let config = json!({
         "apiVersion": "v1",
@@ -27,7 +27,7 @@ pub(super) fn write(path: &Path, url: &str, authority_pem: &str, token: &Token) 
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
-    // A new file of an unguessable name, mode 0600 from the start: nobody can have put a link in its place.
+    // An unguessable name, mode 0600 from the start: nobody can plant a link in its place.
     let mut file = tempfile::Builder::new()
         .prefix(".kubeconfig-")
         .tempfile_in(parent)?;

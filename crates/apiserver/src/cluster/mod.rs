@@ -16,7 +16,7 @@
 mod kubeconfig;
 mod serve;
 
-use crate::auth::issued::Issued;
+use crate::auth::issued::IssuedTokens;
 use crate::auth::{Authenticator, Authority, Identity, Token};
 use crate::catalog::Catalog;
 use crate::controllers::{self, Profile};
@@ -31,34 +31,34 @@ use tokio_util::task::TaskTracker;
 
 pub use serve::{ServeError, Serving};
 
-/// Why a cluster could not be built.
+/// An error while building a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The journal could not be opened.
-    #[error("could not open the store")]
+    /// Opening the journal failed.
+    #[error("cannot open the store")]
     Store(#[from] StoreError),
     /// A built-in object was refused, which is a bug.
-    #[error("could not make the bootstrap object {name}: {why}")]
+    #[error("cannot create the bootstrap object {name}: {why}")]
     Bootstrap {
         /// Kind and name.
         name: String,
-        /// What was wrong with it.
+        /// The validation errors.
         why: String,
     },
-    /// The built-in objects could not be written.
-    #[error("could not write the bootstrap objects")]
+    /// Writing the built-in objects failed.
+    #[error("cannot write the bootstrap objects")]
     Commit(#[source] crate::store::CommitError),
-    /// The certificates of the run could not be made.
-    #[error("could not make the cluster's certificate authority")]
+    /// Creating the certificates failed.
+    #[error("cannot create the cluster's certificate authority")]
     Certificates(#[from] rcgen::Error),
 }
 
-/// How a cluster is to be.
+/// The settings of a cluster to build.
 #[derive(Clone)]
 pub struct Builder {
     options: Options,
     tokens: Vec<(Token, Identity)>,
-    trusted: Vec<Issued>,
+    trusted: Vec<IssuedTokens>,
     anonymous: bool,
     settings: Settings,
     controllers: Profile,
@@ -96,14 +96,14 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Keeps the state in this file; without one it is gone with the process.
+    /// Keeps the state in this file; without one it ends with the process.
     #[must_use]
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.journal = Some(path.into());
         self
     }
 
-    /// How much history is kept for watches and old lists.
+    /// Bounds the history kept for watches and old lists.
     #[must_use]
     pub fn history(mut self, events: usize, age: std::time::Duration) -> Self {
         self.options.history_events = events;
@@ -111,29 +111,28 @@ impl Builder {
         self
     }
 
-    /// Accepts a bearer token, besides the one that every cluster makes for its administrator.
+    /// Accepts a bearer token in addition to the generated administrator's token.
     #[must_use]
     pub fn token(mut self, token: Token, identity: Identity) -> Self {
         self.tokens.push((token, identity));
         self
     }
 
-    /// Accepts the tokens that another cluster gives its ServiceAccounts, as a server does that trusts the
-    /// other's issuer.
+    /// Accepts the ServiceAccount tokens of another cluster, like a server that trusts the other's issuer.
     #[must_use]
     pub fn trusting(mut self, other: &EmbeddedCluster) -> Self {
         self.trusted.push(other.api.auth.issued().clone());
         self
     }
 
-    /// Whether callers without a token are let in as `system:anonymous`.
+    /// Whether requests without a token are accepted as `system:anonymous`.
     #[must_use]
     pub fn anonymous(mut self, allowed: bool) -> Self {
         self.anonymous = allowed;
         self
     }
 
-    /// Which controllers run.
+    /// Selects the controllers to run.
     #[must_use]
     pub fn controllers(mut self, controllers: Profile) -> Self {
         self.settings.node = controllers.workloads.is_some().then_some(controllers::NODE);
@@ -141,14 +140,14 @@ impl Builder {
         self
     }
 
-    /// Whether pods are given a ServiceAccount, and must name an existing one.
+    /// Whether pods get a default ServiceAccount, and must name an existing one.
     #[must_use]
     pub fn service_account_admission(mut self, on: bool) -> Self {
         self.settings.service_account_admission = on;
         self
     }
 
-    /// Where timestamps come from.
+    /// The clock for timestamps.
     #[must_use]
     pub fn clock(mut self, now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(now);
@@ -158,7 +157,7 @@ impl Builder {
     /// Builds the cluster and starts its controllers.
     ///
     /// # Errors
-    /// When the journal cannot be opened or the certificate authority cannot be made.
+    /// When opening the journal or creating the certificate authority fails.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -231,17 +230,17 @@ impl std::fmt::Debug for EmbeddedCluster {
 }
 
 impl EmbeddedCluster {
-    /// A cluster as people expect one: in memory, all controllers.
+    /// The default cluster: in memory, with all controllers except simulated workloads.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A client with the administrator's rights, in-process.
+    /// An in-process client with the administrator's rights.
     pub fn client(&self) -> kube::Client {
         self.client_as(Identity::admin())
     }
 
-    /// A client that acts as somebody, in-process.
+    /// An in-process client with the given identity.
     pub fn client_as(&self, identity: Identity) -> kube::Client {
         let service = tower::ServiceBuilder::new()
             .map_request(move |mut request: ::http::Request<kube::client::Body>| {
@@ -262,7 +261,7 @@ impl EmbeddedCluster {
         &self.admin
     }
 
-    /// The certificate authority that signs what [`serve`](Self::serve) presents, PEM.
+    /// The PEM certificate of the authority that signs the certificates of [`serve`](Self::serve).
     pub fn certificate_authority(&self) -> &str {
         self.authority.certificate_pem()
     }
@@ -272,12 +271,12 @@ impl EmbeddedCluster {
         self.api.store.revision()
     }
 
-    /// Forgets history before a revision, so that older lists and watches answer 410.
+    /// Drops the history before a revision: older lists and watches answer 410.
     pub fn compact(&self, before: u64) {
         self.api.store.compact(before);
     }
 
-    /// A second cluster that starts from this one's state and goes its own way, in memory.
+    /// Starts a second cluster, in memory, from this one's state. The two are independent from then on.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -292,7 +291,7 @@ impl EmbeddedCluster {
     /// Serves the API over TLS on an address (port 0 picks one).
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// When binding the address fails.
     pub async fn serve(&self, address: std::net::SocketAddr) -> Result<Serving, ServeError> {
         serve::serve(
             self.router.clone(),
@@ -306,7 +305,7 @@ impl EmbeddedCluster {
     /// Writes a kubeconfig for a served address, readable by its owner only.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When writing the file fails.
     pub fn write_kubeconfig(&self, serving: &Serving, path: &Path) -> std::io::Result<()> {
         kubeconfig::write(
             path,

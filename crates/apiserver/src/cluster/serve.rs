@@ -1,6 +1,5 @@
-//! Serving on a loopback port, over TLS with an authority of the run's own.
-//!
-//! kubectl sends no credentials over plain http, so TLS is not a choice here.
+//! Serving on a loopback port, over TLS with a certificate authority made for this run. TLS is required:
+//! kubectl sends no credentials over plain http.
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,40 +21,37 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long a client may take over the TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// How many connections are open at once; more wait to be accepted.
+/// Further connections wait to be accepted.
 const CONNECTIONS_MAX: usize = 4096;
-/// How many requests, watches among them, one connection has open at once (as kube-apiserver).
+/// Concurrent requests of one connection, watches included (as kube-apiserver).
 const STREAMS_MAX: u32 = 1000;
-/// How many bytes the head of a request may have: a long selector is part of it (Go, 1 MiB).
+/// Go's limit for the head of a request; long selectors are part of it.
 const HEAD_BYTES_MAX: u32 = 1 << 20;
-/// How long a client may take over the head of a request.
 const HEAD_MAX: Duration = Duration::from_secs(30);
-/// How often a quiet HTTP/2 client is asked whether it is still there (as kube-apiserver).
+/// How often idle HTTP/2 clients are pinged (as kube-apiserver).
 const PING_EVERY: Duration = Duration::from_secs(30);
 
-/// Why an address could not be served.
+/// An error while serving an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
+    /// Binding the address failed.
+    #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The server's certificate could not be made.
-    #[error("could not make the server's certificate")]
+    /// Creating the server's certificate failed.
+    #[error("cannot create the server's certificate")]
     Certificate(#[from] rcgen::Error),
     /// The TLS library refused the certificate.
-    #[error("could not set up TLS")]
+    #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
 }
 
-/// A certificate authority that lives as long as its cluster.
 pub(crate) struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -113,7 +109,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -123,7 +119,7 @@ impl Serving {
         format!("https://{}", self.address)
     }
 
-    /// Stops serving; connections that are open are dropped.
+    /// Stops serving and closes open connections.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Err(error) = (&mut self.task).await
@@ -154,7 +150,6 @@ pub(super) async fn serve(
     Ok(Serving { address, stop, task })
 }
 
-/// Accepts connections until it is stopped, and drops those that are open then.
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, router: Router, stop: CancellationToken) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let connections = TaskTracker::new();
@@ -189,7 +184,6 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, router: Router, st
     connections.wait().await;
 }
 
-/// One connection, from its handshake to its end.
 async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, router: Router) {
     // Small answers must not wait for the next segment.
     if let Err(error) = stream.set_nodelay(true) {
@@ -200,7 +194,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, 
         Ok(Err(error)) => return tracing::debug!(%error, %peer, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake timed out"),
     };
-    // Told by the handshake: guessing it from the first bytes would wait for them without end.
+    // From the handshake: guessing it from the first bytes could wait forever.
     let second = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut builder = if second {
@@ -220,6 +214,6 @@ async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, 
         .max_concurrent_streams(STREAMS_MAX);
     let service = TowerToHyperService::new(router);
     if let Err(error) = builder.serve_connection(TokioIo::new(tls), service).await {
-        tracing::debug!(%error, %peer, "a connection ended badly");
+        tracing::debug!(%error, %peer, "a connection failed");
     }
 }

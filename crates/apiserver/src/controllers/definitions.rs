@@ -1,4 +1,5 @@
-//! CRDs: names are claimed and types established; a deleted one is emptied and let go.
+//! CRDs: accepts their names, establishes them, and deletes the objects of a deleted CRD before the CRD
+//! itself.
 
 use super::object::{deleting, finalizers, has_finalizer, meta, text, uid};
 use super::{Action, Controller, Propagation, Seen, Step};
@@ -10,15 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// These controllers run inside the kube-apiserver upstream, and write under its name.
+/// Upstream runs these controllers inside the kube-apiserver, and they write under its name.
 const MANAGER: &str = "kube-apiserver";
-/// Holds a CRD until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 #[derive(Debug)]
 pub(super) struct Definitions {
     resource: ResourceId,
-    /// The CRDs being deleted, by what they define.
     emptying: BTreeMap<ResourceId, String>,
     dirty: BTreeSet<String>,
 }
@@ -34,7 +33,7 @@ impl Default for Definitions {
 }
 
 impl Definitions {
-    fn look(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
+    fn reconcile(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
         let key = Key::new(&self.resource, "", name);
         match seen.snapshot.get(&key) {
             None => Vec::new(),
@@ -57,7 +56,6 @@ impl Definitions {
         )]
     }
 
-    /// Deletes the objects of a deleted definition; then lets it go.
     fn empty(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Vec<Step> {
         let definition = entry.object();
         if !has_finalizer(definition, CLEANUP) {
@@ -68,7 +66,7 @@ impl Definitions {
         let left = seen.snapshot.count(&defined, None);
         let done = left == 0;
         let mut actions = Vec::new();
-        // Upstream tells of completion in the write that ends the object, so nobody ever sees it.
+        // Upstream reports completion in the write that ends the object, so nobody ever sees it.
         let status = terminating(definition, &stamp(seen));
         if status != definition["status"] {
             actions.push(self.write_status(key, definition, &status));
@@ -141,7 +139,7 @@ impl Controller for Definitions {
         if event.previous.as_ref().map(|e| &e.object()["status"]) != Some(&event.entry.object()["status"])
             || event.kind == crate::store::EventKind::Deleted
         {
-            // Names that were freed may be what another definition of the group waits for.
+            // Another definition of the group may wait for the freed names.
             self.dirty.insert(String::new());
         }
         if event.kind == crate::store::EventKind::Deleted {
@@ -159,7 +157,7 @@ impl Controller for Definitions {
             let all = seen.snapshot.list(&self.resource, None);
             names.extend(all.map(|(path, _)| path.name().to_owned()));
         }
-        names.iter().flat_map(|name| self.look(name, seen)).collect()
+        names.iter().flat_map(|name| self.reconcile(name, seen)).collect()
     }
 }
 
@@ -172,7 +170,6 @@ fn stamp(seen: &Seen<'_>) -> String {
     seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `new` as a merge patch on `old`: members that `new` lacks are removed.
 fn replacing(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return new.clone();

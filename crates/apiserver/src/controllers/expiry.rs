@@ -1,4 +1,4 @@
-//! Events go some time after they were last written: upstream gives them a lease.
+//! Deletes Events some time after their last write; upstream gives them an etcd lease.
 
 use super::object::{text, uid};
 use super::{Action, Controller, Propagation, Seen, Step};
@@ -10,10 +10,8 @@ use tokio::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Expiry {
-    /// Both groups that have Events.
     resources: [ResourceId; 2],
     ttl: Duration,
-    /// Each Event's end, and the ends in order.
     ends: HashMap<Key, Instant>,
     queue: BTreeSet<(Instant, Key)>,
 }
@@ -47,7 +45,7 @@ impl Controller for Expiry {
         "Event expiry"
     }
 
-    /// After a restart or a gap the time of the last write is what the object says.
+    /// After a restart or a gap, the object itself gives the time of its last write.
     fn resync(&mut self, snapshot: &Snapshot, at: Instant, now: Timestamp) {
         self.ends.clear();
         self.queue.clear();
@@ -97,7 +95,6 @@ impl Controller for Expiry {
     }
 }
 
-/// How long ago the object says it was last written; none if it does not say.
 fn age(event: &Value, now: Timestamp) -> Duration {
     let series = event["series"].get("lastObservedTime").and_then(Value::as_str);
     let texts = [

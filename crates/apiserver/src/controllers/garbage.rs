@@ -1,14 +1,11 @@
-//! The garbage collector: what happens to dependents when owners go.
+//! The garbage collector: handles the dependents of deleted owners, by upstream's rules (1.36).
 //!
-//! An object whose owners are all absent (by uid, at the place the reference
-//! names) is deleted; with one owner left it loses its dangling references
-//! instead. An owner that is deleted in the foreground waits for dependents
-//! that block it; one that orphans gives its dependents up first. The rules
-//! are those of upstream's garbage collector (1.36).
+//! An object whose owners are all absent (by uid, where the reference points) is deleted. With one owner
+//! left it loses only its dangling references. A foreground deletion of an owner waits for blocking
+//! dependents; an orphaning one removes the dependents' references first.
 //!
-//! Its index holds only objects with owner references, so its cost follows
-//! change. It never deletes on partial knowledge: an owner of a kind that is
-//! not served counts as present until the kind is.
+//! The index holds only objects with owner references, so its cost follows change. An owner of a kind that
+//! is not served counts as present: nothing is deleted on partial knowledge.
 
 use super::object::{FOREGROUND, ORPHAN, deleting, finalizers, has_finalizer};
 use super::object::{meta, owner_references, text, uid};
@@ -26,28 +23,20 @@ const REPORTER: &str = "garbage-collector-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Garbage {
-    /// Objects with a reference to an owner, by the owner's uid.
     dependents: HashMap<String, BTreeSet<Key>>,
-    /// Owners whose deletion waits for their dependents.
     waiting: HashMap<String, Key>,
-    /// Objects with a reference to a kind that is not served.
     unserved: BTreeSet<Key>,
-    /// Invalid references that were reported: dependent and owner uid.
     reported: HashSet<(String, String)>,
-    /// Owner uids of this round's dangling references, and whether they live in another namespace.
-    strayed: HashMap<String, bool>,
+    /// Owner uids of this round's dangling references, and whether the owner is in another namespace.
+    foreign_owners: HashMap<String, bool>,
     dirty: BTreeSet<Key>,
 }
 
-/// What the references of an object lead to.
 #[derive(Default)]
 struct Owners<'a> {
     solid: usize,
-    /// Absent by uid.
     dangling: Vec<&'a Value>,
-    /// Being deleted in the foreground.
     waiting: Vec<&'a Value>,
-    /// Whether any cannot be judged.
     unclear: bool,
 }
 
@@ -85,10 +74,10 @@ impl Controller for Garbage {
 
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
         let mut steps = Vec::new();
-        self.strayed.clear();
+        self.foreign_owners.clear();
         while let Some(key) = self.dirty.pop_first() {
             if let Some(entry) = seen.snapshot.get(&key) {
-                self.look(&key, entry, seen, &mut steps);
+                self.reconcile(&key, entry, seen, &mut steps);
             }
         }
         steps
@@ -96,7 +85,6 @@ impl Controller for Garbage {
 }
 
 impl Garbage {
-    /// Keeps the index, and marks what the change concerns.
     fn changed(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
         let old = before.map(owner_references).unwrap_or_default();
         let new = after.map(owner_references).unwrap_or_default();
@@ -119,7 +107,6 @@ impl Garbage {
                     .or_default()
                     .insert(key.clone());
             }
-            // An owner may have waited for exactly this.
             for owner in old_uids.union(&new_uids) {
                 self.dirty.extend(self.waiting.get(owner).cloned());
             }
@@ -128,7 +115,7 @@ impl Garbage {
             }
         }
         let own = before.or(after).map(uid).unwrap_or_default();
-        let state = |object: Option<&Value>| object.is_some_and(holds_for_dependents);
+        let state = |object: Option<&Value>| object.is_some_and(waits_for_dependents);
         let (held, holds) = (state(before), state(after));
         if holds {
             self.waiting.insert(own.to_owned(), key.clone());
@@ -148,7 +135,7 @@ impl Garbage {
         }
     }
 
-    fn look(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>, steps: &mut Vec<Step>) {
+    fn reconcile(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>, steps: &mut Vec<Step>) {
         let object = entry.object();
         if deleting(object) {
             if has_finalizer(object, ORPHAN) {
@@ -180,7 +167,6 @@ impl Garbage {
         steps.push(self.collect(key, entry, &owners, seen));
     }
 
-    /// The deletion of an object without a solid owner.
     fn collect(&self, key: &Key, entry: &Arc<Entry>, owners: &Owners<'_>, seen: &Seen<'_>) -> Step {
         let object = entry.object();
         let dependents = self.dependents.get(uid(object));
@@ -192,7 +178,7 @@ impl Garbage {
                 dependent.is_some_and(|d| deleting(d) && has_finalizer(d, FOREGROUND))
             });
             if cyclic {
-                // A circle of owners would wait for itself: from here on it blocks nobody.
+                // Owners in a cycle would wait for each other: this object blocks nobody any more.
                 let mut unblocked = owner_references(object).to_vec();
                 for reference in &mut unblocked {
                     if reference.get("blockOwnerDeletion").is_some() {
@@ -221,7 +207,7 @@ impl Garbage {
         }
     }
 
-    /// A foreground deletion: lets the owner go once nothing blocks it.
+    /// Foreground deletion: removes the owner's finalizer once no dependent blocks it.
     fn finish_foreground(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Option<Step> {
         let own = uid(entry.object());
         let mut blocked = false;
@@ -236,7 +222,7 @@ impl Garbage {
         (!blocked).then(|| Step::one(key.clone(), drop_finalizer(key, entry, FOREGROUND)))
     }
 
-    /// An orphaning deletion: dependents give up their references, then the owner goes.
+    /// Orphaning deletion: dependents lose their references, then the owner its finalizer.
     fn orphan(&self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>) -> Vec<Step> {
         let own = uid(entry.object());
         let mut steps = Vec::new();
@@ -274,8 +260,8 @@ impl Garbage {
             let namespace = if served.namespaced { &*key.namespace } else { "" };
             let place = Key::new(&served.resource, namespace, text(reference, "name"));
             if served.namespaced && key.namespace.is_empty() {
-                // There is no place to look for it: never deleted, only reported.
-                if self.strays(&place, reference, seen.snapshot) {
+                // The owner cannot be looked up from here: report, never delete.
+                if self.is_foreign(&place, reference, seen.snapshot) {
                     steps.extend(self.report(key, object, reference, seen));
                 }
                 owners.unclear = true;
@@ -288,7 +274,7 @@ impl Garbage {
                 }
                 Some(_) => owners.solid += 1,
                 None => {
-                    if served.namespaced && self.strays(&place, reference, seen.snapshot) {
+                    if served.namespaced && self.is_foreign(&place, reference, seen.snapshot) {
                         steps.extend(self.report(key, object, reference, seen));
                     }
                     owners.dangling.push(reference);
@@ -301,10 +287,9 @@ impl Garbage {
         owners
     }
 
-    /// Whether the owner a reference means lives by the same name in another namespace.
-    fn strays(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
+    fn is_foreign(&mut self, place: &Key, reference: &Value, snapshot: &Snapshot) -> bool {
         let wanted = text(reference, "uid");
-        if let Some(known) = self.strayed.get(wanted) {
+        if let Some(known) = self.foreign_owners.get(wanted) {
             return *known;
         }
         let mut namespaces = snapshot.list(&ResourceId::new("", "namespaces"), None);
@@ -314,11 +299,10 @@ impl Garbage {
                 .get(&other)
                 .is_some_and(|owner| uid(owner.object()) == wanted)
         });
-        self.strayed.insert(wanted.to_owned(), found);
+        self.foreign_owners.insert(wanted.to_owned(), found);
         found
     }
 
-    /// The Event that says a reference reaches into another namespace; once per reference.
     fn report(&mut self, key: &Key, object: &Value, reference: &Value, seen: &Seen<'_>) -> Option<Step> {
         let pair = (uid(object).to_owned(), text(reference, "uid").to_owned());
         if !self.reported.insert(pair) {
@@ -367,8 +351,7 @@ impl Garbage {
     }
 }
 
-/// Whether the object is being deleted in a way that concerns its dependents.
-fn holds_for_dependents(object: &Value) -> bool {
+fn waits_for_dependents(object: &Value) -> bool {
     deleting(object) && (has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN))
 }
 

@@ -1,24 +1,23 @@
-//! What must happen after a write: controllers over the store's events.
+//! Controllers over the store's events.
 //!
-//! | module | what it does |
+//! | module | task |
 //! |---|---|
-//! | `garbage` | deletes what lost its owners; foreground and orphan deletion |
-//! | `namespaces` | empties a deleted namespace and lets it go |
-//! | `furnish` | keeps what every namespace has: a ServiceAccount and the root CA |
+//! | `garbage` | deletes dependents without owners; foreground and orphan deletion |
+//! | `namespaces` | empties and removes deleted namespaces |
+//! | `namespace_defaults` | keeps the ServiceAccount and the root CA of every namespace |
 //! | `definitions` | establishes CRDs, and empties deleted ones |
-//! | `roles` | fills in ClusterRoles that gather others |
-//! | `expiry` | drops Events an hour after they were last written |
-//! | `workloads` | plays the controllers, scheduler and kubelet of workloads; off unless asked for |
+//! | `roles` | fills in aggregated ClusterRoles |
+//! | `expiry` | deletes Events an hour after their last write |
+//! | `workloads` | simulates workload controllers, scheduler and kubelet; off by default |
 //!
-//! Each is a synchronous core: it is shown events, and decides `Step`s from
-//! a snapshot. One task shows and acts for all of them (`run`). They write as
-//! any client does, through `Cluster::perform`, and keep no truth of their
-//! own: what they remember is an index that a snapshot rebuilds.
-//!
+//! Each has a synchronous core: it observes events, and decides `Step`s from a snapshot. One task drives
+//! all of them (`run`). They write as clients do, through `Cluster::perform`. Their only state is an index
+//! that a snapshot rebuilds.
+
 mod definitions;
 mod expiry;
-mod furnish;
 mod garbage;
+mod namespace_defaults;
 mod namespaces;
 mod object;
 mod roles;
@@ -38,26 +37,26 @@ pub(crate) use run::start;
 pub(crate) use workloads::NODE;
 pub use workloads::Simulation;
 
-/// Which controllers run, and their times.
+/// The controllers to run, and their delays.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Empties deleted namespaces. Without it they stay `Terminating`.
+    /// Empties and removes deleted namespaces. When off, they stay `Terminating`.
     pub namespaces: bool,
     /// Keeps a `default` ServiceAccount in each namespace.
     pub service_accounts: bool,
-    /// Deletes what lost its owners. Without it foreground and orphan deletions wait for ever.
+    /// Deletes dependents without owners. When off, foreground and orphan deletions never end.
     pub garbage_collector: bool,
     /// Keeps the ConfigMap `kube-root-ca.crt` in each namespace.
     pub root_ca: bool,
-    /// Fills in ClusterRoles that gather others. Without it their rules stay as written.
+    /// Fills in aggregated ClusterRoles. When off, their rules stay as written.
     pub cluster_roles: bool,
-    /// How long after its deletion a namespace is first emptied. Upstream waits five seconds,
-    /// so that writers on other API servers have seen that it is terminating.
+    /// The delay between a namespace's deletion and the first pass. Upstream waits five seconds, so that
+    /// writers on other API servers have seen the deletion.
     pub namespace_delay: Duration,
-    /// How long an Event is kept after it was last written.
+    /// How long an Event is kept after its last write.
     pub event_ttl: Duration,
-    /// Plays Deployments, StatefulSets, DaemonSets, Jobs and Pods on one node that does not exist.
-    /// Without it they are stored as declared and their status stays as written.
+    /// Simulates Deployments, StatefulSets, DaemonSets, Jobs and Pods on one node. When off, they are only
+    /// stored.
     pub workloads: Option<Simulation>,
 }
 
@@ -77,8 +76,8 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The controllers that run beside the real server when the two are compared: namespace,
-    /// serviceaccount, garbage collector and root CA publisher.
+    /// The controllers that run beside the real server in comparisons: namespace, ServiceAccount, garbage
+    /// collector and root CA publisher.
     pub fn differential() -> Self {
         Self {
             cluster_roles: false,
@@ -87,29 +86,23 @@ impl Profile {
     }
 }
 
-/// The cluster as controllers see it: its state, its kinds, and the way to write.
 pub(crate) trait Cluster: Send + Sync + 'static {
-    /// The state.
     fn store(&self) -> &Store;
 
-    /// The resource that serves a kind at the time of a snapshot.
     fn served(&self, snapshot: &Snapshot, api_version: &str, kind: &str) -> Option<Served>;
 
-    /// The time that objects carry.
     fn now(&self) -> Timestamp;
 
-    /// Writes as a client would: defaults, field managers, validation, finalizers.
+    /// Writes like a client: with defaults, field managers, validation, finalizers.
     fn perform(&self, action: Action) -> impl Future<Output = Result<(), ApiError>> + Send;
 }
 
-/// Where a kind is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
     pub(crate) resource: ResourceId,
     pub(crate) namespaced: bool,
 }
 
-/// One write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     /// POST.
@@ -121,7 +114,6 @@ pub(crate) enum Action {
     /// PATCH with a JSON merge patch; `uid` and `resourceVersion` in it are preconditions.
     Merge {
         key: Key,
-        /// `status`, `finalize`, or empty for the object itself.
         endpoint: &'static str,
         patch: Value,
         manager: &'static str,
@@ -132,7 +124,7 @@ pub(crate) enum Action {
         object: Value,
         manager: &'static str,
     },
-    /// DELETE of what has nothing to wind down: no grace period.
+    /// DELETE without a grace period.
     Kill { key: Key, uid: String },
     /// DELETE with preconditions.
     Delete {
@@ -143,7 +135,6 @@ pub(crate) enum Action {
     },
 }
 
-/// What a deletion means for dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -152,7 +143,6 @@ pub(crate) enum Propagation {
 }
 
 impl Propagation {
-    /// As DeleteOptions have it.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Background => "Background",
@@ -162,7 +152,7 @@ impl Propagation {
     }
 }
 
-/// Writes that are made in order, and what to look at again should one fail.
+/// Writes made in order, and the object to decide again if one fails.
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
     about: Key,
@@ -178,34 +168,30 @@ impl Step {
     }
 }
 
-/// What a decision is made from.
+/// The inputs of a decision.
 struct Seen<'a> {
     snapshot: &'a Snapshot,
     /// For deadlines.
     at: Instant,
-    /// For objects.
     now: Timestamp,
     served: &'a dyn Fn(&str, &str) -> Option<Served>,
 }
 
 /// A controller's core. No I/O, no waiting.
 trait Controller: Send {
-    /// For logs.
     fn name(&self) -> &'static str;
 
-    /// Forgets everything and starts from a snapshot.
+    /// Discards all state and starts from a snapshot.
     fn resync(&mut self, snapshot: &Snapshot, at: Instant, now: Timestamp);
 
-    /// Takes note of a change.
     fn observe(&mut self, event: &Event, at: Instant);
 
-    /// Looks at an object again.
     fn again(&mut self, about: Key);
 
-    /// Learns why a write about an object was refused, before `again` names it.
+    /// Reports a refused write about an object, before the call of `again`.
     fn refused(&mut self, _about: &Key, _error: &ApiError) {}
 
-    /// What to do now. What it returns counts as done unless `again` names it.
+    /// The steps to take now. They count as done unless `again` names their object.
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step>;
 
     /// When to decide next if nothing changes.

@@ -1,9 +1,8 @@
-//! The end of a namespace: empty it, say what remains, let it go.
+//! The deletion of namespaces.
 //!
-//! Upstream's namespace controller (1.36): pods go first and everything else
-//! waits for them; the five deletion conditions are written on every pass;
-//! the finalizer `kubernetes` is taken off when nothing remains. Upstream
-//! starts five seconds after the deletion, and so does this by default.
+//! As upstream's namespace controller (1.36): pods go first and everything else waits for them; each pass
+//! writes the five deletion conditions; the finalizer `kubernetes` is removed when nothing remains.
+//! Upstream starts five seconds after the deletion, and so does this by default.
 
 use super::object::{FOREGROUND, ORPHAN, deleting, finalizers, has_finalizer, meta, text, uid};
 use super::{Action, Controller, Propagation, Seen, Step};
@@ -22,19 +21,17 @@ pub(super) struct Namespaces {
     resource: ResourceId,
     pods: ResourceId,
     delay: Duration,
-    /// Namespaces being deleted, and when each is looked at next unless something in it changes first.
+    /// Namespaces being deleted, and the time of the next pass unless something in them changes first.
     terminating: BTreeMap<String, Due>,
     dirty: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    /// Changes before this do not matter.
     first: Instant,
     next: Option<Instant>,
 }
 
-/// What is left in a namespace, by resource and by finalizer.
 #[derive(Debug, Default)]
 struct Remaining {
     objects: BTreeMap<ResourceId, usize>,
@@ -67,7 +64,7 @@ impl Namespaces {
         Key::new(&self.resource, "", name)
     }
 
-    fn look(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
+    fn reconcile(&mut self, name: &str, seen: &Seen<'_>) -> Vec<Step> {
         let key = self.key(name);
         let Some(entry) = seen.snapshot.get(&key) else {
             return Vec::new();
@@ -101,14 +98,14 @@ impl Namespaces {
             }
         }
         if !steps.is_empty() {
-            // What they leave is told by the look that follows: their events call for it, and if none
-            // comes (everything was gone already) this does.
+            // The next pass reports the remaining objects. Their events trigger it; this does if there are
+            // none.
             self.dirty.insert(name.to_owned());
             return steps;
         }
         let estimate = grace_left(&pods, namespace, seen);
         let conditions = if pods_first {
-            // As upstream: while pods remain, only errors are told.
+            // As upstream: while pods remain, only errors are reported.
             conditions(
                 namespace,
                 &Remaining::default(),
@@ -197,7 +194,7 @@ impl Controller for Namespaces {
         }
         std::mem::take(&mut self.dirty)
             .into_iter()
-            .flat_map(|name| self.look(&name, seen))
+            .flat_map(|name| self.reconcile(&name, seen))
             .collect()
     }
 
@@ -217,7 +214,7 @@ impl Remaining {
 
 type Listed<'a> = (&'a crate::store::ObjectPath, &'a Arc<Entry>);
 
-/// How long running pods may still take by their grace periods, counted from the namespace's deletion.
+/// The longest remaining grace period of the pods, counted from the namespace's deletion.
 fn grace_left(pods: &[Listed<'_>], namespace: &Value, seen: &Seen<'_>) -> Option<Duration> {
     let running = pods
         .iter()
@@ -234,7 +231,7 @@ fn grace_left(pods: &[Listed<'_>], namespace: &Value, seen: &Seen<'_>) -> Option
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
 }
 
-/// The error about pods that should be gone: no grace is left, and no finalizer explains them.
+/// The error for pods that should be gone: their grace has ended, and no finalizer explains them.
 fn overdue(name: &str, pods: &[Listed<'_>], grace_left: Option<Duration>) -> Option<String> {
     let explained = pods
         .iter()
@@ -243,7 +240,6 @@ fn overdue(name: &str, pods: &[Listed<'_>], grace_left: Option<Duration>) -> Opt
         .then(|| format!("unexpected items still remain in namespace: {name} for gvr: /v1, Resource=pods"))
 }
 
-/// The conditions of a terminating namespace, unless they already say so.
 fn conditions(
     namespace: &Value,
     remaining: &Remaining,
@@ -261,17 +257,17 @@ fn conditions(
         .map(|(f, n)| format!("{f} in {n} resource instances"))
         .collect();
     let wanted = [
-        told(
+        deletion_condition(
             "NamespaceDeletionDiscoveryFailure",
             ("ResourcesDiscovered", "All resources successfully discovered"),
             None,
         ),
-        told(
+        deletion_condition(
             "NamespaceDeletionGroupVersionParsingFailure",
             ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
             None,
         ),
-        told(
+        deletion_condition(
             "NamespaceDeletionContentFailure",
             (
                 "ContentDeleted",
@@ -284,12 +280,12 @@ fn conditions(
                 )
             }),
         ),
-        told(
+        deletion_condition(
             "NamespaceContentRemaining",
             ("ContentRemoved", "All content successfully removed"),
             sorted("Some resources are remaining", content).map(|m| ("SomeResourcesRemain", m)),
         ),
-        told(
+        deletion_condition(
             "NamespaceFinalizersRemaining",
             (
                 "ContentHasNoFinalizers",
@@ -325,8 +321,7 @@ fn conditions(
     (changed || text(&namespace["status"], "phase") != "Terminating").then_some(list)
 }
 
-/// A condition that is `False` when all is well.
-fn told(kind: &str, well: (&str, &str), ill: Option<(&str, String)>) -> Value {
+fn deletion_condition(kind: &str, well: (&str, &str), ill: Option<(&str, String)>) -> Value {
     let (status, reason, message) = match ill {
         Some((reason, message)) => ("True", reason, message),
         None => ("False", well.0, well.1.to_owned()),

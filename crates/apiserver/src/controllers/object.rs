@@ -1,10 +1,8 @@
-//! What controllers read of an object.
+//! Accessors of object metadata for controllers.
 
 use serde_json::Value;
 
-/// The finalizer of a foreground deletion.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of a deletion that orphans dependents.
 pub(super) const ORPHAN: &str = "orphan";
 
 pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
@@ -36,7 +34,6 @@ pub(super) fn has_finalizer(object: &Value, name: &str) -> bool {
     finalizers(object).any(|f| f == name)
 }
 
-/// The owner references as they stand.
 pub(super) fn owner_references(object: &Value) -> &[Value] {
     object
         .pointer("/metadata/ownerReferences")

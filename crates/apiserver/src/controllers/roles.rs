@@ -1,4 +1,4 @@
-//! ClusterRoles that gather the rules of others by label.
+//! Aggregated ClusterRoles: fills in their rules.
 
 use super::{Action, Controller, Seen, Step};
 use crate::auth::aggregate::aggregated_rules;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// Any change of any ClusterRole may concern any that gathers; there are few of either.
+/// Any change of a ClusterRole may affect any aggregated one; there are few of either.
 #[derive(Debug)]
 pub(super) struct Roles {
     resource: ResourceId,

@@ -1,9 +1,9 @@
-//! The one task that shows events to the controllers and does what they decide.
+//! The task that feeds events to the controllers and runs their steps.
 
 use super::definitions::Definitions;
 use super::expiry::Expiry;
-use super::furnish::Furnish;
 use super::garbage::Garbage;
+use super::namespace_defaults::NamespaceDefaults;
 use super::namespaces::Namespaces;
 use super::roles::Roles;
 use super::workloads::Workloads;
@@ -16,14 +16,14 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::time::{Duration, Instant, sleep_until};
 
-/// How many steps are under way at once, so that their journal commits travel together.
+/// Concurrent steps share journal commits.
 const STEPS_AT_ONCE: usize = 64;
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the controllers of a profile until dropped. `root_ca` is the PEM text that namespaces are given.
+/// Runs the controllers of a profile until dropped. `root_ca` is the PEM text for namespaces.
 ///
-/// CRDs and expiry of Events are part of the API itself upstream, and in every profile.
+/// CRDs and expiry of Events are part of the API itself upstream, and so in every profile.
 pub(crate) fn start<C: Cluster>(
     cluster: Arc<C>,
     profile: &Profile,
@@ -40,10 +40,10 @@ pub(crate) fn start<C: Cluster>(
         controllers.push(Box::new(Namespaces::new(profile.namespace_delay)));
     }
     if profile.service_accounts {
-        controllers.push(Box::new(Furnish::service_account()));
+        controllers.push(Box::new(NamespaceDefaults::service_account()));
     }
     if profile.root_ca {
-        controllers.push(Box::new(Furnish::root_ca(root_ca)));
+        controllers.push(Box::new(NamespaceDefaults::root_ca(root_ca)));
     }
     if profile.cluster_roles {
         controllers.push(Box::new(Roles::default()));
@@ -54,49 +54,48 @@ pub(crate) fn start<C: Cluster>(
     run(cluster, controllers)
 }
 
-/// What failed, and when it is tried again. Each waits for itself: what is refused for ever does
-/// not keep a lost race waiting.
+/// Failed steps and the times of their retries. Each has its own delay: a permanent refusal must not delay
+/// a lost race.
 #[derive(Debug, Default)]
-struct Held {
-    waiting: HashMap<(usize, Key), Wait>,
+struct Retries {
+    waiting: HashMap<(usize, Key), Retry>,
 }
 
 #[derive(Debug)]
-struct Wait {
+struct Retry {
     delay: Duration,
-    /// `None` while it is being tried again.
+    /// `None` during a retry.
     until: Option<Instant>,
 }
 
-impl Held {
-    /// Holds what failed in a round. What was tried again and did not fail is forgotten.
-    fn settle(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
+impl Retries {
+    fn record(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
         for failure in failed {
-            let wait = self.waiting.entry(failure).or_insert(Wait {
+            let retry = self.waiting.entry(failure).or_insert(Retry {
                 delay: Duration::ZERO,
                 until: None,
             });
-            if wait.until.is_none() {
-                wait.delay = (wait.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
-                wait.until = Some(at + wait.delay);
+            if retry.until.is_none() {
+                retry.delay = (retry.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
+                retry.until = Some(at + retry.delay);
             }
         }
-        self.waiting.retain(|_, wait| wait.until.is_some());
+        self.waiting.retain(|_, retry| retry.until.is_some());
     }
 
-    fn release(&mut self, at: Instant) -> Vec<(usize, Key)> {
-        let mut released = Vec::new();
-        for (failure, wait) in &mut self.waiting {
-            if wait.until.is_some_and(|until| until <= at) {
-                wait.until = None;
-                released.push(failure.clone());
+    fn take_due(&mut self, at: Instant) -> Vec<(usize, Key)> {
+        let mut due = Vec::new();
+        for (failure, retry) in &mut self.waiting {
+            if retry.until.is_some_and(|until| until <= at) {
+                retry.until = None;
+                due.push(failure.clone());
             }
         }
-        released
+        due
     }
 
     fn due(&self) -> Option<Instant> {
-        self.waiting.values().filter_map(|wait| wait.until).min()
+        self.waiting.values().filter_map(|retry| retry.until).min()
     }
 }
 
@@ -104,7 +103,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
     let store = cluster.store();
     'resync: loop {
         let snapshot = store.snapshot();
-        // Fails only if this very revision was compacted since: then there is a newer one to start from.
+        // Fails only if this very revision was compacted since; then a newer snapshot exists.
         let Ok(mut events) = store.subscribe_all(snapshot.revision()) else {
             tokio::task::yield_now().await;
             continue;
@@ -113,7 +112,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             controller.resync(&snapshot, Instant::now(), cluster.now());
         }
         drop(snapshot);
-        let mut held = Held::default();
+        let mut retries = Retries::default();
         loop {
             loop {
                 let Ok(batch) = events.take() else {
@@ -125,7 +124,7 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
                 observe(&mut controllers, &batch);
             }
             let at = Instant::now();
-            for (index, about) in held.release(at) {
+            for (index, about) in retries.take_due(at) {
                 controllers[index].again(about);
             }
             let steps = decide(&*cluster, &mut controllers, at);
@@ -135,12 +134,15 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
                 controllers[index].refused(&about, &error);
                 failed.push((index, about));
             }
-            held.settle(failed, Instant::now());
+            retries.record(failed, Instant::now());
             if acted {
-                // What was done may call for more, and most of it arrived as events.
                 continue;
             }
-            let due = controllers.iter().filter_map(|c| c.due()).chain(held.due()).min();
+            let due = controllers
+                .iter()
+                .filter_map(|c| c.due())
+                .chain(retries.due())
+                .min();
             let timer = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -167,7 +169,6 @@ fn observe(controllers: &mut [Box<dyn Controller>], events: &[Arc<crate::store::
     }
 }
 
-/// A step and who decided it.
 struct Planned {
     index: usize,
     controller: &'static str,
@@ -194,7 +195,6 @@ fn decide<C: Cluster>(cluster: &C, controllers: &mut [Box<dyn Controller>], at: 
     planned
 }
 
-/// Does the steps; of those that failed who decided them, what they were about, and why.
 async fn act<C: Cluster>(cluster: &C, planned: Vec<Planned>) -> Vec<(usize, Key, ApiError)> {
     futures::stream::iter(planned)
         .map(|planned| planned.act(cluster))
@@ -210,13 +210,13 @@ impl Planned {
             let Err(error) = cluster.perform(action.clone()).await else {
                 continue;
             };
-            if settled(&action, &error) {
+            if is_done(&action, &error) {
                 continue;
             }
-            // A conflict is the ordinary way to learn that something newer is there.
+            // A conflict only means that a newer version exists.
             if error.code != 409 {
                 let controller = self.controller;
-                tracing::warn!(controller, about = %self.step.about, %error, "will be tried again");
+                tracing::warn!(controller, about = %self.step.about, %error, "a controller step failed; it will be retried");
             }
             return Some((self.index, self.step.about, error));
         }
@@ -224,8 +224,7 @@ impl Planned {
     }
 }
 
-/// Whether an error says that there is nothing left to do.
-fn settled(action: &Action, error: &ApiError) -> bool {
+fn is_done(action: &Action, error: &ApiError) -> bool {
     match action {
         Action::Create { .. } => {
             let terminating = error.details.as_ref().is_some_and(|details| {

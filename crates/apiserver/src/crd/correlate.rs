@@ -1,13 +1,11 @@
-//! Old values beside new ones: what ratcheting tolerates is what did not change.
+//! Pairs new values with old ones: ratcheting tolerates errors in unchanged values.
 //!
-//! Fields are paired by name, items of `map` lists by their keys; items of
-//! other lists have no counterpart.
+//! Fields are paired by name, items of `map` lists by their keys; items of other lists have no counterpart.
 
 use super::node::Node;
 use equate_manifest::schema::ListType;
 use serde_json::Value;
 
-/// A new value, its old counterpart and their schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) new: &'a Value,
@@ -16,7 +14,6 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// The pair of a field; none when it is undeclared or absent on either side.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         Some(Self {
             new: self.new.get(name)?,
@@ -25,7 +22,6 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The pair of an item of a `map` list.
     pub(super) fn item(&self, index: usize) -> Option<Self> {
         let new = self.new.as_array()?.get(index)?;
         let old = counterpart(self.schema, self.old.as_array()?, new)?;
@@ -36,7 +32,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Whether nothing changed: `map` lists regardless of order. Undeclared fields count as changed.
+    /// Compares `map` lists regardless of order. Undeclared fields count as changed.
     pub(super) fn unchanged(&self) -> bool {
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {
@@ -59,7 +55,6 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The item of `old` with the same keys as `new`, in a `map` list.
 pub(super) fn counterpart<'a>(list: &Node, old: &'a [Value], new: &Value) -> Option<&'a Value> {
     if list.list_type != Some(ListType::Map) || list.list_map_keys.is_empty() {
         return None;

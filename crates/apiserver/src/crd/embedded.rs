@@ -1,11 +1,10 @@
-//! Whole objects inside custom resources (`x-kubernetes-embedded-resource`): their type and metadata.
+//! Validation of embedded objects (`x-kubernetes-embedded-resource`): their type and metadata.
 
 use super::names;
 use super::node::Node;
 use crate::field::FieldError;
 use serde_json::{Map, Value};
 
-/// What is wrong with the type and metadata of embedded objects. `root` treats the value itself as one.
 pub(super) fn validate(value: &Value, schema: &Node, path: &str, root: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     visit(value, schema, path, root, &mut errors);

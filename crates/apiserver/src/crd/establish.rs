@@ -1,11 +1,11 @@
-//! A definition's way to being served: names are claimed, then the type is established.
+//! Acceptance of a definition's names, then its establishment.
 //!
-//! Pure: who holds which names is given. The order is upstream's naming and
-//! establishing controllers', in one step.
+//! Pure: the names of other definitions are an argument. The order is that of upstream's naming and
+//! establishing controllers, in one step.
 
 use serde_json::{Map, Value, json};
 
-/// Names another definition of the same group has claimed.
+/// The accepted names of the other definitions of a group.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ClaimedNames {
     /// Plurals, singulars and short names.
@@ -15,7 +15,6 @@ pub(crate) struct ClaimedNames {
 }
 
 impl ClaimedNames {
-    /// The names the other definitions of `group` have been granted.
     pub(crate) fn of_group<'a>(
         group: &str,
         own_name: &str,
@@ -56,7 +55,6 @@ impl ClaimedNames {
     }
 }
 
-/// Whether a condition of the definition is `True`.
 pub(crate) fn condition_is_true(crd: &Value, kind: &str) -> bool {
     crd.pointer("/status/conditions")
         .and_then(Value::as_array)
@@ -65,9 +63,9 @@ pub(crate) fn condition_is_true(crd: &Value, kind: &str) -> bool {
         .any(|c| c.get("type") == Some(&json!(kind)) && c.get("status") == Some(&json!("True")))
 }
 
-/// The status after names were considered: accepted names, NamesAccepted, Established. `now` is RFC 3339.
+/// The new status: accepted names, NamesAccepted, Established. `now` is RFC 3339.
 ///
-/// Equal to the stored status when nothing is to be done.
+/// Equal to the stored status when nothing changes.
 pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
     let empty = Value::Object(Map::new());
@@ -93,7 +91,7 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     };
     claim("plural", &claimed.resources, "PluralConflict");
     claim("singular", &claimed.resources, "SingularConflict");
-    // A short name conflict outranks the two before it and is outranked by those after.
+    // A conflict of short names overrides the two before it, and those after override it.
     let owned: Vec<&Value> = accepted
         .get("shortNames")
         .and_then(Value::as_array)
@@ -165,7 +163,6 @@ pub(crate) fn establish(crd: &Value, claimed: &ClaimedNames, now: &str) -> Value
     status
 }
 
-/// The status of a definition at the moment its deletion is asked for.
 pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
@@ -180,7 +177,6 @@ pub(crate) fn deletion_pending(crd: &Value, now: &str) -> Value {
     status
 }
 
-/// The status of a definition that is being deleted while its objects still go.
 pub(crate) fn terminating(crd: &Value, now: &str) -> Value {
     let mut status = crd.get("status").cloned().unwrap_or_else(|| json!({}));
     set_condition(

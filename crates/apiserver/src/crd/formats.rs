@@ -1,16 +1,13 @@
-//! The string and number formats a schema may demand (kube-openapi's `strfmt`, as of 1.36).
-//!
-//! A format that is not in the table, or stands on another type, demands nothing.
+//! The string and number formats of schemas (kube-openapi's `strfmt`, as of 1.36). Unknown formats, and
+//! formats on another type, are ignored.
 
 use equate_manifest::schema::SchemaType;
 use regex::Regex;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-/// A format a value is checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Format {
-    /// As the schema writes it; error texts carry it.
     pub(super) name: String,
     /// Without dashes: the table's key.
     key: String,
@@ -46,7 +43,6 @@ const TEXT_FORMATS: &[&str] = &[
 ];
 
 impl Format {
-    /// The format if it means anything on this type.
     pub(super) fn for_type(name: &str, kind: Option<SchemaType>, int_or_string: bool) -> Option<Self> {
         if !is_recognized(name, kind, int_or_string) {
             return None;
@@ -57,18 +53,16 @@ impl Format {
         })
     }
 
-    /// Whether `text` has the format. Number formats are not about text.
+    /// Number formats match any text.
     pub(super) fn matches(&self, text: &str) -> bool {
         matches(&self.key, text)
     }
 
-    /// Whether it is a format of strings.
     pub(super) fn is_textual(&self) -> bool {
         TEXT_FORMATS.contains(&self.key.as_str())
     }
 }
 
-/// Whether a format means anything on this type; the server warns of those that do not.
 pub(super) fn is_recognized(name: &str, kind: Option<SchemaType>, int_or_string: bool) -> bool {
     if name.is_empty() {
         return false;
@@ -203,7 +197,7 @@ fn is_uri(text: &str) -> bool {
     }
 }
 
-/// An address; leading zeros are tolerated in IPv4 parts.
+/// Leading zeros are tolerated in IPv4 parts.
 fn is_ip(text: &str) -> bool {
     if text.contains(':') {
         return text.parse::<Ipv6Addr>().is_ok();

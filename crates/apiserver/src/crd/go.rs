@@ -1,8 +1,8 @@
-//! Values as Go prints them, where error texts carry them.
+//! Values as Go prints them in error texts.
 
 use serde_json::{Number, Value};
 
-/// A number with `%v`: the shortest form, with an exponent below 1e-4 and from 1e21.
+/// `%v` of a number: the shortest form, with an exponent below 1e-4 and from 1e21.
 pub(super) fn number(n: &Number) -> String {
     match (n.as_i64(), n.as_u64()) {
         (None, None) => float(n.as_f64().unwrap_or(f64::NAN)),
@@ -10,7 +10,7 @@ pub(super) fn number(n: &Number) -> String {
     }
 }
 
-/// A float with `%v`.
+/// `%v` of a float.
 pub(super) fn float(f: f64) -> String {
     if f.is_nan() {
         return "NaN".to_owned();
@@ -39,7 +39,7 @@ pub(super) fn float(f: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// Any value with `%v`: `map[a:1 b:x]`, `[1 2]`.
+/// `%v` of any value: `map[a:1 b:x]`, `[1 2]`.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -57,7 +57,6 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// A value as a field error shows it: strings quoted, numbers plain, the rest as JSON.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(n) => number(n),

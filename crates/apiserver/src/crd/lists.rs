@@ -1,4 +1,4 @@
-//! Lists whose items must differ: `x-kubernetes-list-type: set` by value, `map` by their keys.
+//! Lists with unique items: `x-kubernetes-list-type: set` by value, `map` by their keys.
 
 use super::node::Node;
 use crate::field::FieldError;
@@ -6,7 +6,6 @@ use equate_manifest::schema::ListType;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// What is wrong with the lists of an object. `path` is the object's, empty at the root.
 pub(super) fn validate(object: &Value, schema: &Node, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     visit(object, schema, path, &mut errors);
@@ -88,7 +87,6 @@ fn duplicate(path: &str, index: usize, value: &Value) -> FieldError {
     error
 }
 
-/// The index of each second appearance.
 fn repeated(items: impl Iterator<Item = String>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut out = Vec::new();

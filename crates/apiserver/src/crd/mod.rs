@@ -1,14 +1,10 @@
-//! Custom resources: what their definitions must be, and what definitions demand of objects.
+//! Custom resources: definitions, and validation of objects against them.
 //!
-//! Pure functions over JSON. [`definition`] validates a
-//! CustomResourceDefinition, [`establish`] computes its status, and a
-//! [`CustomVersion`] is one of its versions compiled: it prunes, defaults and
-//! validates objects. Rules (CEL) are in [`rules`]. Conversion webhooks are
-//! refused by name; only `None` converts.
+//! Pure functions over JSON. [`definition`] validates a CustomResourceDefinition, [`establish`] computes
+//! its status, and a [`CustomVersion`] is one compiled version: it prunes, defaults and validates objects.
+//! [`rules`] runs CEL. Conversion webhooks are refused by name; only `None` converts.
 
-/// The group of CRDs.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
-/// The plural of CRDs.
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
 
 mod correlate;

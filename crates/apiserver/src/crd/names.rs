@@ -1,6 +1,5 @@
-//! What DNS demands of names inside a CustomResourceDefinition, in apimachinery's words (1.36).
+//! DNS rules for names inside a CustomResourceDefinition, with apimachinery's messages (1.36).
 
-/// What is wrong with an RFC 1035 label; empty when nothing is.
 pub(super) fn dns1035_label(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 63 {
@@ -17,7 +16,6 @@ pub(super) fn dns1035_label(text: &str) -> Vec<String> {
     out
 }
 
-/// What is wrong with an RFC 1123 subdomain; empty when nothing is.
 pub(super) fn dns1123_subdomain(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 253 {

@@ -1,4 +1,4 @@
-//! A custom resource's schema, compiled: patterns and formats resolved once, children reachable by name.
+//! A compiled schema: patterns and formats resolved once, children by name.
 
 use super::formats::Format;
 use super::rules::Rule;
@@ -7,10 +7,9 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The deepest schema that is compiled. Recursion over schemas and objects stays within the stack.
+/// Keeps recursion over schemas and objects within the stack.
 pub(super) const SCHEMA_DEPTH_MAX: usize = 100;
 
-/// One node of a structural schema, or of a combinator (`allOf`, ...) inside one.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) kind: Option<SchemaType>,
@@ -26,7 +25,7 @@ pub(super) struct Node {
     pub(super) list_map_keys: Vec<String>,
     pub(super) checks: Checks,
     pub(super) rules: Vec<Rule>,
-    /// Whether a rule stands here or below; CEL skips subtrees without any.
+    /// Whether this node or one below has rules; CEL skips subtrees without any.
     pub(super) has_rules: bool,
 }
 
@@ -37,7 +36,6 @@ pub(super) enum AdditionalNode {
     Schema(Box<Node>),
 }
 
-/// What a value must satisfy beyond its structure.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) format: Option<Format>,
@@ -67,13 +65,12 @@ impl Checks {
     }
 }
 
-/// A schema that nests deeper than [`SCHEMA_DEPTH_MAX`].
 #[derive(Debug, thiserror::Error)]
 #[error("the schema nests more than {SCHEMA_DEPTH_MAX} levels")]
 pub(super) struct TooDeep;
 
 impl Node {
-    /// Compiles everything but the rules. A pattern that is no regular expression is kept and reported per value.
+    /// Compiles everything but the rules. An invalid pattern is kept and reported per value.
     pub(super) fn new(schema: &Schema) -> Result<Self, TooDeep> {
         Self::at(schema, 0)
     }
@@ -148,7 +145,6 @@ impl Node {
         })
     }
 
-    /// The schema of what `additionalProperties` admits, when it is a schema.
     pub(super) fn additional_schema(&self) -> Option<&Node> {
         match &self.additional {
             Some(AdditionalNode::Schema(node)) => Some(node),
@@ -156,12 +152,11 @@ impl Node {
         }
     }
 
-    /// The schema of a field: declared, or what additional fields must be.
     pub(super) fn field(&self, name: &str) -> Option<&Node> {
         self.properties.get(name).or_else(|| self.additional_schema())
     }
 
-    /// Whether CEL rules can see values of this node. Values without a type cannot be seen.
+    /// CEL rules cannot see values without a type.
     pub(super) fn visible_to_rules(&self) -> bool {
         if self.int_or_string {
             return true;

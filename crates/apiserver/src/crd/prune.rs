@@ -1,13 +1,13 @@
-//! Dropping what a schema does not declare, and filling in what it defaults.
+//! Pruning of undeclared fields, and defaults.
 //!
-//! The order per request is: prune, drop nulls that may not stand, default.
+//! The order per request: prune, drop nulls that are not allowed, default.
 
 use super::node::{AdditionalNode, Node};
 use serde_json::Value;
 
 /// Drops undeclared fields and returns their paths, sorted: `spec.unknown`, `spec.items[0].x`.
 ///
-/// At the root and in embedded resources `apiVersion`, `kind` and `metadata` stay as they are.
+/// At the root and in embedded resources `apiVersion`, `kind` and `metadata` stay.
 pub(super) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
     let mut pruner = Pruner {
         path: String::new(),
@@ -18,7 +18,6 @@ pub(super) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
     pruner.dropped
 }
 
-/// Whether pruning would leave `value` as it is. `root` treats it as a whole object.
 pub(super) fn is_pruned(value: &Value, schema: &Node, root: bool) -> bool {
     let mut copy = value.clone();
     let mut pruner = Pruner {
@@ -92,7 +91,7 @@ impl Pruner {
             }
             Value::Array(list) => {
                 let items = schema.and_then(|s| s.items.as_deref());
-                // Below preserved fields only what is declared is pruned, and lists pass the permission on.
+                // Below preserved fields only declared ones are pruned, and lists pass the permission on.
                 if keep_unknown && items.is_none() {
                     return;
                 }
@@ -110,7 +109,6 @@ impl Pruner {
         }
     }
 
-    /// An item of a list whose schema preserves unknown fields: the permission reaches into the item itself.
     fn visit_preserved(&mut self, value: &mut Value, schema: Option<&Node>) {
         let Some(schema) = schema else { return };
         match value {

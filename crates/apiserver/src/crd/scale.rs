@@ -1,13 +1,12 @@
-//! The `autoscaling/v1` Scale of an object, by the paths its kind declares.
+//! The `autoscaling/v1` Scale of an object, by the paths of its kind.
 //!
-//! Custom resources declare them in their CRD; the built-in workloads use the
-//! same functions with fixed paths. Pure: reading and writing JSON only.
+//! A CRD declares the paths of its custom resources; built-in workloads have fixed ones. Pure: reading and
+//! writing JSON only.
 
 use crate::field::FieldError;
 use crate::selector;
 use serde_json::{Map, Value, json};
 
-/// Where an object keeps what Scale shows, as `.spec.replicas`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     /// The wanted number of replicas.
@@ -28,7 +27,8 @@ pub(crate) struct AccessorError {
     expected: &'static str,
 }
 
-/// The Scale of `object`. `None` for the replicas when the field is absent (GET answers 500 then, [`missing_text`]).
+/// The Scale of `object`. The replicas are `None` if the field is absent; GET then answers 500
+/// ([`missing_text`]).
 pub(crate) fn to_scale(object: &Value, paths: &ScalePaths) -> Result<(Value, Option<i64>), AccessorError> {
     let replicas = integer_at(object, &paths.spec_replicas)?;
     let observed = integer_at(object, &paths.status_replicas)?.unwrap_or(0);
@@ -42,7 +42,7 @@ pub(crate) fn to_scale(object: &Value, paths: &ScalePaths) -> Result<(Value, Opt
             metadata.insert(key.to_owned(), value.clone());
         }
     }
-    // The Go type's encoder leaves a zero number of wanted replicas and an empty selector out.
+    // Go's encoder omits zero wanted replicas and an empty selector.
     let mut spec = Map::new();
     if let Some(wanted) = replicas.filter(|n| *n != 0) {
         spec.insert("replicas".to_owned(), json!(wanted));
@@ -59,7 +59,6 @@ pub(crate) fn to_scale(object: &Value, paths: &ScalePaths) -> Result<(Value, Opt
     Ok((scale, replicas))
 }
 
-/// Writes the wanted replicas of `scale` into `object`, with its `resourceVersion` when it carries one.
 pub(crate) fn from_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) {
     let wanted = scale
         .pointer("/spec/replicas")
@@ -83,7 +82,6 @@ pub(crate) fn from_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) 
     }
 }
 
-/// What GET says when the object has no wanted replicas.
 pub(crate) fn missing_text(paths: &ScalePaths) -> String {
     format!(
         "the spec replicas field \"{}\" does not exist",
@@ -91,7 +89,6 @@ pub(crate) fn missing_text(paths: &ScalePaths) -> String {
     )
 }
 
-/// What a Scale demands of itself on update.
 pub(crate) fn validate_scale(scale: &Value) -> Vec<FieldError> {
     let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
     if replicas.as_i64().is_some_and(|n| n < 0) {
@@ -104,7 +101,7 @@ pub(crate) fn validate_scale(scale: &Value) -> Vec<FieldError> {
     Vec::new()
 }
 
-/// What a custom resource's own scale fields must be; `status_only` on its status endpoint.
+/// Validates a custom resource's own scale fields; `status_only` on its status endpoint.
 pub(super) fn validate_fields(object: &Value, paths: &ScalePaths, status_only: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !status_only {

@@ -1,8 +1,7 @@
-//! Paths into a schema, as `selectableFields` and the `fieldPath` of rules write them: `.spec.x['a.b']`.
+//! Paths into a schema, in `selectableFields` and the `fieldPath` of rules: `.spec.x['a.b']`.
 
 use equate_manifest::schema::{Additional, Schema, SchemaType};
 
-/// Where a path leads.
 pub(super) struct Found<'a> {
     /// The path as field errors write it, without a leading dot: `spec.x[a.b]`.
     pub(super) path: String,
@@ -43,7 +42,6 @@ pub(super) fn resolve<'a>(json_path: &str, schema: &'a Schema, brackets: bool) -
     Ok(found)
 }
 
-/// Whether a field selector can compare values of this schema.
 pub(super) fn is_selectable(schema: Option<&Schema>) -> bool {
     matches!(
         schema.and_then(|s| s.kind),

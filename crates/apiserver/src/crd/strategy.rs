@@ -1,9 +1,8 @@
-//! How custom resources behave: one strategy with a status subresource, one without.
+//! The strategies of custom resources: with and without a status subresource.
 
 use crate::registry::{Generation, Strategy};
 use serde_json::Value;
 
-/// The strategy of custom resources whose version has a status subresource, or has none.
 pub(crate) fn strategy(has_status: bool) -> &'static Strategy {
     if has_status { &WITH_STATUS } else { &WITHOUT_STATUS }
 }
@@ -26,7 +25,6 @@ static WITH_STATUS: Strategy = Strategy {
     ..WITHOUT_STATUS_BASE
 };
 
-/// CustomResourceDefinition itself.
 pub(crate) static DEFINITION: Strategy = Strategy {
     unconditional_update: false,
     generation: Generation::Spec,
@@ -43,7 +41,7 @@ pub(crate) static DEFINITION: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-/// Finalizers that may collide with others'.
+/// Finalizers whose names may collide.
 fn warnings(object: &Value) -> Vec<String> {
     let mut finalizers: Vec<&str> = object
         .pointer("/metadata/finalizers")

@@ -1,7 +1,8 @@
-//! Values against their schema: types, bounds, formats, combinators; in kube-openapi's words (1.36).
+//! Validation of values against their schema: types, bounds, formats, combinators; with kube-openapi's
+//! messages (1.36).
 //!
-//! On update an error is dropped where the value equals its old counterpart
-//! (ratcheting). Fields are visited in the order of their names.
+//! On update an error is dropped if the value equals its old counterpart (ratcheting). Fields are visited
+//! in the order of their names.
 
 use super::correlate::Pair;
 use super::go;
@@ -11,7 +12,6 @@ use equate_manifest::schema::SchemaType;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// What is wrong with `value`; `path` is its path (empty at the root), `old` its stored counterpart.
 pub(super) fn validate(value: &Value, schema: &Node, path: &str, old: Option<&Value>) -> Vec<FieldError> {
     let pair = old.map(|old| Pair {
         new: value,
@@ -21,7 +21,7 @@ pub(super) fn validate(value: &Value, schema: &Node, path: &str, old: Option<&Va
     check(value, schema, path, pair).errors
 }
 
-/// Errors, and how many checks were passed on the way: `anyOf` reports the branch that got furthest.
+/// Errors, and the number of passed checks: `anyOf` reports the branch that got furthest.
 #[derive(Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -35,7 +35,6 @@ impl Outcome {
     }
 }
 
-/// An error that names no field, as the combinators report.
 fn unplaced(text: String) -> FieldError {
     FieldError::with_value(FieldErrorKind::Invalid, "<nil>", Some("\"\"".to_owned()), text)
 }
@@ -70,7 +69,6 @@ fn field_of(path: &str) -> String {
     }
 }
 
-/// One node with its subtree; with a pair, errors of unchanged values vanish.
 fn check(value: &Value, schema: &Node, path: &str, pair: Option<Pair<'_>>) -> Outcome {
     let mut outcome = check_node(value, schema, path, pair);
     if schema.checks.has_combinators() {
@@ -370,7 +368,7 @@ fn check_object(
         out.errors
             .push(FieldError::too_many(field_of(path), map.len(), max));
     }
-    // `apiVersion` and `kind` of the root are rewritten on conversion: their old values say nothing.
+    // Conversion rewrites `apiVersion` and `kind` of the root, so their old values do not count.
     let pair_of = |key: &str| {
         let invisible = path.is_empty() && matches!(key, "apiVersion" | "kind");
         if invisible {

@@ -1,4 +1,4 @@
-//! One version of a custom resource, compiled.
+//! A compiled version of a custom resource.
 
 use super::node::{Node, TooDeep};
 use super::scale::{self, ScalePaths};
@@ -9,10 +9,9 @@ use equate_manifest::schema::{Additional, Schema, SchemaType};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The definition that the metadata of every object has.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// One served version of a custom resource, compiled: patterns, formats and rules once for all objects.
+/// A served version of a custom resource: patterns, formats and rules are compiled once for all objects.
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     schema: Schema,
@@ -29,53 +28,37 @@ pub(crate) struct CustomVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PrinterColumn {
-    /// The heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean`, `date`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `int32`, `date-time`, ...; may be empty.
     #[serde(default)]
     pub format: String,
-    /// For people; may be empty.
+    /// May be empty.
     #[serde(default)]
     pub description: String,
     /// Columns above 0 are shown in wide output only.
     #[serde(default)]
     pub priority: i32,
-    /// Where the value stands, `.spec.replicas`.
     pub json_path: String,
 }
 
-/// A definition whose version cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
-    /// The definition has no such version.
     #[error("the definition has no version \"{0}\"")]
     NoVersion(String),
-    /// A part of the version does not have its form.
     #[error("version \"{version}\": {part} cannot be read")]
     Malformed {
-        /// The version.
         version: String,
-        /// Which part.
         part: &'static str,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// The schema nests too deep.
     #[error("version \"{version}\": {why}")]
-    TooDeep {
-        /// The version.
-        version: String,
-        /// The limit.
-        why: String,
-    },
+    TooDeep { version: String, why: String },
 }
 
 impl CustomVersion {
-    /// Compiles `version` of a definition that passed validation.
     pub(crate) fn compile(crd: &Value, version: &str) -> Result<Self, CompileError> {
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
         let found = versions
@@ -148,17 +131,18 @@ impl CustomVersion {
         &self.schema
     }
 
-    /// Drops undeclared fields and returns their paths, sorted: `spec.unknown`. The root's metadata is untouched.
+    /// Drops undeclared fields and returns their paths, sorted: `spec.unknown`. The root's metadata is
+    /// untouched.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune(object, &self.root)
     }
 
-    /// Drops nulls that may not stand and fills in defaults. Idempotent.
+    /// Drops nulls that are not allowed and fills in defaults. Idempotent.
     pub(crate) fn default(&self, object: &mut Value) {
         prune::default(object, &self.root);
     }
 
-    /// What is wrong with an object; on update `old` is the stored one. Metadata is the pipeline's.
+    /// Validates an object, except its metadata; on update `old` is the stored one.
     pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = self.type_errors(new);
         if !errors.is_empty() {
@@ -172,7 +156,6 @@ impl CustomVersion {
         self.finish(new, old, errors)
     }
 
-    /// What is wrong with an update through the status endpoint.
     pub(crate) fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.type_errors(new);
         if !errors.is_empty() {
@@ -195,9 +178,9 @@ impl CustomVersion {
         self.finish(new, Some(old), errors)
     }
 
-    /// Lists that must not repeat, then the rules; rules are not run on objects of the wrong shape.
+    /// Checks lists for duplicates, then the rules; rules do not run on objects of the wrong shape.
     fn finish(&self, new: &Value, old: Option<&Value>, mut errors: Vec<FieldError>) -> Vec<FieldError> {
-        // Lists that already repeated are tolerated.
+        // Lists that already had duplicates are tolerated.
         if old.is_none_or(|old| lists::validate(old, &self.root, "").is_empty()) {
             errors.extend(lists::validate(new, &self.root, ""));
         }
@@ -239,27 +222,25 @@ impl CustomVersion {
         errors
     }
 
-    /// Whether the version has a `status` subresource.
     pub(crate) fn has_status(&self) -> bool {
         self.has_status
     }
 
-    /// The paths of the `scale` subresource, if the version has one.
     pub(crate) fn scale(&self) -> Option<&ScalePaths> {
         self.scale.as_ref()
     }
 
-    /// The columns beside the name. None declared: the caller shows the age.
+    /// The columns besides the name. If none are declared, the caller shows the age.
     pub(crate) fn printer_columns(&self) -> &[PrinterColumn] {
         &self.columns
     }
 
-    /// The paths field selectors may use beside metadata, without the leading dot: `spec.mode`.
+    /// The paths that field selectors may use besides metadata, without the leading dot: `spec.mode`.
     pub(crate) fn selectable_fields(&self) -> &[String] {
         &self.selectable_fields
     }
 
-    /// The value a field selector compares with: text as it stands, other scalars printed, absent empty.
+    /// The value a field selector compares with: text unchanged, other scalars printed, absent empty.
     pub(crate) fn selectable_value(object: &Value, field: &str) -> String {
         let mut current = object;
         for part in field.split('.') {
@@ -290,7 +271,6 @@ fn scale_paths(scale: &Value) -> ScalePaths {
     }
 }
 
-/// Adds what every object has to the root and to embedded objects.
 fn publish(schema: &mut Schema, is_root: bool) {
     for property in schema.properties.values_mut() {
         publish(property, false);

@@ -1,10 +1,8 @@
-//! What the server says it serves.
+//! Discovery documents: `/api`, `/apis` and below, in the unaggregated and the aggregated form, `/` and
+//! `/version`.
 //!
-//! Pure functions from the list of resources to the documents of `/api`,
-//! `/apis` and below, in the older form and the aggregated one, and to `/` and
-//! `/version`. Groups stand in the order of the list, which for built-in
-//! resources is upstream's; versions stand in Kubernetes' order of versions.
-//! Freshness is always current: nothing here is proxied.
+//! Pure functions of the list of resources. Groups have the order of the list, which for built-in resources
+//! is upstream's; versions have Kubernetes' order. Freshness is always current, because nothing is proxied.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What upstream stores under another version than it is asked for: group, version, plural, then the stored
-/// group and version.
+/// Resources that upstream stores under another version: group, version, plural, then the stored group and
+/// version.
 const STORED_ELSEWHERE: &[(&str, &str, &str, &str, &str)] = &[
     (
         "admissionregistration.k8s.io",
@@ -51,7 +49,6 @@ const STORED_ELSEWHERE: &[(&str, &str, &str, &str, &str)] = &[
     ("events.k8s.io", "v1", "events", "", "v1"),
 ];
 
-/// The document of `/version`.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1",
@@ -70,7 +67,6 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// The document of `/`: what can be asked for.
 pub(crate) fn root_paths(resources: &[Arc<Resource>]) -> Value {
     let mut paths: Vec<String> = [
         "/api",
@@ -101,7 +97,7 @@ pub(crate) fn root_paths(resources: &[Arc<Resource>]) -> Value {
     json!({ "paths": paths })
 }
 
-/// The document of `/api`; `host` is where the client reached the server.
+/// The document of `/api`; `host` is the address the client used.
 pub(crate) fn api_versions(host: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -110,7 +106,6 @@ pub(crate) fn api_versions(host: &str) -> Value {
     })
 }
 
-/// The document of `/apis`.
 pub(crate) fn group_list(resources: &[Arc<Resource>]) -> Value {
     let groups: Vec<Value> = groups(resources)
         .into_iter()
@@ -119,7 +114,6 @@ pub(crate) fn group_list(resources: &[Arc<Resource>]) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// The document of `/apis/GROUP`.
 pub(crate) fn group(resources: &[Arc<Resource>], group: &str) -> Option<Value> {
     if group.is_empty() || !resources.iter().any(|resource| resource.group == group) {
         return None;
@@ -145,7 +139,6 @@ fn group_entry(resources: &[Arc<Resource>], group: &str) -> Map<String, Value> {
     entry
 }
 
-/// The document of `/api/v1` and `/apis/GROUP/VERSION`.
 pub(crate) fn resource_list(resources: &[Arc<Resource>], group: &str, version: &str) -> Option<Value> {
     let mut entries = Vec::new();
     for resource in of(resources, group, version) {
@@ -202,13 +195,11 @@ fn subresource_entry(resource: &Resource, sub: &Subresource) -> Value {
     entry
 }
 
-/// Whether a subresource's body is of the resource's own group and version.
 fn is_own(resource: &Resource, sub: &Subresource) -> bool {
     let (group, version, _) = &sub.kind;
     version.is_empty() || (*group == resource.group && *version == resource.version)
 }
 
-/// Short names and categories, where there are any.
 fn names(resource: &Resource, entry: &mut Value) {
     if !resource.short_names.is_empty() {
         entry["shortNames"] = resource.short_names.clone().into();
@@ -218,8 +209,8 @@ fn names(resource: &Resource, entry: &mut Value) {
     }
 }
 
-/// Lets clients see that the stored version changed. A custom resource served in several versions has none
-/// here: which of them is stored is not the registry's to know, and the field is optional.
+/// Lets clients see that the stored version changed. Absent for custom resources with several versions: the
+/// registry does not know which one is stored, and the field is optional.
 fn storage_version_hash(resources: &[Arc<Resource>], resource: &Resource) -> Option<String> {
     if !resource.verbs.iter().any(|verb| verb == "watch") {
         return None;
@@ -244,8 +235,8 @@ fn storage_version_hash(resources: &[Arc<Resource>], resource: &Resource) -> Opt
     Some(STANDARD.encode(&digest[..8]))
 }
 
-/// The aggregated document: of `/api` when `core`, else of `/apis`. `version` is `v2` or `v2beta1`, which differ
-/// in nothing else.
+/// The aggregated document of `/api` if `core`, else of `/apis`. `version` is `v2` or `v2beta1`, which
+/// differ only in this name.
 pub(crate) fn aggregated(resources: &[Arc<Resource>], core: bool, version: &str) -> Value {
     let groups = if core { vec![""] } else { groups(resources) };
     let items: Vec<Value> = groups
@@ -315,7 +306,6 @@ fn of<'a>(
         .filter(move |resource| resource.group == group && resource.version == version)
 }
 
-/// The named groups: built-in ones in the list's order, then those of custom resources by name.
 fn groups(resources: &[Arc<Resource>]) -> Vec<&str> {
     let mut builtin: Vec<&str> = Vec::new();
     let mut custom: Vec<&str> = Vec::new();
@@ -334,7 +324,6 @@ fn groups(resources: &[Arc<Resource>]) -> Vec<&str> {
     builtin
 }
 
-/// A group's versions, the preferred one first.
 fn versions<'a>(resources: &'a [Arc<Resource>], group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = resources
         .iter()
@@ -352,12 +341,11 @@ fn compare_versions(a: &str, b: &str) -> Ordering {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Greater,
         (None, Some(_)) => Ordering::Less,
-        // Texts that are no versions stand in the order of the alphabet, after the rest.
+        // Other texts come last, in alphabetical order.
         (None, None) => b.cmp(a),
     }
 }
 
-/// Stability, major and minor of `v1`, `v1beta2`, `v2alpha1`.
 fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     for (word, stability) in [("alpha", 0), ("beta", 1)] {

@@ -3,12 +3,10 @@
 use super::*;
 use std::path::Path;
 
-/// The built-in resources.
 pub(crate) fn builtin() -> Vec<Arc<Resource>> {
     crate::catalog::builtin_resources()
 }
 
-/// The recorded answers of a scenario, or nothing when the recordings are not there.
 fn recorded(scenario: &str) -> Vec<Value> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/conformance/kube-apiserver-1.36/k8s-1.36.2-http.jsonl");
@@ -49,7 +47,7 @@ fn documents_equal_the_recorded_ones() {
 }
 
 #[test]
-fn what_is_not_served_has_no_document() {
+fn unserved_groups_have_no_document() {
     let resources = builtin();
     assert_eq!(group(&resources, ""), None);
     assert_eq!(group(&resources, "ex.io"), None);
@@ -57,7 +55,7 @@ fn what_is_not_served_has_no_document() {
 }
 
 #[test]
-fn versions_stand_in_the_order_of_preference() {
+fn versions_are_ordered_by_preference() {
     let mut versions = [
         "v1alpha1",
         "foo",
@@ -87,7 +85,7 @@ fn versions_stand_in_the_order_of_preference() {
 }
 
 #[test]
-fn a_resource_stored_elsewhere_says_so() {
+fn storage_hash_is_that_of_the_stored_version() {
     let resources = builtin();
     let events = resource_list(&resources, "events.k8s.io", "v1").expect("served");
     let core = resource_list(&resources, "", "v1").expect("served");

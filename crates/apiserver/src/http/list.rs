@@ -1,4 +1,4 @@
-//! Lists: which state they show, which objects, how many at a time.
+//! Lists: their state, selection and pages.
 
 use super::negotiate::{Accepted, Format, Shape};
 use super::options::{At, ListOptions};
@@ -17,10 +17,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a list waits for a revision that has not come yet (apiserver watch cache, 3 s).
+/// How long a list waits for a future revision (apiserver watch cache, 3 s).
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
-/// The selectors of a list, watch or delete collection, checked against the resource.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     labels: LabelSelector,
@@ -50,7 +49,6 @@ impl Selection {
     }
 }
 
-/// One page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub entries: Vec<Arc<Entry>>,
@@ -60,7 +58,6 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The list's metadata.
     pub(crate) fn metadata(&self) -> Value {
         let mut out = json!({ "resourceVersion": self.revision.to_string() });
         if let Some(token) = &self.continue_token {
@@ -73,7 +70,6 @@ impl Page {
     }
 }
 
-/// Reads a page of a resource.
 pub(crate) async fn page(
     api: &Api,
     view: &View,
@@ -87,7 +83,7 @@ pub(crate) async fn page(
         Some(token) => continued(api, view, &id, namespace, token, options)?,
         None => (at(api, view, &id, options.at).await?, None),
     };
-    // Upstream answers "any state" from its cache, which knows no pages.
+    // Upstream answers "any state" from its cache, which does not page.
     let limit = if options.at == At::Any && options.continue_token.is_none() {
         None
     } else {
@@ -99,7 +95,7 @@ pub(crate) async fn page(
     let mut seen = 0;
     let start = start.unwrap_or_default();
     for (path, entry) in snapshot.list_from(&id, namespace, &start) {
-        // A full page says that there is more when there is anything more at all, selected or not.
+        // A full page announces more if any object follows, selected or not.
         if limit.is_some_and(|limit| entries.len() >= limit) {
             more = true;
             break;
@@ -128,7 +124,6 @@ pub(crate) async fn page(
     })
 }
 
-/// The state that a list asks for.
 pub(crate) async fn at(api: &Api, view: &View, id: &ResourceId, at: At) -> Result<Snapshot, ApiError> {
     match at {
         At::Newest | At::Any => Ok(view.snapshot.clone()),
@@ -143,7 +138,7 @@ pub(crate) async fn at(api: &Api, view: &View, id: &ResourceId, at: At) -> Resul
     }
 }
 
-/// Waits a moment for a revision that is yet to come; then 504.
+/// Waits briefly for a future revision; then 504.
 async fn fresh(api: &Api, revision: u64) -> Result<Snapshot, ApiError> {
     if api.store.wait_for(revision, FRESHNESS_WAIT).await {
         Ok(api.store.snapshot())
@@ -156,7 +151,6 @@ fn expired() -> ApiError {
     ApiError::expired("The resourceVersion for the provided list is too old.")
 }
 
-/// 504: the revision is in the future.
 pub(crate) fn too_large(revision: u64, current: u64) -> ApiError {
     ApiError::new(
         504,
@@ -174,7 +168,7 @@ pub(crate) fn too_large(revision: u64, current: u64) -> ApiError {
     )
 }
 
-/// A continue token: the revision of the first page, and the last key, relative to what is listed.
+/// A continue token: the revision of the first page, and the last key, relative to the listed prefix.
 fn encode_token(revision: u64, namespace: Option<&str>, path: &str) -> String {
     let relative = match namespace {
         Some(namespace) => path
@@ -253,7 +247,7 @@ fn continued(
     }
 }
 
-/// 410 with a token that goes on at the newest state, for clients that can live with that.
+/// 410 with a token that continues at the newest state, for clients that accept an inconsistent list.
 fn expired_continue(value: &Value) -> ApiError {
     let fresh = token(json!({ "v": "meta.k8s.io/v1", "rv": -1, "start": value["start"] }));
     let mut error = ApiError::expired(
@@ -263,12 +257,11 @@ fn expired_continue(value: &Value) -> ApiError {
     error
 }
 
-/// Writes a page in the shape that was asked for.
 pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result<Response, ApiError> {
     let list_metadata = || {
         let mut metadata = page.metadata();
         if resource.is_custom() && page.continue_token.is_none() {
-            // Upstream's untyped lists always say it.
+            // Upstream's untyped lists always have the field.
             metadata["continue"] = json!("");
         }
         metadata

@@ -1,4 +1,4 @@
-//! The HTTP side: one handler that reads a request's path and does what it says.
+//! The HTTP API: one handler that routes by a request's path.
 
 pub(crate) mod list;
 pub(crate) mod negotiate;
@@ -32,16 +32,14 @@ use std::sync::Arc;
 
 /// The largest body (apiserver, 3 MiB).
 const BODY_MAX: usize = 3 * 1024 * 1024;
-/// The longest path, in bytes; no resource path comes near it.
+/// No resource path comes near it.
 const PATH_MAX: usize = 4096;
 
-/// What the handler works with.
 pub(crate) struct Server {
     pub api: Arc<Api>,
     pub documents: nonresource::Documents,
 }
 
-/// Answers any request.
 pub(crate) async fn handle(
     State(server): State<Arc<Server>>,
     request: Request<axum::body::Body>,
@@ -58,7 +56,6 @@ pub(crate) async fn handle(
     response
 }
 
-/// A request on its way through.
 struct Call<'a> {
     server: &'a Server,
     view: View,
@@ -109,7 +106,6 @@ impl Server {
 }
 
 impl Server {
-    /// The identity a request acts as, once it may: authentication, impersonation, authorisation.
     fn admit(
         &self,
         view: &View,
@@ -167,7 +163,7 @@ impl Call<'_> {
         } else {
             String::new()
         };
-        // `namespaces/a` is authorised in the namespace `a`; `namespaces/a/namespaces/b` must not be.
+        // `namespaces/a` is authorized in the namespace `a`; `namespaces/a/namespaces/b` must not be.
         let own = resource.is_namespace() && info.named && info.namespace == info.name;
         if !resource.namespaced && !info.namespace.is_empty() && !own {
             return Err(ApiError::no_such_resource());
@@ -319,7 +315,7 @@ impl Call<'_> {
             let first = name.split('/').next().unwrap_or_default();
             return Err(match first {
                 "proxy" => unsupported(&target, first),
-                // Upstream answers for custom resources as if the object were absent.
+                // For custom resources, upstream answers as if the object were absent.
                 _ if target.resource.is_custom() => target.not_found(),
                 _ => ApiError::no_such_resource(),
             });
@@ -466,7 +462,7 @@ impl Call<'_> {
         Ok(written_response(&reply, &target.resource, &written, &cx))
     }
 
-    /// Who writes to a name that nobody has creates it, and must be allowed to.
+    /// Writing to an absent name creates the object, and needs the right to.
     fn may_create_absent(&self, target: &Target) -> Result<(), ApiError> {
         let snapshot = &self.view.snapshot;
         if target.endpoint != Endpoint::Main || snapshot.get(&target.key()).is_some() {
@@ -552,7 +548,7 @@ impl Call<'_> {
         })
     }
 
-    /// For documents that have one form whatever the client accepts.
+    /// For documents with one form, whatever the client accepts.
     fn reply_any(&self) -> Reply {
         Reply {
             accepted: Accepted::JSON,
@@ -616,14 +612,14 @@ impl Call<'_> {
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const EVICTION: &str = "io.k8s.api.policy.v1.Eviction";
 
-/// A body that is no object of a registry, read by its schema: a field of a wrong type is refused, not skipped.
+/// A body that is no object of a registry, decoded by its schema: a field of a wrong type is refused, not
+/// skipped.
 fn decoded(definition: &str, value: Value) -> Result<Value, ApiError> {
     schema::decode(schema::kubernetes(), definition, value)
         .map(|decoded| decoded.value)
         .map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// A feature of the real server that this one leaves out, by name.
 fn unsupported(target: &Target, subresource: &str) -> ApiError {
     ApiError::not_supported(format_args!("{}/{subresource}", target.group_resource()))
 }
@@ -678,7 +674,6 @@ fn deleted_response(reply: &Reply, target: &Target, deleted: &Deleted) -> Respon
     }
 }
 
-/// A Status of success.
 fn success(details: Option<&Details>, code: Option<u16>) -> Value {
     let mut out = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" });
     if let Some(details) = details {

@@ -1,12 +1,11 @@
-//! Which representation a client asked for.
+//! Content negotiation.
 //!
-//! The `Accept` list is read in order; the first entry this server can write
-//! wins. Protobuf is never written: clients that ask for it list JSON as well.
+//! The first entry of `Accept` that this server can write wins. Protobuf is never written: clients that ask
+//! for it list JSON as well.
 
 use crate::status::ApiError;
 use http::{HeaderMap, header};
 
-/// How an answer is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
@@ -22,7 +21,6 @@ impl Format {
     }
 }
 
-/// What an object is turned into before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Object,
@@ -30,7 +28,6 @@ pub(crate) enum Shape {
     PartialMetadata,
 }
 
-/// The outcome for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub format: Format,
@@ -46,7 +43,7 @@ impl Accepted {
 
 const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The first acceptable entry; 406 when there is none. No header means JSON.
+/// The first acceptable entry; 406 if there is none. No header means JSON.
 pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepted, ApiError> {
     let mut any = false;
     for value in headers.get_all(header::ACCEPT) {
@@ -69,7 +66,6 @@ pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepte
     }
 }
 
-/// Whether the aggregated discovery document was asked for; the value is the version to answer with.
 pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> {
     for value in headers.get_all(header::ACCEPT) {
         for entry in value.to_str().ok()?.split(',') {
@@ -126,7 +122,6 @@ fn not_acceptable() -> ApiError {
     )
 }
 
-/// A media type and its parameters, borrowed from a header.
 struct MediaType<'a> {
     media_type: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
@@ -151,7 +146,6 @@ impl<'a> MediaType<'a> {
     }
 }
 
-/// The content type of a body, without parameters.
 pub(crate) fn content_type(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(text.split(';').next().unwrap_or_default().trim())

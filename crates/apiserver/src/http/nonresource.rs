@@ -1,4 +1,4 @@
-//! Paths that name no object: discovery, OpenAPI, version, health.
+//! Non-resource paths: discovery, OpenAPI, version, health.
 
 use super::Call;
 use super::respond::{Reply, text};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Documents made from a registry, kept until it changes.
+/// Documents made from a registry, cached until it changes.
 #[derive(Debug, Default)]
 pub(crate) struct Documents(Mutex<Kept>);
 
@@ -22,7 +22,6 @@ struct Kept {
     made: HashMap<String, Arc<Document>>,
 }
 
-/// Bytes and the hash clients cache them by.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub bytes: Bytes,
@@ -30,7 +29,6 @@ pub(crate) struct Document {
 }
 
 impl Documents {
-    /// The document of a name, made when it is first asked for.
     fn get(
         &self,
         registry: &Registry,
@@ -49,7 +47,7 @@ impl Documents {
                 return Some(Arc::clone(document));
             }
         }
-        // Made outside the lock: a large document must not hold up the small ones.
+        // Made outside the lock: a large document must not delay the small ones.
         let bytes = Bytes::from(make()?);
         let document = Arc::new(Document {
             hash: openapi::hash(&bytes),
@@ -63,7 +61,6 @@ impl Documents {
     }
 }
 
-/// Answers a request for a path that names no object.
 pub(super) fn respond(call: &Call<'_>) -> Result<Response, ApiError> {
     if !matches!(call.method.as_str(), "GET" | "HEAD") {
         return Ok(text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n"));
@@ -126,7 +123,7 @@ fn aggregated(call: &Call<'_>, version: &'static str, core: bool) -> Result<Resp
         .get(registry, &name, || {
             serde_json::to_vec(&discovery::aggregated(registry.resources(), core, version)).ok()
         })
-        .ok_or_else(|| ApiError::internal("the discovery document could not be written"))?;
+        .ok_or_else(|| ApiError::internal("cannot encode the discovery document"))?;
     let content_type = match version {
         "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -134,7 +131,7 @@ fn aggregated(call: &Call<'_>, version: &'static str, core: bool) -> Result<Resp
     cached(call, &document, content_type)
 }
 
-/// An answer that clients keep: 304 when they hold it already.
+/// A cacheable answer: 304 if the client has it already.
 fn cached(call: &Call<'_>, document: &Document, content_type: &'static str) -> Result<Response, ApiError> {
     let etag = format!("\"{}\"", document.hash);
     let held = call
@@ -169,7 +166,7 @@ fn openapi_index(call: &Call<'_>) -> Result<Response, ApiError> {
             .collect::<Vec<_>>();
         serde_json::to_vec(&openapi::index(&hashes)).ok()
     });
-    let index = index.ok_or_else(|| ApiError::internal("the OpenAPI index could not be written"))?;
+    let index = index.ok_or_else(|| ApiError::internal("cannot encode the OpenAPI index"))?;
     cached(call, &index, "application/json")
 }
 
@@ -189,11 +186,11 @@ fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError
     }
 }
 
-/// `ok`; with `?verbose`, what was checked.
+/// `ok`; with `?verbose`, the list of checks.
 fn health(call: &Call<'_>, parts: &[&str], rest: &[&str]) -> Response {
     const CHECKS: [&str; 2] = ["ping", "store"];
     let endpoint = parts.first().copied().unwrap_or_default();
-    if endpoint == "readyz" && !call.server.api.store.takes_writes() {
+    if endpoint == "readyz" && !call.server.api.store.is_writable() {
         return text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "[+]ping ok\n[-]store failed: the journal could not be written\nreadyz check failed\n",

@@ -39,7 +39,6 @@ impl Query {
     }
 }
 
-/// What to do about fields that the schema does not know and keys that stand twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -47,7 +46,6 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// The options every write shares.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
     pub dry_run: bool,
@@ -56,7 +54,6 @@ pub(crate) struct WriteOptions {
     pub field_manager: Option<String>,
 }
 
-/// Which options kind a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionsKind {
     Create,
@@ -74,10 +71,9 @@ impl OptionsKind {
     }
 }
 
-/// The longest `fieldManager`, in bytes (apimachinery, `FieldManagerMaxLength`).
+/// apimachinery, `FieldManagerMaxLength`.
 const FIELD_MANAGER_MAX: usize = 128;
 
-/// Reads and checks the options of a create, update or patch.
 pub(crate) fn write_options(query: &Query, kind: OptionsKind) -> Result<WriteOptions, ApiError> {
     let mut errors = Vec::new();
     let manager = query.get("fieldManager");
@@ -166,7 +162,6 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// From the query alone.
     pub(crate) fn from_query(query: &Query) -> Result<Self, ApiError> {
         let number = |key: &str| -> Result<Option<i64>, ApiError> {
             match query.get(key) {
@@ -193,7 +188,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// From a body that its schema has decoded, so that what is absent here was not sent.
+    /// From a body decoded by its schema: a field that is absent here was not sent.
     pub(crate) fn from_body(body: &Value) -> Result<Self, ApiError> {
         let preconditions = &body["preconditions"];
         let text = |v: &Value| v.as_str().map(str::to_owned);
@@ -243,20 +238,15 @@ impl DeleteOptions {
     }
 }
 
-/// Which state a list is answered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
-    /// The newest.
     Newest,
     /// Any state; the limit is ignored, as upstream's cache does.
     Any,
-    /// The newest that is not older than this.
     NotOlderThan(u64),
-    /// Exactly this one.
     Exactly(u64),
 }
 
-/// The options of a list or a watch.
 #[derive(Debug, Clone)]
 pub(crate) struct ListOptions {
     pub at: At,
@@ -270,7 +260,6 @@ pub(crate) struct ListOptions {
     pub timeout_seconds: Option<u64>,
 }
 
-/// Reads and checks the options of a list or watch.
 pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, ApiError> {
     let version = query.get("resourceVersion").unwrap_or_default();
     let matching = query.get("resourceVersionMatch").unwrap_or_default();
@@ -322,7 +311,7 @@ pub(crate) fn list_options(query: &Query, watch: bool) -> Result<ListOptions, Ap
     })
 }
 
-/// A `resourceVersion` as a number. What is none is an error of the server upstream, but in a list.
+/// A `resourceVersion` as a number. An invalid one is a server error upstream, except in a list.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
         let why = format!(

@@ -1,41 +1,35 @@
-//! What a request is about, read from its method and path.
+//! The method and path of a request, parsed.
 //!
-//! Kubernetes' paths are regular: `/api/v1` or `/apis/G/V`, then optionally
-//! `namespaces/NS`, then `RESOURCE[/NAME[/SUBRESOURCE...]]`. Anything else is
-//! a non-resource path. Nothing here looks at the registry, so authorisation
-//! can run before anything is known to exist.
+//! Kubernetes' paths are regular: `/api/v1` or `/apis/G/V`, then optionally `namespaces/NS`, then
+//! `RESOURCE[/NAME[/SUBRESOURCE...]]`. Anything else is a non-resource path. The registry is not consulted,
+//! so authorization runs before anything is known to exist.
 
 use crate::auth::Attributes;
 use http::Method;
 
-/// The request, as authorisation and routing see it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RequestInfo {
-    /// The whole path.
     pub path: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or the lower-case
     /// method of a non-resource path.
     pub verb: &'static str,
-    /// Whether the path names a resource.
     pub is_resource: bool,
-    /// The API group; empty for the core group.
+    /// Empty for the core group.
     pub group: String,
-    /// The version.
     pub version: String,
-    /// The namespace; empty for all namespaces and for cluster-scoped resources.
+    /// Empty for all namespaces and for cluster-scoped resources.
     pub namespace: String,
     /// The plural resource.
     pub resource: String,
-    /// The object's name; empty for collections, but for those whose field selector asks for one name.
+    /// Empty for collections, except those whose field selector requires one name.
     pub name: String,
-    /// Whether the path itself ends in a name or goes on behind one.
+    /// Whether the path has a name, possibly followed by a subresource.
     pub named: bool,
-    /// What follows the name; empty for the object itself.
+    /// Empty for the object itself.
     pub subresource: String,
 }
 
 impl RequestInfo {
-    /// Reads method, path (percent-decoded) and whether the query asks for a watch.
     pub(crate) fn parse(method: &Method, path: &str, watch: bool, field_name: Option<&str>) -> Self {
         let mut info = Self {
             path: path.to_owned(),
@@ -56,7 +50,8 @@ impl RequestInfo {
         let rest: Vec<&str> = parts.collect();
         let rest = match rest.as_slice() {
             [] => return info,
-            // `namespaces/NAME`, `namespaces/NAME/status`, `namespaces/NAME/finalize` are the resource itself.
+            // `namespaces/NAME`, `namespaces/NAME/status`, `namespaces/NAME/finalize` are the resource
+            // itself.
             ["namespaces"] => rest.as_slice(),
             ["namespaces", name] | ["namespaces", name, "status" | "finalize"] if info.group.is_empty() => {
                 info.namespace = (*name).to_owned();
@@ -77,7 +72,7 @@ impl RequestInfo {
             info.subresource = sub.join("/");
         }
         info.verb = resource_verb(method, info.named, watch);
-        // A collection request for exactly one name is authorised as a request for that name.
+        // A collection request for exactly one name is authorized as a request for that name.
         if !info.named
             && matches!(info.verb, "list" | "watch" | "deletecollection")
             && let Some(name) = field_name
@@ -89,7 +84,6 @@ impl RequestInfo {
 }
 
 impl RequestInfo {
-    /// What authorisation decides by.
     pub(crate) fn attributes(&self) -> Attributes {
         if !self.is_resource {
             return Attributes::path(self.verb, &self.path);

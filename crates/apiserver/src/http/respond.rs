@@ -1,4 +1,4 @@
-//! Answers: objects, lists, tables and failures, as bytes.
+//! Responses: objects, lists, tables and failures, as bytes.
 
 use super::negotiate::{Accepted, Format, Shape};
 use crate::pipeline::Object;
@@ -17,12 +17,11 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
 
-/// Above this an answer is compressed for clients that accept it (apiserver, 128 KiB).
+/// Larger answers are compressed for clients that accept it (apiserver, 128 KiB).
 const GZIP_MIN: usize = 128 * 1024;
 /// The most bytes of `Warning` texts in one answer (apiserver `warning`, 4 KiB).
 const WARNINGS_MAX: usize = 4 * 1024;
 
-/// What an answer needs to know of its request.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub accepted: Accepted,
@@ -32,7 +31,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// How a table is rendered; only the first of a watch has `headers`.
+    /// The rendering of a table; only the first of a watch has `headers`.
     pub(crate) fn rendering(&self, headers: bool) -> table::Rendering {
         table::Rendering {
             include: self.include_object,
@@ -41,7 +40,6 @@ impl Reply {
         }
     }
 
-    /// An object of a resource in the shape that was asked for.
     pub(crate) fn object(&self, resource: &Resource, object: &Object, code: StatusCode) -> Response {
         match self.accepted.shape {
             Shape::Object => match object {
@@ -69,7 +67,6 @@ impl Reply {
         }
     }
 
-    /// Any JSON value.
     pub(crate) fn value(&self, code: StatusCode, value: &Value) -> Response {
         match self.accepted.format {
             Format::Json => match serde_json::to_vec(value) {
@@ -88,7 +85,6 @@ impl Reply {
         failure(error)
     }
 
-    /// Bytes of a content type, compressed when large and accepted.
     pub(crate) fn bytes(&self, code: StatusCode, content_type: &'static str, bytes: Bytes) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = code;
@@ -118,14 +114,13 @@ impl Reply {
     }
 }
 
-/// The lowest level, as upstream: lists repeat themselves enough.
+/// The lowest compression level, as upstream: lists are repetitive enough.
 fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok()
 }
 
-/// A Status answer.
 pub(crate) fn failure(error: &ApiError) -> Response {
     let mut response = Response::new(Body::from(error.to_value().to_string()));
     *response.status_mut() = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -141,7 +136,6 @@ pub(crate) fn failure(error: &ApiError) -> Response {
     response
 }
 
-/// A text answer.
 pub(crate) fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
@@ -152,7 +146,7 @@ pub(crate) fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
-/// Adds `Warning` headers, once each, up to upstream's limit.
+/// Adds `Warning` headers, without duplicates, up to upstream's limit.
 pub(crate) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
     let mut total = 0;
     for warning in warnings {
@@ -167,7 +161,7 @@ pub(crate) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
-/// A list as it is written: items of built-in kinds carry no `apiVersion` and `kind`.
+/// A list as written: items of built-in kinds have no `apiVersion` and `kind`.
 pub(crate) struct List<'a, I> {
     pub resource: &'a Resource,
     pub metadata: Value,
@@ -199,7 +193,7 @@ where
     }
 }
 
-/// A list in JSON. Items that are shown as they are stored are copied out of their shared bytes.
+/// A list in JSON. Items in their stored form are copied from their shared bytes.
 pub(crate) fn list_json(
     resource: &Resource,
     metadata: Value,
@@ -212,7 +206,7 @@ pub(crate) fn list_json(
         items: std::iter::empty(),
     };
     let mut out = serde_json::to_vec(&empty).map_err(failed)?;
-    // The items stand last: `]}` is put back behind them.
+    // The items come last: `]}` is appended after them.
     out.truncate(out.len().saturating_sub(2));
     let custom = resource.is_custom();
     for (n, entry) in entries.iter().enumerate() {

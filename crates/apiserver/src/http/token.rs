@@ -1,8 +1,8 @@
-//! `serviceaccounts/NAME/token`: what a ServiceAccount shows to say who it is.
+//! `serviceaccounts/NAME/token`: tokens of ServiceAccounts.
 
 use super::options::OptionsKind;
 use super::{Call, decoded};
-use crate::auth::issued::{AUDIENCE, Grant};
+use crate::auth::issued::{AUDIENCE, TokenGrant};
 use crate::field::FieldError;
 use crate::pipeline::Target;
 use crate::status::{ApiError, Details};
@@ -11,13 +11,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
-/// So long a token lasts that asks for no time, and at least and at most.
+/// Default, minimum and maximum lifetime.
 const TOKEN_SECONDS: i64 = 3600;
 const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = (1 << 32) + 1;
 
 impl Call<'_> {
-    /// A token for a ServiceAccount. It is bound to nothing else, and no claim can be read from it.
     pub(super) async fn token(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply(false)?;
         let cx = self.writer(OptionsKind::Create)?;
@@ -50,7 +49,7 @@ impl Call<'_> {
         }
         let now = (self.api().clock)();
         let uid = account.object()["metadata"]["uid"].as_str().unwrap_or_default();
-        let grant = Grant::new(
+        let grant = TokenGrant::new(
             &target.namespace,
             &target.name,
             uid,

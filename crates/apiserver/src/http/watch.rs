@@ -1,10 +1,9 @@
 //! Watches: a stream of events as lines of JSON.
 //!
-//! A watch holds a cursor into the store's event ring and one frame of bounded
-//! size: a client that reads too slowly falls out of the ring and its stream
-//! ends, after which it resumes or relists as it would after any broken
-//! connection. While a watch still sends the objects it began with it holds
-//! the state they are of, whose unchanged objects it shares with all others.
+//! A watch has a cursor into the store's event ring and one frame of bounded size. A client that reads too
+//! slowly falls out of the ring and its stream ends; it then resumes or relists, as after any broken
+//! connection. While a watch sends its initial objects it holds their snapshot, which shares unchanged
+//! objects with all others.
 
 use super::list::{Selection, at};
 use super::negotiate::Shape;
@@ -25,16 +24,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often an idle watch says how far it has seen.
+/// How often an idle watch gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long a watch lives when the client does not say (apiserver: 30 to 60 minutes, at random).
+/// The default lifetime (apiserver: 30 to 60 minutes, at random).
 const LIFETIME_MIN: Duration = Duration::from_secs(30 * 60);
-/// The longest a client may ask for. Upstream has no such limit; it keeps the end within what clocks can say.
+/// The longest lifetime a client may ask for. Upstream has no such limit; it keeps the end representable.
 const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// The last bookmark comes this long before the end.
+/// The time from the last bookmark to the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// Answers a watch request.
 pub(crate) async fn respond(
     api: &Arc<Api>,
     view: &View,
@@ -101,24 +99,24 @@ fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
     [bytes[0], bytes[1], bytes[2], bytes[3]]
 }
 
-/// When the next bookmark is due: every minute, the last shortly before the end.
 fn next_bookmark(end: Instant) -> Option<Instant> {
     let now = Instant::now();
     let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
     Some((now + BOOKMARK_EVERY).min(last))
 }
 
-/// Where a watch starts.
-enum Begun {
-    /// With the objects of a state, then what follows.
+enum WatchStart {
+    /// The objects of a snapshot, then the events after it.
     Objects(Snapshot, Subscription),
-    /// With what follows a revision.
     After(u64, Subscription),
-    /// Nowhere: the revision is gone. The stream says so and ends.
-    Expired { asked: u64, oldest: u64 },
+    /// The revision was compacted. The stream reports it and ends.
+    Expired {
+        asked: u64,
+        oldest: u64,
+    },
 }
 
-impl Begun {
+impl WatchStart {
     fn expired(asked: u64, error: AtError) -> Self {
         match error {
             AtError::Expired { oldest } | AtError::Future { current: oldest } => {
@@ -133,11 +131,11 @@ async fn begin(
     view: &View,
     resource: &Resource,
     options: &ListOptions,
-) -> Result<Begun, ApiError> {
+) -> Result<WatchStart, ApiError> {
     let id = resource.storage();
     let from = |snapshot: Snapshot| match api.store.subscribe(&id, snapshot.revision()) {
-        Ok(subscription) => Begun::Objects(snapshot, subscription),
-        Err(error) => Begun::expired(0, error),
+        Ok(subscription) => WatchStart::Objects(snapshot, subscription),
+        Err(error) => WatchStart::expired(0, error),
     };
     match (options.send_initial_events, options.at) {
         (Some(true), wanted) => Ok(from(at(api, view, &id, wanted).await?)),
@@ -150,21 +148,20 @@ async fn begin(
     }
 }
 
-fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> Begun {
+fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> WatchStart {
     match api.store.subscribe(id, revision) {
-        Ok(subscription) => Begun::After(revision, subscription),
-        Err(error @ AtError::Expired { .. }) => Begun::expired(revision, error),
-        // A revision yet to come: nothing before it is sent.
+        Ok(subscription) => WatchStart::After(revision, subscription),
+        Err(error @ AtError::Expired { .. }) => WatchStart::expired(revision, error),
+        // A future revision: nothing before it is sent.
         Err(AtError::Future { current }) => match api.store.subscribe(id, current) {
-            Ok(subscription) => Begun::After(revision, subscription),
-            Err(error) => Begun::expired(revision, error),
+            Ok(subscription) => WatchStart::After(revision, subscription),
+            Err(error) => WatchStart::expired(revision, error),
         },
     }
 }
 
 enum State {
-    Begin(Begun),
-    /// Sending the objects of a state, from a path on.
+    Begin(WatchStart),
     Initial {
         snapshot: Snapshot,
         subscription: Subscription,
@@ -181,15 +178,15 @@ struct Stream {
     lines: Lines,
     bookmarks: bool,
     mark_initial: bool,
-    /// `None` once the last has been sent, or when there is no time for one.
+    /// `None` once the last was sent, or if there is no time for one.
     next_bookmark: Option<Instant>,
     end: Instant,
     state: State,
     definition: Option<Definition>,
 }
 
-/// The CRD behind a watch of custom resources. When it changes or goes the
-/// watch ends, so that clients list anew by the schema that holds then.
+/// The CRD behind a watch of custom resources. The watch ends when it changes or goes, so that clients
+/// relist by the new schema.
 struct Definition {
     api: Arc<Api>,
     resource: Arc<Resource>,
@@ -211,7 +208,6 @@ impl Definition {
         })
     }
 
-    /// Returns when the resource is no longer served as it was.
     async fn outdated(&mut self) {
         while self.changes.next().await.is_ok() {
             let view = self.api.view();
@@ -230,18 +226,17 @@ impl Definition {
 }
 
 impl Stream {
-    /// The next bytes; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return None,
-                State::Begin(Begun::Expired { asked, oldest }) => {
+                State::Begin(WatchStart::Expired { asked, oldest }) => {
                     return Some(self.lines.expired(asked, oldest));
                 }
-                State::Begin(Begun::After(after, subscription)) => {
+                State::Begin(WatchStart::After(after, subscription)) => {
                     self.state = State::Live { subscription, after };
                 }
-                State::Begin(Begun::Objects(snapshot, subscription)) => {
+                State::Begin(WatchStart::Objects(snapshot, subscription)) => {
                     self.state = State::Initial {
                         snapshot,
                         subscription,
@@ -287,7 +282,6 @@ impl Stream {
         }
     }
 
-    /// A frame of the state's objects, and the path at which the next begins.
     fn initial(&mut self, snapshot: &Snapshot, from: &str) -> (Bytes, Option<String>) {
         let mut out = BytesMut::new();
         let id = self.lines.resource.storage();
@@ -354,14 +348,12 @@ enum Live {
     Over,
 }
 
-/// Turns events into lines for one watch.
 struct Lines {
     reply: Reply,
     resource: Arc<Resource>,
     selection: Selection,
     namespace: Option<String>,
     clock: Clock,
-    /// Tables carry their columns only in the first event.
     table_begun: bool,
 }
 
@@ -370,7 +362,6 @@ impl Lines {
         self.selection.matches(&self.resource, object)
     }
 
-    /// An event, with what it means to a client that sees only the selection.
     fn event(&mut self, out: &mut BytesMut, event: &Event) {
         if self.namespace.as_ref().is_some_and(|n| *n != event.key.namespace) {
             return;

@@ -1,15 +1,13 @@
-//! A bound on how many updaters an object remembers.
+//! A bound on the number of updaters that an object records.
 
 use super::entries::{Identity, Managed, Operation};
 use std::collections::BTreeMap;
 
-/// Entries by update that an object keeps apart.
 const UPDATERS_MAX: usize = 10;
-/// Who owns what the forgotten ones owned.
 const ANCIENT: &str = "ancient-changes";
 
-/// Merges the oldest updaters of each API version into one until few enough are left. Applies are never
-/// merged: each has a configuration that may come again.
+/// Merges the oldest updaters of each API version until few enough are left. Applies are never merged: a
+/// manager may apply its configuration again.
 pub(super) fn cap_updaters(managed: &mut Managed) {
     let mut updaters: Vec<Identity> = managed
         .owners
@@ -44,7 +42,7 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
             subresource: String::new(),
         };
         if updater == bucket {
-            // Upstream drops the bucket's fields here, which can only be an oversight.
+            // Upstream drops the bucket's fields here, apparently by oversight.
             continue;
         }
         if !managed.owners.contains_key(&bucket)

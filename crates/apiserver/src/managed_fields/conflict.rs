@@ -1,4 +1,4 @@
-//! How apply conflicts are told.
+//! The error of apply conflicts.
 
 use super::entries::{Identity, Operation};
 use crate::status::{ApiError, Cause, Details};

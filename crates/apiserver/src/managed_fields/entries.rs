@@ -6,7 +6,7 @@ use equate_manifest::merge::{Managers, Ownership};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What tells managers apart. Applies of one name share an entry whatever their API version.
+/// The identity of a manager. Applies of one name share an entry whatever their API version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) manager: String,
@@ -16,7 +16,6 @@ pub(super) struct Identity {
     pub(super) subresource: String,
 }
 
-/// How a manager wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
@@ -39,7 +38,6 @@ impl Identity {
         }
     }
 
-    /// The same manager where it wrote in another API version.
     pub(super) fn in_version(self, api_version: &str) -> Self {
         Self {
             api_version: self.api_version.map(|_| api_version.to_owned()),
@@ -48,7 +46,6 @@ impl Identity {
     }
 }
 
-/// All managers of an object, and when each wrote last.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Managed {
     pub(super) owners: Managers<Identity>,
@@ -56,7 +53,6 @@ pub(super) struct Managed {
     pub(super) times: BTreeMap<Identity, String>,
 }
 
-/// Why entries could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeError {
     #[error("managedFields must be a list of objects")]
@@ -76,7 +72,6 @@ pub(crate) enum DecodeError {
 }
 
 impl Managed {
-    /// Reads `managedFields`; none are no managers.
     pub(super) fn decode(entries: Option<&Value>) -> Result<Self, DecodeError> {
         let mut managed = Self::default();
         let Some(entries) = entries else {
@@ -146,7 +141,6 @@ impl Managed {
         self.owners.is_empty()
     }
 
-    /// Takes the entry of this manager out, whatever API version it is told in.
     pub(super) fn take_like(&mut self, identity: &Identity) -> Option<Ownership> {
         let like = |other: &&Identity| {
             (&other.manager, other.operation, &other.subresource)
@@ -156,7 +150,6 @@ impl Managed {
         self.owners.remove(&found)
     }
 
-    /// Writes `metadata.managedFields`; no managers leave none.
     pub(super) fn encode(&self, object: &mut Value) {
         if let Some(entries) = self.to_entries() {
             set_managed_fields(object, entries);

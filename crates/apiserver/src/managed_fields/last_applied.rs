@@ -1,9 +1,8 @@
-//! Moving from `kubectl apply` to server-side apply and back.
+//! Migration from `kubectl apply` to server-side apply and back.
 //!
-//! An object that client-side `kubectl apply` made carries its last
-//! configuration in an annotation. `kubectl apply --server-side` may take the
-//! fields of that configuration without force, as long as nobody changed them
-//! since, and keeps the annotation up to date for the way back.
+//! Client-side `kubectl apply` keeps its last configuration in an annotation. `kubectl apply --server-side`
+//! may take over the fields of that configuration without force if nobody changed them since. It updates
+//! the annotation for the way back.
 
 use super::entries::Identity;
 use super::{Manager, text};
@@ -12,13 +11,12 @@ use equate_manifest::merge::Conflict;
 use equate_manifest::typed::Duplicates;
 use serde_json::{Map, Value};
 
-/// The one manager that this is for.
+/// Only for this manager.
 pub(super) const MANAGER: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// All annotations of an object together, names included (apimachinery validation).
+/// The sum over all annotations, names included (apimachinery validation).
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// The conflicts that the last client-side configuration does not explain.
 pub(super) fn unresolved(
     conflicts: Vec<Conflict<Identity>>,
     live: &Value,
@@ -33,8 +31,8 @@ pub(super) fn unresolved(
         .collect()
 }
 
-/// The fields of the last client-side configuration that still have its values; `None` if there is no
-/// such configuration of this version, or either object does not fit the schema.
+/// The fields of the last client-side configuration that still have its values. `None` if it is absent, of
+/// another version, or either object does not fit the schema.
 fn unchanged_since(live: &Value, manager: &Manager<'_>) -> Option<Set> {
     let last = annotation(live)?;
     let last: Value = serde_json::from_str(last).ok()?;
@@ -54,7 +52,6 @@ fn unchanged_since(live: &Value, manager: &Manager<'_>) -> Option<Set> {
     )
 }
 
-/// Puts the applied configuration into the annotation, if the object has it.
 pub(super) fn refresh(object: &mut Value, patch: &Value) {
     if annotation(object).is_none() {
         return;
@@ -90,7 +87,7 @@ fn annotations_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
         .as_object_mut()
 }
 
-/// JSON as Go's encoder writes it: what could end a script in HTML is escaped. Only texts can hold it.
+/// JSON as Go's encoder writes it, with HTML's special characters escaped. They occur only in strings.
 fn go_json(value: &Value) -> String {
     let mut out = String::new();
     for c in value.to_string().chars() {

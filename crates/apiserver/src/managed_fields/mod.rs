@@ -1,14 +1,11 @@
-//! Who owns which field: `metadata.managedFields`.
+//! Field ownership: `metadata.managedFields`.
 //!
-//! Structured merge ([`equate_manifest::merge`]) decides who owns what; this
-//! layer gives the managers their Kubernetes names, keeps ownership out of
-//! metadata that no manager owns, remembers when each wrote last, bounds how
-//! many are remembered, and tells conflicts as clients expect them. The rules
-//! are those of apimachinery's `util/managedfields` (1.36). Pure functions: the
-//! time comes in, nothing is stored.
+//! Structured merge ([`equate_manifest::merge`]) decides ownership. This layer names the managers, excludes
+//! metadata that nobody owns, records and bounds write times, and formats conflicts. The rules are those of
+//! apimachinery's `util/managedfields` (1.36). Pure functions: the time is an argument, nothing is stored.
 //!
-//! It refuses to decode or default: objects arrive in normal form, and what an
-//! apply answers must be brought into it by the caller.
+//! Nothing is decoded or defaulted here: objects arrive in normal form, and the caller normalizes the
+//! result of an apply.
 
 mod cap;
 mod conflict;
@@ -27,44 +24,35 @@ use equate_manifest::typed::{Duplicates, Type};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// Who owns what was there before the first apply to an untracked object.
+/// The owner of the fields from before the first apply to an untracked object.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The longest manager name, in bytes (metav1 validation).
+/// metav1 validation.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Who writes, what it writes, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manager<'a> {
     /// The manager's name; see [`manager_name`].
     pub(crate) name: &'a str,
-    /// The endpoint's group and version, `apps/v1`.
     pub(crate) api_version: &'a str,
-    /// The endpoint's kind.
     pub(crate) kind: &'a str,
     /// `status`, ...; empty for the main endpoint.
     pub(crate) subresource: &'a str,
-    /// Now, `2026-01-31T12:00:00Z`.
     pub(crate) time: &'a str,
-    /// The kind's merge type.
     pub(crate) types: &'a Type,
-    /// What is compared with when nothing is stored: the normal form of an object that says nothing but
-    /// its apiVersion and kind.
+    /// The base of comparison if nothing is stored: the normal form of an object with only apiVersion and
+    /// kind.
     pub(crate) empty: &'a Value,
-    /// Field paths whose ownership this endpoint does not record.
     pub(crate) reset_fields: &'a [&'a [&'a str]],
 }
 
-/// What an apply came to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Applied {
-    /// The merged object, its `managedFields` included; not defaulted yet.
     pub(crate) object: Value,
     /// Whether it differs from the stored one in more than `managedFields`.
     pub(crate) changed: bool,
 }
 
-/// The manager's name: the `fieldManager` parameter, else what the user agent says before its first `/`,
-/// else `unknown`.
+/// The `fieldManager` parameter, else the user agent up to its first `/`, else `unknown`.
 pub(crate) fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if !field_manager.is_empty() {
         return field_manager.to_owned();
@@ -87,12 +75,11 @@ pub(crate) fn manager_name(field_manager: &str, user_agent: &str) -> String {
     }
 }
 
-/// Books a create, PUT or patch: answers `new` with its `managedFields`.
+/// Records a create, PUT or patch: returns `new` with its `managedFields`.
 ///
-/// `live` is the stored object, `None` on create. What `new` itself says of `managedFields` counts on the
-/// main endpoint: `[]` and `[{}]` forget all managers; entries that cannot be read, or none, leave the
-/// stored ones. So the caller must not drop an empty `managedFields` on the way here. A stored object
-/// without managers stays untracked.
+/// `live` is the stored object, `None` on create. On the main endpoint, `[]` and `[{}]` in the
+/// `managedFields` of `new` remove all managers; unreadable or absent entries keep the stored ones. So the
+/// caller must not drop an empty `managedFields` before. A stored object without managers stays untracked.
 pub(crate) fn update(live: Option<&Value>, mut new: Value, manager: &Manager<'_>) -> Value {
     let said = take_managed_fields(&mut new);
     let live_fields = live.and_then(managed_fields);
@@ -119,14 +106,13 @@ pub(crate) fn update(live: Option<&Value>, mut new: Value, manager: &Manager<'_>
     new
 }
 
-/// Merges a configuration into the stored object (`None`: there is none yet) and books who owns what.
+/// Merges a configuration into the stored object (`None`: not created yet) and records ownership.
 ///
-/// Fails with 409 where other managers own fields that it would change, unless forced; with 400 for an
-/// object of another kind or one that brings `managedFields`; with 500, as upstream does, for one that
-/// the schema refuses.
+/// Fails with 409 if it would change other managers' fields, unless forced; with 400 for an object of
+/// another kind or with `managedFields`; with 500, as upstream does, for one that the schema refuses.
 ///
-/// The entry's time moves only if the merged object differs from the stored one. Whether that difference
-/// outlives decoding and defaulting is for [`settle_times`] to say.
+/// The entry's time changes only if the merged object differs from the stored one. [`settle_times`] reverts
+/// it if defaulting removes the difference.
 pub(crate) fn apply(
     live: Option<&Value>,
     patch: &Value,
@@ -195,8 +181,8 @@ pub(crate) fn apply(
     Ok(Applied { object, changed })
 }
 
-/// Whether `new` says what `live` says, apart from when managers wrote last; then it gets those times
-/// back, so that the two are equal and nothing needs to be stored.
+/// If `new` equals `live` apart from write times, restores those and returns true: nothing needs to be
+/// stored.
 pub(crate) fn settle_times(live: &Value, new: &mut Value) -> bool {
     let (Some(before), Some(after)) = (managed_fields(live), managed_fields(new)) else {
         return live == new;
@@ -210,8 +196,8 @@ pub(crate) fn settle_times(live: &Value, new: &mut Value) -> bool {
     same
 }
 
-/// Whether two objects say the same, one field of theirs being compared by `field`. Nothing is copied: this
-/// runs on whole objects at every write.
+/// Compares two objects except for one field, which `field` compares. Copies nothing: every write compares
+/// whole objects.
 fn same_without(a: &Value, b: &Value, name: &str, field: impl Fn(&Value, &Value) -> bool) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else {
         return a == b;
@@ -236,7 +222,8 @@ fn same_but_times(before: &Value, after: &Value) -> bool {
     before.len() == after.len() && before.iter().zip(after).all(|(a, b)| timeless(a).eq(timeless(b)))
 }
 
-/// Books an update of `live` to `new` under a name: only what differs, and only then the time.
+/// Records an update of `live` to `new` under a name: only changed fields, and the time only if there are
+/// any.
 fn track(
     live: &Value,
     new: &Value,
@@ -248,7 +235,7 @@ fn track(
         manager.types.validate(object, Duplicates::Allow)?;
     }
     let reset = reset_set(manager);
-    // Under an identity of its own, so that what it changed is told from what it owned before.
+    // Under an identity of its own, to separate its changes from fields it owned before.
     let current = Identity::of(manager, Operation::Current, name);
     let request = Request {
         kind: manager.types,
@@ -302,7 +289,7 @@ fn reset_set(manager: &Manager<'_>) -> Set {
     Set::of(&paths)
 }
 
-/// Takes from a manager what nobody owns: the server writes these fields itself.
+/// Removes fields that the server writes and nobody owns.
 fn strip(managed: &mut Managed, identity: &Identity) {
     static NOBODYS: LazyLock<Set> = LazyLock::new(|| {
         let roots = ["apiVersion", "kind", "metadata"].map(|name| Path::fields(&[name]));
@@ -361,7 +348,6 @@ fn is_blank(value: &Value) -> bool {
     value.is_null() || value == ""
 }
 
-/// Whether a request's `managedFields` ask to forget all managers.
 fn resets(said: &Value) -> bool {
     match said.as_array().map(Vec::as_slice) {
         Some([]) => true,
@@ -370,7 +356,6 @@ fn resets(said: &Value) -> bool {
     }
 }
 
-/// `metadata.managedFields`, unless absent or null.
 fn managed_fields(object: &Value) -> Option<&Value> {
     object
         .pointer("/metadata/managedFields")
@@ -395,7 +380,6 @@ fn set_managed_fields(object: &mut Value, fields: Value) {
     }
 }
 
-/// A copy without `managedFields`, which may be larger than all the rest.
 fn without_managed_fields(object: &Value) -> Value {
     let Value::Object(object) = object else {
         return object.clone();

@@ -1,10 +1,8 @@
-//! The `scale` endpoint's view of who owns what.
+//! Field ownership at the `scale` endpoint.
 //!
-//! A Scale is a window on one field of its parent. Its `managedFields` are the
-//! parent's entries that own the replicas, told in Scale's terms; what a
-//! request makes of them is booked on the parent under the request's own
-//! subresource. The replicas' path is taken to be the same in all versions of
-//! the parent.
+//! A Scale shows one field of its parent. Its `managedFields` are the parent's entries that own the
+//! replicas, in terms of Scale. A write to it is recorded on the parent under the request's subresource.
+//! The replicas' path is assumed to be the same in all versions of the parent.
 
 use super::entries::{DecodeError, Managed};
 use equate_manifest::fieldpath::{Path, Set};
@@ -14,8 +12,8 @@ use serde_json::Value;
 const SCALE: &str = "autoscaling/v1";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
-/// A Scale's `managedFields`, from its parent's; `replicas` is where the parent has its replicas. `None`
-/// if nobody owns them.
+/// A Scale's `managedFields`, from its parent's; `replicas` is the parent's path. `None` if nobody owns
+/// them.
 pub(crate) fn to_scale(parent: Option<&Value>, replicas: &[&str]) -> Result<Option<Value>, DecodeError> {
     let mut managed = Managed::decode(parent)?;
     let path = Path::fields(replicas);
@@ -27,8 +25,8 @@ pub(crate) fn to_scale(parent: Option<&Value>, replicas: &[&str]) -> Result<Opti
     Ok(managed.to_entries())
 }
 
-/// The parent's `managedFields` after a write to its Scale, whose own are `scale`. Managers that are new
-/// to the parent have no time, as upstream.
+/// The parent's `managedFields` after a write to its Scale, whose own are `scale`. Managers that are new to
+/// the parent have no time, as upstream.
 pub(crate) fn to_parent(
     parent: Option<&Value>,
     scale: Option<&Value>,
@@ -40,7 +38,7 @@ pub(crate) fn to_parent(
     let path = Path::fields(replicas);
     let only = Set::of([&path]);
     for (identity, owned) in &mut managed.owners {
-        // Scale's entries of updates carry Scale's version, the identities the parent's.
+        // Scale's update entries carry Scale's version, the identities the parent's.
         if owned.fields.has(&path.0) && scale.take_like(identity).is_none() {
             owned.fields = owned.fields.difference(&only);
         }

@@ -1,4 +1,4 @@
-//! The schemas a document holds: those its paths reach.
+//! The schemas of a document: those that its paths reach.
 
 use super::META;
 use crate::registry::{Resource, SchemaSource};
@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 const REFERENCE: &str = "#/components/schemas/";
 
-/// A built-in resource's definition.
 pub(super) fn builtin_name(resource: &Resource) -> Option<&str> {
     match &resource.schema {
         SchemaSource::Builtin(name) => Some(name),
@@ -16,7 +15,7 @@ pub(super) fn builtin_name(resource: &Resource) -> Option<&str> {
     }
 }
 
-/// The name of a resource's schema: a custom one's is its group backwards, its version and its kind.
+/// The name of a resource's schema. A custom one's is its reversed group, its version and its kind.
 pub(super) fn definition_name(resource: &Resource) -> String {
     match builtin_name(resource) {
         Some(name) => name.to_owned(),
@@ -37,12 +36,11 @@ fn custom_prefix(resource: &Resource) -> String {
     format!("{}.{}", parts.join("."), resource.version)
 }
 
-/// The schema of a subresource's body.
 pub(super) fn definition_of_kind(parent: &Resource, group: &str, version: &str, kind: &str) -> String {
     if kind == parent.kind && group == parent.group && version == parent.version {
         return definition_name(parent);
     }
-    // Bodies of other kinds are built in: beside a built-in resource of their group and version.
+    // Bodies of other kinds are built in: take a built-in resource of their group and version.
     let beside = kubernetes_resources()
         .iter()
         .find(|resource| resource.group == group && resource.version == version);
@@ -50,7 +48,6 @@ pub(super) fn definition_of_kind(parent: &Resource, group: &str, version: &str, 
     package.map_or_else(|| kind.to_owned(), |(package, _)| format!("{package}.{kind}"))
 }
 
-/// The schemas that paths refer to, and those they refer to in turn.
 pub(super) fn reachable(
     paths: &Map<String, Value>,
     used: &[&Arc<Resource>],
@@ -60,7 +57,7 @@ pub(super) fn reachable(
     for path in paths.values() {
         references(path, &mut wanted);
     }
-    // A watch answers with events, in a stream that its operation cannot describe.
+    // A watch answers with a stream of events, which its operation cannot describe.
     let watched = |resource: &&Arc<Resource>| {
         builtin_name(resource).is_some() && resource.verbs.iter().any(|verb| verb == "watch")
     };
@@ -120,7 +117,7 @@ fn list(resource: &Resource) -> Value {
     })
 }
 
-/// A schema as upstream publishes it: without our own marks, a reference with siblings under `allOf`.
+/// A schema as upstream publishes it: without our own extensions, a reference with siblings under `allOf`.
 fn publish(schema: &Schema) -> Value {
     let mut value = serde_json::to_value(schema).unwrap_or_default();
     publish_node(&mut value);
@@ -141,7 +138,7 @@ fn publish_node(node: &mut Value) {
         }
         return;
     }
-    // Clients that do not know the mark understand the choice.
+    // Clients that do not know the extension understand the choice.
     let chooses =
         node.contains_key("anyOf") || node.get("allOf").is_some_and(|all| !all[0]["anyOf"].is_null());
     if node.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) && !chooses {
@@ -165,7 +162,6 @@ fn publish_node(node: &mut Value) {
     }
 }
 
-/// The names of the definitions a published value refers to.
 fn references(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

@@ -1,10 +1,9 @@
-//! How the API describes itself to programs: OpenAPI v3, one document per group and version.
+//! OpenAPI v3, one document per group and version.
 //!
-//! Pure functions from the list of resources; the caller keeps what they make
-//! until the list changes. A document holds the paths that are really served:
-//! upstream's deprecated `/watch/` paths and the `exec`, `attach`,
-//! `portforward` and `proxy` subresources are not, nor are content types other
-//! than JSON and YAML. Built-in types carry no descriptions. OpenAPI v2 is refused by name.
+//! Pure functions of the list of resources; the caller caches the results until the list changes. A
+//! document has only paths that are served: not upstream's deprecated `/watch/` paths, nor `exec`,
+//! `attach`, `portforward` and `proxy`, nor content types other than JSON and YAML. Built-in types carry no
+//! descriptions. OpenAPI v2 is refused by name.
 
 mod components;
 mod paths;
@@ -21,7 +20,6 @@ use std::sync::Arc;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// The answer to `/openapi/v2`.
 pub(crate) fn v2_not_supported() -> ApiError {
     ApiError::new(
         406,
@@ -31,7 +29,7 @@ pub(crate) fn v2_not_supported() -> ApiError {
     )
 }
 
-/// What clients cache a document by: the SHA-512 of its bytes in capital hexadecimal.
+/// The cache key for clients: the SHA-512 of a document's bytes in capital hexadecimal.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(128);
     for byte in Sha512::digest(bytes) {
@@ -41,7 +39,7 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     text
 }
 
-/// The names of all documents: `api/v1`, `apis/apps/v1`, and the small ones above them.
+/// The names of all documents: `api/v1`, `apis/apps/v1`, and those of `api`, `apis` and groups.
 pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<String> {
     let mut names: BTreeSet<String> = ["api", "apis", "version"].map(str::to_owned).into();
     for resource in resources {
@@ -61,7 +59,6 @@ pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The document of `/openapi/v3`, from the documents' names and hashes.
 pub(crate) fn index(documents: &[(String, String)]) -> Value {
     let paths: Map<String, Value> = documents
         .iter()

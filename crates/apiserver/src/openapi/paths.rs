@@ -1,4 +1,4 @@
-//! The paths of a group and version and what may be done at each.
+//! The paths of a group and version and their operations.
 
 use super::META;
 use super::components;
@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 const REFERENCE: &str = "#/components/schemas/";
 
-/// Query parameters of a write.
 const WRITE: &[(&str, &str)] = &[
     ("dryRun", "string"),
     ("fieldManager", "string"),
@@ -67,7 +66,7 @@ const LOG: &[(&str, &str)] = &[
     ("timestamps", "boolean"),
 ];
 
-/// Subresources that open a stream to a node, which there is none of.
+/// Subresources that stream to a node; there is none.
 const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
 
 /// `Apps`, `RbacAuthorization`, `ExIo`; `Core` for the core group.
@@ -95,7 +94,6 @@ pub(super) fn lower_first(text: &str) -> String {
     }
 }
 
-/// One path with one GET that answers one definition.
 pub(super) fn single(path: &str, operation: &str, tag: &str, definition: &str) -> Map<String, Value> {
     let get = json!({
         "operationId": operation,
@@ -105,7 +103,6 @@ pub(super) fn single(path: &str, operation: &str, tag: &str, definition: &str) -
     Map::from_iter([(path.to_owned(), json!({ "get": get }))])
 }
 
-/// The path that lists a group version's resources.
 pub(super) fn resource_list(of: &Resource) -> Map<String, Value> {
     let operation = format!("get{}APIResources", prefix(of));
     single(
@@ -175,10 +172,8 @@ struct Operation {
     body: Value,
 }
 
-/// Describes the operations at the paths of one resource or subresource.
 struct Describe<'a> {
     resource: &'a Resource,
-    /// Group, version and kind of the body.
     kind: (&'a str, &'a str, &'a str),
     definition: String,
     list_definition: String,
@@ -352,7 +347,6 @@ fn delete_options() -> Value {
     json!({"content": {"*/*": {"schema": reference(&format!("{META}DeleteOptions"))}}})
 }
 
-/// Adds the paths of a resource and its subresources.
 pub(super) fn resource(resource: &Resource, paths: &mut Map<String, Value>) {
     let builtin = components::builtin_name(resource);
     let definition = components::definition_name(resource);
@@ -442,7 +436,7 @@ fn subresource(parent: &Describe<'_>, sub: &Subresource) -> Vec<Operation> {
         .collect()
 }
 
-/// Adds a path. A parameter that all operations take is the path's, as OpenAPI has it.
+/// Adds a path. Parameters that all operations take move to the path.
 fn insert(paths: &mut Map<String, Value>, path: &str, operations: Vec<Operation>) {
     let Some(first) = operations.first() else { return };
     let shared: Vec<(&str, &str)> = first

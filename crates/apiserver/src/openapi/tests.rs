@@ -1,4 +1,4 @@
-//! The documents against those that Kubernetes ships, where its module is in Go's cache.
+//! The documents against those that Kubernetes ships, if its module is in Go's cache.
 
 use super::*;
 use crate::discovery::tests::builtin;
@@ -14,8 +14,8 @@ fn upstream() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// What both sides are compared by: descriptions, enumerations, content types and the lone `allOf` of a
-/// described reference go; upstream's files are written without enumerations.
+/// Removes descriptions, enumerations, content types and the lone `allOf` of a described reference;
+/// upstream's files are written without enumerations.
 fn strip(value: &mut Value, in_properties: bool) {
     match value {
         Value::Object(map) => {
@@ -48,7 +48,7 @@ fn strip(value: &mut Value, in_properties: bool) {
     }
 }
 
-/// Kinds whose delete answers with the object although upstream's documents say a Status.
+/// Kinds whose delete answers with the object although upstream's documents declare a Status.
 const RETURNED: &[&str] = &["CSIStorageCapacity", "Namespace"];
 
 #[test]
@@ -114,7 +114,6 @@ fn documents_are_cached_by_the_hash_of_their_bytes() {
     assert_eq!(document(&builtin(), "apis/ex.io"), None);
 }
 
-/// A custom resource as the registry lists it.
 fn custom(crd: &Value) -> Arc<Resource> {
     let text = |pointer: &str| {
         crd.pointer(pointer)
@@ -173,9 +172,9 @@ fn custom(crd: &Value) -> Arc<Resource> {
     Arc::new(resource)
 }
 
-/// What kube-apiserver 1.36.3 published for two custom resources, by the same measure. Not compared is
-/// `DeleteOptions`, whose list of kinds there names every group the server's code knows, and
-/// `deletecollection`, which there has the parameters of a list and none of those it takes.
+/// Published by kube-apiserver 1.36.3 for two custom resources. Not compared: `DeleteOptions`, whose list
+/// of kinds there names every group of the server's code, and `deletecollection`, which there has the
+/// parameters of a list and none of its own.
 #[test]
 fn a_custom_document_equals_the_recorded_one() {
     let recorded: Value = serde_json::from_str(include_str!("testdata/custom.json")).expect("the recording");

@@ -1,4 +1,4 @@
-//! Admission that is built in: what upstream's default plugins do that clients see.
+//! Built-in admission: the visible effects of upstream's default plugins.
 
 use super::meta::{deleting, meta_text};
 use super::{Api, Cx, Endpoint, Target, View};
@@ -10,7 +10,7 @@ use crate::store::{Key, ResourceId};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Before a create: its namespace must exist and live; then what the kind demands.
+/// The namespace must exist and not be terminating; then the kind's own admission.
 pub(super) fn create(
     api: &Api,
     view: &View,
@@ -29,7 +29,6 @@ pub(super) fn create(
     kind_admission(api, view, target, object, None)
 }
 
-/// Before an update.
 pub(super) fn update(
     api: &Api,
     view: &View,
@@ -63,7 +62,6 @@ fn escalation(
     )
 }
 
-/// A custom resource's definition must not be on its way out.
 fn definition_lives(view: &View, target: &Target, object: &Value) -> Result<(), ApiError> {
     if !matches!(target.resource.schema, SchemaSource::Custom(_)) {
         return Ok(());
@@ -111,7 +109,6 @@ fn namespace_lives(view: &View, target: &Target, object: &Value) -> Result<(), A
     Err(error)
 }
 
-/// What the default plugins add to an object of a kind.
 fn kind_admission(
     api: &Api,
     view: &View,
@@ -169,7 +166,6 @@ fn kind_admission(
     Ok(())
 }
 
-/// A pod's ServiceAccount must be there first.
 fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(), ApiError> {
     let name = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
     let key = Key::new(
@@ -191,8 +187,8 @@ fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(
 }
 
 impl Api {
-    /// Who writes a Service waits for the one before: both would be given the same address.
-    pub(super) async fn turn(&self, target: &Target) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+    /// Serializes writes of Services: two at once would get the same address.
+    pub(super) async fn lock_addresses(&self, target: &Target) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         if allocates(target) {
             Some(self.addresses.lock().await)
         } else {
@@ -205,7 +201,7 @@ fn allocates(target: &Target) -> bool {
     target.resource.group.is_empty() && target.resource.kind == "Service" && target.endpoint == Endpoint::Main
 }
 
-/// Hands out what no two Services may hold: addresses and node ports. The cost is that of reading all Services.
+/// Allocates addresses and node ports. Reads all Services.
 pub(super) fn allocate(
     view: &View,
     target: &Target,

@@ -1,4 +1,4 @@
-//! Request bodies: from bytes to an object in normal form.
+//! Request bodies: decodes bytes to an object in normal form.
 
 use super::protobuf::{self, ProtobufError};
 use super::{Cx, Target};
@@ -11,7 +11,6 @@ use equate_manifest::schema::DecodeError;
 use equate_manifest::{json, schema, yaml};
 use serde_json::{Map, Value};
 
-/// What a body's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     Json,
@@ -19,14 +18,12 @@ pub(crate) enum BodyKind {
     Protobuf,
 }
 
-/// A body as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     pub bytes: Bytes,
     pub kind: BodyKind,
 }
 
-/// The four ways to patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatchKind {
     Json,
@@ -42,7 +39,6 @@ const ACCEPTED: [&str; 3] = [
 ];
 
 impl Body {
-    /// By content type; none means JSON.
     pub(crate) fn new(bytes: Bytes, content_type: Option<&str>) -> Result<Self, ApiError> {
         let kind = match content_type {
             None | Some("" | "application/json") => BodyKind::Json,
@@ -53,8 +49,7 @@ impl Body {
         Ok(Self { bytes, kind })
     }
 
-    /// The value, and the paths of keys that stand twice.
-    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), Unreadable> {
+    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), BodyError> {
         match self.kind {
             BodyKind::Json => {
                 let decoded = json::decode(&self.bytes)?;
@@ -69,27 +64,22 @@ impl Body {
     }
 }
 
-/// Why a body is no value.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
-    /// It is no JSON.
+pub(crate) enum BodyError {
     #[error(transparent)]
     Json(#[from] json::JsonError),
-    /// It is no YAML.
     #[error("error converting YAML to JSON: yaml: {0}")]
     Yaml(#[from] yaml::YamlError),
-    /// It is no protobuf, or not of a kind that is read.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
-    /// It is no text.
     #[error(transparent)]
     Text(#[from] std::str::Utf8Error),
 }
 
-impl From<Unreadable> for ApiError {
-    fn from(error: Unreadable) -> Self {
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
         match error {
-            Unreadable::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown(_)) => {
+            BodyError::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown(_)) => {
                 let mut refusal = Self::unsupported_media_type(&["application/json", "application/yaml"]);
                 refusal.message = format!("{error}: send application/json or application/yaml");
                 refusal
@@ -99,20 +89,18 @@ impl From<Unreadable> for ApiError {
     }
 }
 
-/// The first document of a YAML 1.1 text; null when there is none.
-fn yaml_value(text: &str) -> Result<Value, Unreadable> {
+fn yaml_value(text: &str) -> Result<Value, BodyError> {
     let documents = yaml::load(text, &yaml::Options::default())?;
     Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
 }
 
-/// An object in normal form, with Go's sentences about what strict decoding would refuse.
+/// An object in normal form, with the messages of Go's strict decoder.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub value: Value,
     pub problems: Vec<String>,
 }
 
-/// Reads the body of a create or update: parses, checks the kind, decodes, defaults.
 pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Result<Value, ApiError> {
     let resource = &*target.resource;
     let unrecognized = |why: String| {
@@ -160,7 +148,6 @@ fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// The body must be of the endpoint's kind; built-in kinds may leave it out.
 fn check_kind(
     resource: &Resource,
     value: &mut Value,
@@ -199,7 +186,7 @@ fn check_kind(
     } else {
         api_version
     };
-    // The wrong kind of the right version is for a custom resource's validation to refuse.
+    // A custom resource's validation refuses the wrong kind of the right version.
     let wrong_kind = kind != resource.kind && !custom;
     if wrong_kind || api_version != expected {
         return Err(kind_mismatch(resource, &kind, &api_version, custom));
@@ -240,7 +227,7 @@ fn kind_mismatch(resource: &Resource, kind: &str, api_version: &str, custom: boo
     ))
 }
 
-/// Go's sentence about a kind of the resource's group that is not the resource's.
+/// Go's message for another kind of the resource's group.
 pub(super) fn unknown_conversion(resource: &Resource, kind: &str) -> String {
     let internal = if resource.group.is_empty() {
         "core"
@@ -253,14 +240,14 @@ pub(super) fn unknown_conversion(resource: &Resource, kind: &str) -> String {
     )
 }
 
-/// Brings an object to normal form and fills in its defaults. The error is Go's text.
+/// Normalizes and defaults an object. The error is Go's text.
 pub(crate) fn decode(
     resource: &Resource,
     value: Value,
     duplicates: &[String],
 ) -> Result<Decoded, DecodeError> {
     let mut problems: Vec<String> = Vec::new();
-    // An empty list says "forget all managers"; the normal form would drop it.
+    // An empty list means "remove all managers"; the normal form would drop it.
     let forget = !resource.is_custom()
         && value
             .pointer("/metadata/managedFields")
@@ -306,7 +293,6 @@ pub(crate) fn decode(
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// A custom resource's metadata is decoded like any other; the rest is left alone.
 fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), DecodeError> {
     let Some(map) = value.as_object_mut() else {
         return Ok((value, Vec::new()));
@@ -319,8 +305,8 @@ fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), Deco
     Ok((value, decoded.unknown))
 }
 
-/// An apply's configuration: JSON where it is JSON, else YAML 1.1, with the paths of keys that stand twice.
-pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), Unreadable> {
+/// An apply's configuration: JSON, else YAML 1.1, with the paths of duplicate keys.
+pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), BodyError> {
     if let Ok(decoded) = json::decode(text.as_bytes()) {
         return Ok((decoded.value, decoded.duplicates));
     }

@@ -1,4 +1,4 @@
-//! The objects every cluster starts with: namespaces, roles, priority classes.
+//! The initial objects of a cluster: namespaces, roles, priority classes.
 
 use super::{Api, Cx, Endpoint, Target, body};
 use crate::auth::{self, Identity};
@@ -9,13 +9,13 @@ use crate::managed_fields;
 use crate::store::{Change, Expect};
 use serde_json::Value;
 
-/// Who made them, as managed fields say.
+/// As in upstream's managed fields.
 const MANAGER: &str = "kube-apiserver";
 
 impl Api {
-    /// Creates what is absent, in one commit; what is there stays as it is.
+    /// Creates absent objects, in one commit; present ones stay unchanged.
     ///
-    /// `gathered`: whether ClusterRoles that gather others start with their rules.
+    /// `gathered`: whether aggregated ClusterRoles start with their rules.
     pub(crate) async fn bootstrap(&self, gathered: bool) -> Result<(), BuildError> {
         let view = self.view();
         let identity = Identity::admin();

@@ -1,4 +1,4 @@
-//! How controllers write: through the same pipeline as everyone.
+//! Writes of controllers, through the same pipeline as clients'.
 
 use super::{Api, Body, BodyKind, Cx, Endpoint, PatchKind, Target, body};
 use crate::auth::Identity;

@@ -9,15 +9,13 @@ use crate::status::{ApiError, Details};
 use crate::store::{Change, CommitError, Expect};
 use serde_json::{Value, json};
 
-/// How often a clashing generated name is tried again (apiserver `registry/rest`, 8).
+/// Retries after a clash of generated names (apiserver `registry/rest`, 8).
 const NAME_ATTEMPTS: usize = 8;
 const SUFFIX_LENGTH: usize = 5;
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// The longest name, minus the suffix.
 const GENERATE_NAME_MAX: usize = 63 - SUFFIX_LENGTH;
 
 impl Api {
-    /// POST: the body's name, or a generated one.
     pub(crate) async fn create(
         &self,
         target: &Target,
@@ -28,7 +26,7 @@ impl Api {
         self.create_object(target, object, cx, true).await
     }
 
-    /// Creates a decoded object. `track` is false for an apply, which has already written its managed fields.
+    /// `track` is false for an apply, which has already written its managed fields.
     pub(crate) async fn create_object(
         &self,
         target: &Target,
@@ -74,7 +72,7 @@ impl Api {
             if track {
                 new = managed_fields::update(None, new, &self.manager(target, cx, &now));
             }
-            let _turn = self.turn(target).await;
+            let _lock = self.lock_addresses(target).await;
             let view = self.view();
             admission::create(self, &view, target, &mut new, cx)?;
             self.prepare_create(target, &view, &mut new, &now)?;
@@ -108,7 +106,7 @@ impl Api {
                     let entry = entries
                         .into_iter()
                         .next()
-                        .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                        .ok_or_else(|| ApiError::internal("the commit returned no object"))?;
                     return Ok(Written {
                         object: Object::Stored(entry),
                         created: true,
@@ -147,7 +145,6 @@ impl Api {
         admission::allocate(view, target, object, None)
     }
 
-    /// Who writes at this endpoint, as managed fields record it.
     pub(super) fn manager<'a>(
         &self,
         target: &'a Target,

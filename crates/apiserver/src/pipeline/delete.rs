@@ -1,4 +1,4 @@
-//! Deleting objects: preconditions, finalizers, grace, propagation.
+//! Deletion: preconditions, finalizers, grace, propagation.
 
 use super::meta::{deleting, finalizers, generation, meta, meta_mut, meta_text, set_generation};
 use super::update::RACE_ATTEMPTS;
@@ -9,23 +9,19 @@ use crate::store::{Change, CommitError, Entry, Expect};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a DELETE did.
 #[derive(Debug, Clone)]
 pub(crate) enum Deleted {
-    /// Gone; the last state.
+    /// Removed; the last state.
     Gone(Object),
-    /// Waiting for finalizers or a grace period; the marked state.
     Marked(Object),
 }
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
-/// The finalizer that holds a CRD until its objects are gone.
 pub(crate) const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Api {
-    /// DELETE of one object.
     pub(crate) async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         if target.resource.is_namespace() && NAMESPACES_KEPT.contains(&target.name.as_str()) {
             return Err(ApiError::forbidden(
@@ -48,7 +44,7 @@ impl Api {
         Err(target.modified())
     }
 
-    /// `None` when somebody else wrote first.
+    /// `None` if another write came first.
     async fn commit_delete(
         &self,
         target: &Target,
@@ -59,7 +55,6 @@ impl Api {
         let expect = Expect::Revision(current.revision);
         let key = target.key();
         let (change, gone) = match marked {
-            // Nothing new to say: already marked.
             Some(state) if state == *current.object() && !is_final(target, &state) => {
                 return Ok(Some(Deleted::Marked(Object::Stored(Arc::clone(current)))));
             }
@@ -108,7 +103,7 @@ impl Api {
                 let entry = entries
                     .into_iter()
                     .next()
-                    .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                    .ok_or_else(|| ApiError::internal("the commit returned no object"))?;
                 let object = Object::Stored(entry);
                 Ok(Some(if gone {
                     Deleted::Gone(object)
@@ -122,14 +117,14 @@ impl Api {
         }
     }
 
-    /// The state that says deletion has begun; `None` when the object can go at once and nobody needs to know.
     fn marked(&self, target: &Target, options: &DeleteOptions, stored: &Value) -> Option<Value> {
         let resource = &*target.resource;
         let mut state = stored.clone();
         set_finalizers(&mut state, &wanted_finalizers(target, options, stored));
         let grace = resource.grace(stored, options.grace_period_seconds);
         let begun = deleting(stored);
-        let must_mark = !finalizers(&state).is_empty() || grace.is_some() || holds_itself(target, &state);
+        let must_mark =
+            !finalizers(&state).is_empty() || grace.is_some() || waits_for_content(target, &state);
         if !must_mark {
             return None;
         }
@@ -188,22 +183,20 @@ fn raise_generation(state: &mut Value) {
     }
 }
 
-/// Whether the kind itself holds the object back: a namespace for its content, a CRD for its objects.
-fn holds_itself(target: &Target, state: &Value) -> bool {
+/// Namespaces wait for their content, CRDs for their objects.
+fn waits_for_content(target: &Target, state: &Value) -> bool {
     target.resource.is_namespace() && has_namespace_finalizers(state)
 }
 
-/// Whether `spec.finalizers` of a namespace still names somebody.
 pub(super) fn has_namespace_finalizers(namespace: &Value) -> bool {
     namespace["spec"]["finalizers"]
         .as_array()
         .is_some_and(|list| !list.is_empty())
 }
 
-/// Whether a marked state has nothing left to wait for.
 fn is_final(target: &Target, state: &Value) -> bool {
     finalizers(state).is_empty()
-        && !holds_itself(target, state)
+        && !waits_for_content(target, state)
         && meta(state, "deletionGracePeriodSeconds")
             .and_then(Value::as_i64)
             .unwrap_or_default()
@@ -216,7 +209,7 @@ fn wanted_finalizers(target: &Target, options: &DeleteOptions, stored: &Value) -
         (Some("Foreground"), _) => (true, false),
         (Some("Orphan"), _) | (None, Some(true)) => (false, true),
         (Some(_), _) | (None, Some(false)) => (false, false),
-        // Without a word the present finalizers stand.
+        // Without a propagation policy the present finalizers stay.
         (None, None) => (
             list.iter().any(|f| f == FOREGROUND),
             list.iter().any(|f| f == ORPHAN),

@@ -1,8 +1,8 @@
-//! Access to `metadata`, and the fields of it that only the server writes.
+//! Access to `metadata`, and its fields that only the server writes.
 
 use serde_json::{Map, Value, json};
 
-/// `metadata`, made an object if it is none.
+/// `metadata`, replaced by an object if it is none.
 pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -17,7 +17,6 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// A text of `metadata`, or empty.
 pub(crate) fn meta_text<'a>(object: &'a Value, key: &str) -> &'a str {
     object
         .get("metadata")
@@ -26,12 +25,10 @@ pub(crate) fn meta_text<'a>(object: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// A field of `metadata`.
 pub(crate) fn meta<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
     object.get("metadata").and_then(|m| m.get(key))
 }
 
-/// Sets a text, or removes it when empty.
 pub(crate) fn set_text(object: &mut Value, key: &str, value: &str) {
     let map = meta_mut(object);
     if value.is_empty() {
@@ -41,7 +38,6 @@ pub(crate) fn set_text(object: &mut Value, key: &str, value: &str) {
     }
 }
 
-/// Copies a field of `metadata`, its absence included.
 pub(crate) fn copy(to: &mut Value, from: &Value, key: &str) {
     let value = meta(from, key).cloned();
     let map = meta_mut(to);
@@ -51,7 +47,6 @@ pub(crate) fn copy(to: &mut Value, from: &Value, key: &str) {
     };
 }
 
-/// The finalizers.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     meta(object, "finalizers")
         .and_then(Value::as_array)
@@ -59,12 +54,10 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
         .unwrap_or_default()
 }
 
-/// Whether deletion has begun.
 pub(crate) fn deleting(object: &Value) -> bool {
     meta(object, "deletionTimestamp").is_some_and(|t| !t.is_null())
 }
 
-/// `metadata.generation`, 0 when absent.
 pub(crate) fn generation(object: &Value) -> i64 {
     meta(object, "generation")
         .and_then(Value::as_i64)
@@ -80,12 +73,10 @@ pub(crate) fn set_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// The value at a path of field names.
 pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, key| value.get(key))
 }
 
-/// Writes the value at a path, or removes the field; parents are made as needed when there is a value.
 pub(crate) fn put(object: &mut Value, path: &[&str], value: Option<Value>) {
     let Some((last, parents)) = path.split_last() else {
         return;

@@ -1,14 +1,14 @@
-//! What happens to an object between a request and the store.
+//! The steps from a decoded request to the store.
 //!
-//! The order is upstream's, because messages and managed fields depend on it:
-//! decode, default, managed fields, admission, prepare, validate, commit. The
-//! functions here know nothing of HTTP; they take a [`Target`], a decoded
-//! object and the caller, and answer with an object or an [`ApiError`].
+//! The order is upstream's, because messages and managed fields depend on it: decode, default, managed
+//! fields, admission, prepare, validate, commit. Nothing here depends on HTTP: a [`Target`], a decoded
+//! object and the caller in, an object or an [`ApiError`] out.
 
 mod admission;
 mod body;
 mod bootstrap;
 mod controlled;
+mod conversion_text;
 mod create;
 mod delete;
 mod meta;
@@ -16,7 +16,6 @@ mod patch;
 mod protobuf;
 mod subresource;
 mod update;
-mod words;
 
 pub(crate) use body::{Body, BodyKind, PatchKind};
 pub(crate) use delete::Deleted;
@@ -31,26 +30,23 @@ use crate::store::{Entry, Key, Snapshot, Store};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Where time comes from; replaceable so that tests and previews are repeatable.
+/// Replaceable, so that tests and previews are repeatable.
 pub(crate) type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
-/// What a cluster does besides storing: admission that upstream has on by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Whether pods get the `default` ServiceAccount and must name an existing one.
     pub service_account_admission: bool,
-    /// The node that takes every new pod, where pods are simulated: there is no scheduler.
+    /// The node of every new pod, if pods are simulated: there is no scheduler.
     pub node: Option<&'static str>,
 }
 
-/// The whole write path, and the state it works on.
 pub(crate) struct Api {
     pub store: Store,
     pub catalog: Catalog,
     pub settings: Settings,
     pub clock: Clock,
     pub auth: crate::auth::Authority,
-    /// Held by a write of a Service from the reading that addresses are chosen by until its commit.
+    /// Held while a Service is written, from the choice of addresses to the commit.
     pub addresses: tokio::sync::Mutex<()>,
 }
 
@@ -62,7 +58,6 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// One consistent reading: the objects, and the resources that they define.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub snapshot: Snapshot,
@@ -70,25 +65,23 @@ pub(crate) struct View {
 }
 
 impl Api {
-    /// The newest consistent reading. Costs a pointer copy unless a CRD changed.
+    /// Costs a pointer copy unless a CRD changed.
     pub(crate) fn view(&self) -> View {
         let snapshot = self.store.snapshot();
         let registry = self.catalog.at(&snapshot);
         View { snapshot, registry }
     }
 
-    /// The present, in whole seconds, as objects carry it.
+    /// The current time in whole seconds, as objects carry it.
     pub(crate) fn now(&self) -> String {
         seconds((self.clock)())
     }
 }
 
-/// RFC 3339 in UTC with whole seconds.
 pub(crate) fn seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// What a write is aimed at.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub resource: Arc<Resource>,
@@ -99,20 +92,17 @@ pub(crate) struct Target {
     pub endpoint: Endpoint,
 }
 
-/// Which of an object's endpoints a write arrives at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Main,
     Status,
     Scale,
-    /// `namespaces/NAME/finalize`.
     Finalize,
-    /// `pods/NAME/{ephemeralcontainers,resize}` and others that update the object as the main endpoint does.
+    /// `pods/NAME/{ephemeralcontainers,resize}` and others that update the object like the main endpoint.
     Other(&'static str),
 }
 
 impl Endpoint {
-    /// As managed fields record it.
     pub(crate) fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -158,11 +148,10 @@ impl Target {
     }
 }
 
-/// Who writes, how, and what they should be warned of.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {
     pub identity: &'a Identity,
-    /// The manager's name, already resolved from `fieldManager` or the user agent.
+    /// Resolved from `fieldManager` or the user agent.
     pub manager: String,
     pub options: WriteOptions,
     pub warnings: Vec<String>,
@@ -173,7 +162,6 @@ impl Cx<'_> {
         self.options.dry_run
     }
 
-    /// Warnings count once each.
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.warnings.contains(&text) {
@@ -181,7 +169,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What the caller wants done about `problems` of decoding, which are complete sentences of Go's strict decoder.
+    /// Handles decoding problems as `fieldValidation` asks; each is a message of Go's strict decoder.
     pub(crate) fn strict(&mut self, problems: Vec<String>) -> Result<(), Vec<String>> {
         match self.options.field_validation {
             _ if problems.is_empty() => Ok(()),
@@ -197,7 +185,7 @@ impl Cx<'_> {
     }
 }
 
-/// An object on its way out: stored, or only built (dry run, deleted, subresource).
+/// An object to return: stored, or only built (dry run, deleted, subresource).
 #[derive(Debug, Clone)]
 pub(crate) enum Object {
     Stored(Arc<Entry>),
@@ -213,11 +201,10 @@ impl Object {
     }
 }
 
-/// The result of a write.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     pub object: Object,
-    /// Whether the object is new: 201 instead of 200.
+    /// Created: 201 instead of 200.
     pub created: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Patching an object: three patches that rewrite it, and apply, which merges intentions.
+//! PATCH: three rewriting patches, and server-side apply.
 
 use super::meta::{meta, meta_text, set_text};
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions, name_mismatch};
@@ -11,17 +11,15 @@ use equate_manifest::object::Object as Manifest;
 use equate_manifest::{json, patch, schema};
 use serde_json::Value;
 
-/// A patch that has been read.
 pub(super) enum Change {
     Json(patch::json::Patch),
     Merge(Value),
     Strategic(Value),
-    /// The configuration, and whether conflicts are taken over.
+    /// The configuration, and whether conflicts are overridden.
     Apply(Value, bool),
 }
 
 impl Api {
-    /// PATCH of the object itself, or of a subresource that shows the object.
     pub(crate) async fn patch(
         &self,
         target: &Target,
@@ -59,7 +57,7 @@ impl Api {
                     check_identity(target, &new)?;
                     let mut new = new;
                     set_text(&mut new, "resourceVersion", meta_text(&stored, "resourceVersion"));
-                    // A patch that writes the revision down, even the right one, does not survive a race.
+                    // A patch with a `resourceVersion`, even the right one, is not retried after a race.
                     let pinned = writes_revision(rewrite);
                     (
                         managed_fields::update(Some(&stored), new, &self.manager(target, cx, &now)),
@@ -76,7 +74,6 @@ impl Api {
         Err(target.modified())
     }
 
-    /// Apply to an absent name: creates it.
     async fn apply_new(
         &self,
         target: &Target,
@@ -103,7 +100,6 @@ impl Api {
         self.create_object(target, new, cx, false).await
     }
 
-    /// The object after an apply, in normal form, its managed fields written.
     fn applied(
         &self,
         target: &Target,
@@ -139,7 +135,6 @@ impl Api {
     }
 }
 
-/// Reads and checks the patch document.
 pub(super) fn read(
     target: &Target,
     body: &Body,
@@ -188,7 +183,7 @@ pub(super) fn read(
     }
 }
 
-/// A JSON patch that is none is a bad request; one with too many operations is too large.
+/// An invalid JSON patch is a bad request; one with too many operations is too large.
 fn json_patch_error(error: &patch::json::PatchError) -> ApiError {
     match error {
         patch::json::PatchError::TooMany { .. } => ApiError::new(
@@ -242,7 +237,7 @@ fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Res
     Ok(Change::Apply(config, force))
 }
 
-/// Upstream's generic answer to a patch that does not apply: the cause is not told.
+/// Upstream's generic answer to a patch that does not apply; it omits the cause.
 fn unprocessable() -> ApiError {
     ApiError::new(
         422,
@@ -252,7 +247,6 @@ fn unprocessable() -> ApiError {
     )
 }
 
-/// The object after a rewriting patch, not yet decoded.
 fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, ApiError> {
     match change {
         Change::Json(operations) => operations.apply(stored.clone()).map_err(|_| unprocessable()),
@@ -274,7 +268,7 @@ fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, 
                         patch::strategic::Fault::Unprocessable => unprocessable(),
                         patch::strategic::Fault::Internal => ApiError::new(500, "", error.to_string(), None),
                     })?;
-            // Upstream merges into the Go type, which has no place for another kind.
+            // Upstream merges into the Go type, which cannot hold another kind.
             for key in ["kind", "apiVersion"] {
                 super::put(&mut new, &[key], stored.get(key).cloned());
             }
@@ -284,7 +278,7 @@ fn rewritten(target: &Target, stored: &Value, change: &Change) -> Result<Value, 
     }
 }
 
-/// The object after a rewriting patch, in normal form. A refusal shows what was refused, as upstream does.
+/// The object after a rewriting patch, in normal form. As upstream, a refusal shows the object.
 pub(super) fn patched(
     target: &Target,
     stored: &Value,
@@ -295,7 +289,7 @@ pub(super) fn patched(
         let error = FieldError::invalid("patch", &Value::String(shown), why);
         ApiError::invalid("", "", "", &[error])
     };
-    // Made again only when it is refused: the text of every patched object would cost more than the patch.
+    // Built again only for a refusal: the text of every patched object would cost more than the patch.
     let whole = || {
         rewritten(target, stored, change)
             .map(|object| json::to_go_string(&object))
@@ -304,7 +298,10 @@ pub(super) fn patched(
     let mut object = rewritten(target, stored, change)?;
     check_type(target, &mut object, whole)?.map_err(|why| refuse(whole(), why))?;
     let decoded = body::decode(&target.resource, object, &[]).map_err(|error| match change {
-        Change::Strategic(document) => refuse(words::go_map(document), words::of_conversion(&error)),
+        Change::Strategic(document) => refuse(
+            conversion_text::go_map(document),
+            conversion_text::of_conversion(&error),
+        ),
         Change::Json(_) | Change::Merge(_) | Change::Apply(..) => refuse(whole(), error.to_string()),
     })?;
     cx.strict(decoded.problems)
@@ -312,7 +309,7 @@ pub(super) fn patched(
     Ok(decoded.value)
 }
 
-/// A patch may not make another kind of the object. The inner error is about the patch, the outer about the object.
+/// A patch must not change the kind. The inner error is about the patch, the outer about the object.
 fn check_type(
     target: &Target,
     patched: &mut Value,
@@ -335,7 +332,6 @@ fn check_type(
                 map.insert(key.to_owned(), Value::String(expected));
                 continue;
             }
-            // The decoder says what it expected.
             Some(_) => return Ok(Ok(())),
         };
         if *given == expected {

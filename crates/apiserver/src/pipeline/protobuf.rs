@@ -1,20 +1,19 @@
 //! Protobuf bodies, of the few kinds that helm's and kubectl's typed clients send.
 //!
-//! Such a body is an envelope with a version, a kind and the object's bytes, whose fields are numbered
-//! (`generated.proto` of `k8s.io/api` and `k8s.io/apimachinery`). It becomes the JSON that the client
-//! would have sent otherwise. Other kinds are refused by name: their fields have no table here, and to
-//! skip what is not known would lose it. Answers are always JSON, which these clients read.
+//! A body is an envelope with a version, a kind and the object's bytes, whose fields are numbered
+//! (`generated.proto` of `k8s.io/api` and `k8s.io/apimachinery`). It is converted to the JSON that the
+//! client would have sent otherwise. Other kinds are refused by name: skipping unknown fields would lose
+//! them. Answers are always JSON, which these clients read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// A message: its fields by number.
 type Message = [(u32, &'static str, Field)];
 
-/// What a field holds. Clients write empty texts and zeros where there is nothing; what may be meant, the
-/// API has a pointer for.
+/// The type of a field. Clients write empty texts and zeros for absent values; fields with a meaningful
+/// zero are pointers in the API.
 #[derive(Clone, Copy)]
 enum Field {
     Text,
@@ -22,7 +21,6 @@ enum Field {
     NumberOrNone,
     Flag,
     Time,
-    /// JSON in a message of its own.
     Json,
     Of(&'static Message),
     Texts,
@@ -124,7 +122,7 @@ const DELETE_OPTIONS: &Message = &[
     (6, "ignoreStoreReadErrorWithClusterBreakingPotential", Flag),
 ];
 
-/// The kinds that are read. Deletions come with the version of what is deleted.
+/// The supported kinds. DeleteOptions come with the version of the deleted object.
 const KINDS: [(&str, &str, &Message); 5] = [
     ("v1", "ConfigMap", CONFIG_MAP),
     ("v1", "Namespace", NAMESPACE),
@@ -133,40 +131,27 @@ const KINDS: [(&str, &str, &Message); 5] = [
     ("", "DeleteOptions", DELETE_OPTIONS),
 ];
 
-/// Why a body is no value.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtobufError {
-    /// It does not begin with `k8s` and a zero.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoEnvelope,
-    /// It ends within a field, or a number does not end.
     #[error("unexpected EOF")]
     Truncated,
-    /// A field has another form than its table says.
-    #[error("field {0} of the protobuf message has another form than expected")]
+    #[error("field {0} of the protobuf message has an unexpected wire type")]
     Form(u32),
-    /// A text is no UTF-8.
     #[error("field {0} of the protobuf message is not UTF-8")]
     Text(u32),
-    /// There is no table for the kind.
     #[error(
         "the embedded API server reads protobuf bodies of ConfigMap, Namespace, Secret, ServiceAccount and \
          DeleteOptions, not of {kind} ({api_version})"
     )]
-    Kind {
-        /// What it says it is.
-        api_version: String,
-        /// What it says it is.
-        kind: String,
-    },
-    /// A field of a known kind that is newer than its table.
+    Kind { api_version: String, kind: String },
     #[error("the embedded API server does not know field {0} of the protobuf message")]
     Unknown(u32),
 }
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Reads a body: the envelope, and the object in it.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoEnvelope)?;
     let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
@@ -174,7 +159,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
         match field? {
             (1, Wire::Bytes(bytes)) => type_meta = bytes,
             (2, Wire::Bytes(bytes)) => raw = bytes,
-            // how the object is written: clients leave it empty
+            // the encoding of the object: clients leave it empty
             (3 | 4, Wire::Bytes(&[])) => {}
             (number, _) => return Err(ProtobufError::Form(number)),
         }
@@ -261,7 +246,6 @@ fn text(number: u32, bytes: &[u8]) -> Result<&str, ProtobufError> {
     std::str::from_utf8(bytes).map_err(|_| ProtobufError::Text(number))
 }
 
-/// An entry of a map: its key and its value.
 fn entry(number: u32, bytes: &[u8]) -> Result<(&str, &[u8]), ProtobufError> {
     let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
     for field in fields(bytes) {
@@ -274,7 +258,7 @@ fn entry(number: u32, bytes: &[u8]) -> Result<(&str, &[u8]), ProtobufError> {
     Ok((text(number, key)?, value))
 }
 
-/// A time in RFC 3339, whole seconds as in the API's JSON; none where the message is empty.
+/// RFC 3339 with whole seconds, as in the API's JSON; `None` for an empty message.
 fn time(number: u32, bytes: &[u8]) -> Result<Option<String>, ProtobufError> {
     let mut seconds = None;
     for field in fields(bytes) {
@@ -302,13 +286,11 @@ fn json(number: u32, bytes: &[u8]) -> Result<Value, ProtobufError> {
     serde_json::from_slice(raw).map_err(|_| ProtobufError::Form(number))
 }
 
-/// The value of a field as it is written.
 enum Wire<'b> {
     Varint(u64),
     Bytes(&'b [u8]),
 }
 
-/// The fields of a message, in their order.
 fn fields(bytes: &[u8]) -> impl Iterator<Item = Result<(u32, Wire<'_>), ProtobufError>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -334,7 +316,7 @@ fn field<'b>(rest: &mut &'b [u8]) -> Result<(u32, Wire<'b>), ProtobufError> {
             *rest = after;
             Ok((number, Wire::Bytes(bytes)))
         }
-        // fixed widths and groups: no kind here has them
+        // fixed widths and groups: no supported kind has them
         _ => Err(ProtobufError::Form(number)),
     }
 }
@@ -367,7 +349,6 @@ mod tests {
         out
     }
 
-    /// A field with these bytes.
     fn field(number: usize, bytes: &[u8]) -> Vec<u8> {
         [varint(number << 3 | 2), varint(bytes.len()), bytes.to_vec()].concat()
     }
@@ -379,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send() {
+    fn client_bodies_are_decoded() {
         let check = |api_version: &str, kind: &str, raw: &[Vec<u8>], expected: Value| {
             assert_eq!(
                 decode(&body(api_version, kind, &raw.concat())),
@@ -462,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_bodies_are_refused() {
         let check = |body: &[u8], expected: &str| {
             assert_eq!(decode(body).unwrap_err().to_string(), expected);
         };
@@ -481,11 +462,11 @@ mod tests {
             (&[10], "unexpected EOF"),
             (
                 &[8, 1],
-                "field 1 of the protobuf message has another form than expected",
+                "field 1 of the protobuf message has an unexpected wire type",
             ),
             (
                 &[13, 0, 0, 0, 0],
-                "field 1 of the protobuf message has another form than expected",
+                "field 1 of the protobuf message has an unexpected wire type",
             ),
             (&[26, 1, 0xff], "field 3 of the protobuf message is not UTF-8"),
             (
@@ -498,7 +479,7 @@ mod tests {
         let whole = body("v1", "Secret", &field(1, &field(1, b"n")));
         // the last four bytes are the two empty fields of the envelope
         for end in 0..whole.len() - 4 {
-            // what is cut off is never taken for the whole
+            // a truncated body is never mistaken for the whole
             assert_ne!(decode(&whole[..end]), decode(&whole), "{end}");
         }
         assert_eq!(decode(b"k8s"), Err(ProtobufError::NoEnvelope));

@@ -1,4 +1,4 @@
-//! Subresources that are views of an object: `scale`; and those that act on it: binding, eviction.
+//! Subresources: `scale`, binding and eviction.
 
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions};
 use super::{Api, Body, Cx, PatchKind, Target, Written, body, patch};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Api {
-    /// GET of `scale`.
     pub(crate) fn scale(&self, target: &Target) -> Result<Value, ApiError> {
         let view = self.view();
         let entry = view
@@ -22,7 +21,6 @@ impl Api {
         scale_of(target, entry.object())
     }
 
-    /// PUT or PATCH of `scale`: the change is made on the Scale and carried to the object.
     pub(crate) async fn write_scale(
         &self,
         target: &Target,
@@ -49,7 +47,7 @@ impl Api {
                 .cloned()
                 .ok_or_else(|| target.not_found())?;
             let stored = self.in_version(target, &current)?;
-            // A custom resource that has no replicas yet gets them by this write.
+            // This write adds the replicas to a custom resource without any.
             let (mut scale, _) =
                 crd::to_scale(&stored, &paths).map_err(|e| ApiError::internal(e.to_string()))?;
             let owners =
@@ -59,7 +57,7 @@ impl Api {
                 (Some(object), _) => (object.clone(), None),
                 (None, Some(patch::Change::Apply(config, force))) => (config.clone(), Some(*force)),
                 (None, Some(rewrite)) => (patch::patched(&view_target, &scale, rewrite, cx)?, None),
-                (None, None) => return Err(ApiError::internal("a scale write without a body")),
+                (None, None) => return Err(ApiError::internal("a write of scale needs a body")),
             };
             let pinned = check_preconditions(&view_target, &wanted, &scale)?;
             let now = self.now();
@@ -93,7 +91,6 @@ impl Api {
         Err(target.modified())
     }
 
-    /// POST of `pods/NAME/binding`: assigns the pod to a node.
     pub(crate) async fn bind(
         &self,
         target: &Target,
@@ -143,15 +140,15 @@ impl Api {
         Err(target.modified())
     }
 
-    /// POST of `pods/NAME/eviction`: a deletion; disruption budgets are not consulted.
+    /// POST of `pods/NAME/eviction`: a deletion, after a check of disruption budgets.
     pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
         self.check_budgets(target)?;
         self.mark_disrupted(target, options).await?;
         self.delete(target, options).await.map(|_| ())
     }
 
-    /// 429 while a disruption budget holds the pod back. There is no disruption controller: a budget whose
-    /// status nobody writes is one that is still being processed, as upstream says it.
+    /// 429 if a disruption budget protects the pod. No disruption controller runs: a budget without status
+    /// counts as still being processed, with upstream's message.
     fn check_budgets(&self, target: &Target) -> Result<(), ApiError> {
         let view = self.view();
         let pod = view
@@ -174,12 +171,12 @@ impl Api {
             let observed = status["observedGeneration"].as_i64().unwrap_or_default();
             if observed < super::meta::generation(budget) {
                 let name = path.name();
-                return Err(held_back(format!(
+                return Err(disruption_blocked(format!(
                     "The disruption budget {name} is still being processed by the server."
                 )));
             }
             if status["disruptionsAllowed"].as_i64().unwrap_or_default() <= 0 {
-                return Err(held_back(format!(
+                return Err(disruption_blocked(format!(
                     "The disruption budget {} needs {} healthy pods and has {} currently",
                     path.name(),
                     status["desiredHealthy"].as_i64().unwrap_or_default(),
@@ -190,7 +187,7 @@ impl Api {
         Ok(())
     }
 
-    /// Notes in a pod's status why it goes, as upstream does before it deletes.
+    /// Records the reason of the deletion in the pod's status, as upstream does first.
     async fn mark_disrupted(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
         for _ in 0..RACE_ATTEMPTS {
             let view = self.view();
@@ -227,7 +224,7 @@ impl Api {
     }
 }
 
-fn held_back(why: String) -> ApiError {
+fn disruption_blocked(why: String) -> ApiError {
     ApiError::new(
         429,
         "TooManyRequests",
@@ -244,7 +241,6 @@ fn held_back(why: String) -> ApiError {
     )
 }
 
-/// What binding leaves in a pod's status.
 fn scheduled(pod: &mut Value, now: &str) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
@@ -252,7 +248,6 @@ fn scheduled(pod: &mut Value, now: &str) {
     set_condition(pod, condition);
 }
 
-/// Puts a condition in the place of the one of its type.
 fn set_condition(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     match conditions.as_array_mut() {
@@ -279,7 +274,6 @@ fn scale_paths(target: &Target) -> Result<ScalePaths, ApiError> {
         .ok_or_else(ApiError::no_such_resource)
 }
 
-/// The Scale of an object.
 fn scale_of(target: &Target, object: &Value) -> Result<Value, ApiError> {
     let paths = scale_paths(target)?;
     let (scale, replicas) = crd::to_scale(object, &paths).map_err(|e| ApiError::internal(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! Replacing an object, and the tail that every change of an existing object shares.
+//! PUT, and the final steps that all changes of an object share.
 
 use super::meta::{self, copy, deleting, finalizers, generation, meta_text, set_generation, set_text};
 use super::{Api, Body, Cx, Endpoint, Object, Target, View, Written, admission, body, create};
@@ -10,18 +10,15 @@ use crate::store::{Change, CommitError, Entry, Expect};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// How often a write whose precondition is only "whatever is newest" is tried again when it loses the race.
+/// Retries of a write without a `resourceVersion` that loses a race.
 pub(super) const RACE_ATTEMPTS: usize = 64;
 
-/// What became of one attempt to change an object.
 pub(super) enum Attempt {
     Done(Written),
-    /// Somebody else wrote first.
     Raced,
 }
 
 impl Api {
-    /// PUT.
     pub(crate) async fn update(
         &self,
         target: &Target,
@@ -67,7 +64,6 @@ impl Api {
         Err(target.modified())
     }
 
-    /// The stored object as the endpoint's version shows it.
     pub(super) fn in_version(&self, target: &Target, entry: &Arc<Entry>) -> Result<Value, ApiError> {
         target
             .resource
@@ -75,7 +71,6 @@ impl Api {
             .map(std::borrow::Cow::into_owned)
     }
 
-    /// Takes a new state, its managed fields written, through preparation, validation and commit.
     pub(super) async fn change(
         &self,
         target: &Target,
@@ -88,9 +83,9 @@ impl Api {
         let resource = &*target.resource;
         prepare(target, &mut new, stored);
         admission::update(self, view, target, &mut new, stored, cx)?;
-        let turn = self.turn(target).await;
-        // What is free is read within the turn.
-        let newest = turn.is_some().then(|| self.view());
+        let lock = self.lock_addresses(target).await;
+        // Free addresses must be read while the lock is held.
+        let newest = lock.is_some().then(|| self.view());
         admission::allocate(newest.as_ref().unwrap_or(view), target, &mut new, Some(stored))?;
         let errors = update_errors(target, &new, stored);
         if !errors.is_empty() {
@@ -125,13 +120,13 @@ impl Api {
             }
         };
         match self.store.commit(vec![change]).await {
-            // The answer shows the state that was asked for, at the revision it replaced.
+            // The answer shows the requested state at the revision it replaced.
             Ok(_) if last_finalizer_gone => Ok(Attempt::Done(Written::built(new, false))),
             Ok(entries) => {
                 let entry = entries
                     .into_iter()
                     .next()
-                    .ok_or_else(|| ApiError::internal("nothing was written"))?;
+                    .ok_or_else(|| ApiError::internal("the commit returned no object"))?;
                 Ok(Attempt::Done(Written {
                     object: Object::Stored(entry),
                     created: false,
@@ -144,7 +139,6 @@ impl Api {
     }
 }
 
-/// Whether the new state is one that only waited for its finalizers.
 fn removable(target: &Target, new: &Value) -> bool {
     deleting(new)
         && finalizers(new).is_empty()
@@ -155,7 +149,7 @@ fn removable(target: &Target, new: &Value) -> bool {
         && (!target.resource.is_namespace() || !super::delete::has_namespace_finalizers(new))
 }
 
-/// Checks `uid` and `resourceVersion` of a PUT's body; true if it named a revision.
+/// Checks `uid` and `resourceVersion` of a PUT's body; true if it has a revision.
 pub(super) fn check_preconditions(target: &Target, new: &Value, stored: &Value) -> Result<bool, ApiError> {
     let uid = meta_text(new, "uid");
     let stored_uid = meta_text(stored, "uid");
@@ -206,7 +200,7 @@ fn registry_key(target: &Target) -> String {
     }
 }
 
-/// Kinds without unconditional update demand a revision; the message names the resource, not the kind.
+/// Kinds without unconditional update require a revision; the message names the resource, not the kind.
 fn revision_required(target: &Target) -> ApiError {
     let error = FieldError::with_value(
         crate::field::FieldErrorKind::Invalid,
@@ -235,10 +229,10 @@ pub(super) fn name_mismatch(target: &Target, name: &str) -> ApiError {
     ))
 }
 
-/// Restores what only the server writes, and what this endpoint may not change.
+/// Restores fields that only the server writes, and those that this endpoint must not change.
 fn prepare(target: &Target, new: &mut Value, stored: &Value) {
     let resource = &*target.resource;
-    // These may be left out; saying something else is for validation to refuse.
+    // These may be omitted; validation refuses a change.
     for optional in ["uid", "creationTimestamp"] {
         if meta_text(new, optional).is_empty() {
             copy(new, stored, optional);

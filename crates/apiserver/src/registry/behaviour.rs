@@ -1,4 +1,4 @@
-//! What the pipeline asks of a resource: built-in and custom kinds answer alike.
+//! The pipeline's view of a resource: the same for built-in and custom kinds.
 
 use super::{Derived, Generation, Resource, SchemaSource, versions};
 use crate::builtin;
@@ -11,23 +11,20 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What managed fields need to know of a kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Types {
     pub merge: typed::Type,
-    /// The normal form of an object that says nothing but its apiVersion and kind.
+    /// The normal form of an object with only apiVersion and kind.
     pub empty: Value,
     pub api_version: String,
 }
 
-/// Paths of field names.
 pub(crate) type FieldPaths = &'static [&'static [&'static str]];
 
 static GENERIC: super::Strategy = super::Strategy::GENERIC;
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 impl Resource {
-    /// Under which id the store keeps the objects. Versions share it.
     pub(crate) fn storage(&self) -> ResourceId {
         self.derived
             .storage
@@ -38,12 +35,11 @@ impl Resource {
             .clone()
     }
 
-    /// Whether objects of it exist at all; reviews and bindings are only ever posted.
+    /// Reviews and bindings are only posted, never stored.
     pub(crate) fn stored(&self) -> bool {
         self.verbs.iter().any(|v| v == "get") && self.verbs.iter().any(|v| v == "create")
     }
 
-    /// The merge schema of its objects.
     pub(crate) fn types(&self) -> &Types {
         self.derived.types.get_or_init(|| {
             let definitions = schema::kubernetes();
@@ -69,7 +65,6 @@ impl Resource {
         matches!(self.schema, SchemaSource::Custom(_))
     }
 
-    /// Whether both are the same version of the same definition.
     pub(crate) fn same_schema(&self, other: &Self) -> bool {
         match (&self.schema, &other.schema) {
             (SchemaSource::Builtin(a), SchemaSource::Builtin(b)) => a == b,
@@ -86,7 +81,6 @@ impl Resource {
         self.group == crd::GROUP && self.plural == crd::PLURAL
     }
 
-    /// Whether the main endpoint leaves `status` alone.
     pub(crate) fn has_status(&self) -> bool {
         self.strategy.has_status
     }
@@ -103,7 +97,7 @@ impl Resource {
         self.strategy.status_reset_fields
     }
 
-    /// A new object has no status yet, or the empty one that its Go type writes.
+    /// A new object has no status, or the empty one that its Go type writes.
     pub(crate) fn reset_status(&self, object: &mut Value) {
         if self.strategy.create_keeps_status {
             return;
@@ -117,17 +111,16 @@ impl Resource {
             map.extend(empty.map(|empty| ("status".to_owned(), empty)));
         }
         if let SchemaSource::Custom(version) = &self.schema {
-            // Upstream fills in defaults again when it reads the stored object: a status that has one shows it.
+            // Upstream applies defaults again when it reads the stored object, which adds those of the
+            // status.
             version.default(object);
         }
     }
 
-    /// The main endpoint keeps the stored status.
     pub(crate) fn restore_status(&self, new: &mut Value, stored: &Value) {
         keep(new, stored, &["status"]);
     }
 
-    /// The status endpoint keeps everything that is not its business.
     pub(crate) fn keep_for_status(&self, new: &mut Value, stored: &Value) {
         if self.is_custom() {
             let status = new.get("status").cloned();
@@ -146,7 +139,6 @@ impl Resource {
         }
     }
 
-    /// What is wrong with an object's content.
     pub(crate) fn validate(&self, new: &Value, stored: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let SchemaSource::Custom(version) = &self.schema {
@@ -160,12 +152,10 @@ impl Resource {
         errors
     }
 
-    /// How long a deletion waits; `None` for kinds that know no grace.
     pub(crate) fn grace(&self, stored: &Value, asked: Option<i64>) -> Option<i64> {
         (self.group.is_empty() && self.plural == "pods").then(|| builtin::deletion_grace(stored, asked))
     }
 
-    /// Whether the stored form is what this version shows.
     pub(crate) fn shows_as_stored(&self, stored: &Value) -> bool {
         if self.derived.reshapes {
             return false;
@@ -173,14 +163,13 @@ impl Resource {
         let Some(stored) = stored.get("apiVersion").and_then(Value::as_str) else {
             return false;
         };
-        // For every event of every watch: nothing is built to compare with.
+        // Runs for every event of every watch, so it allocates nothing.
         match stored.split_once('/') {
             Some((group, version)) => group == self.group && version == self.version,
             None => self.group.is_empty() && stored == self.version,
         }
     }
 
-    /// A stored object as this version shows it.
     pub(crate) fn to_version<'a>(&self, stored: &'a Value) -> Result<Cow<'a, Value>, ApiError> {
         if self.shows_as_stored(stored) {
             return Ok(Cow::Borrowed(stored));
@@ -202,12 +191,11 @@ impl Resource {
         }
     }
 
-    /// An object of this version as it is stored: as it came, for the store keeps what was last written.
+    /// Unchanged: the store keeps the version that was last written.
     pub(crate) fn to_storage(&self, object: Value) -> Result<Value, ApiError> {
         Ok(object)
     }
 
-    /// Where its replicas are, if it can be scaled.
     pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
         match &self.schema {
             SchemaSource::Custom(version) => version.scale().cloned(),
@@ -224,7 +212,7 @@ impl Resource {
         }
     }
 
-    /// The same resource seen as one of kind Scale, for reading and writing bodies of `scale`.
+    /// The same resource as one of kind Scale, for reading and writing bodies of `scale`.
     pub(crate) fn scale_view(parent: &Self) -> Self {
         Self {
             group: "autoscaling".to_owned(),
@@ -244,7 +232,7 @@ impl Resource {
         }
     }
 
-    /// 400 unless a field may be selected by.
+    /// 400 for an unsupported field.
     pub(crate) fn check_selectable(&self, field: &str) -> Result<(), ApiError> {
         match &self.schema {
             SchemaSource::Builtin(_) => match self.core_label(field) {
@@ -265,7 +253,7 @@ impl Resource {
         }
     }
 
-    /// What a label of a field selector is called in the core group: Events of `events.k8s.io` have their own words.
+    /// The core group's name of a field label: Events of `events.k8s.io` have their own.
     fn core_label<'f>(&self, field: &'f str) -> Option<Cow<'f, str>> {
         if (self.group.as_str(), self.kind.as_str()) != ("events.k8s.io", "Event") {
             return Some(Cow::Borrowed(field));
@@ -278,7 +266,6 @@ impl Resource {
         }
     }
 
-    /// The value a field selector compares; absent fields read as empty.
     pub(crate) fn selectable_value(&self, object: &Value, field: &str) -> String {
         match field {
             "metadata.name" | "metadata.namespace" => {
@@ -300,7 +287,7 @@ fn unknown_label(field: &str) -> ApiError {
     ApiError::bad_request(format!("field label not supported: {field}"))
 }
 
-/// The group an object is written in, which for Events need not be the one that is asked.
+/// The group of an object's apiVersion; for Events it may differ from the request's.
 fn group_of(object: &Value) -> &str {
     let api_version = object
         .get("apiVersion")
@@ -309,7 +296,7 @@ fn group_of(object: &Value) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// What the Go type writes for a status with nothing in it; `None` where the kind has no such field.
+/// The empty status that the Go type writes; `None` if the kind has no such field.
 fn empty_status(definition: &str) -> Option<Value> {
     let definitions = schema::kubernetes();
     let status = definitions.get(definition)?.properties.get("status")?;

@@ -1,9 +1,8 @@
-//! Which resources exist and how each behaves.
+//! The resources and their behaviour.
 //!
-//! A [`Resource`] is one group, version and plural. What sets its kind apart
-//! from any other is data: its schema, and a [`Strategy`] of plain values and
-//! pure functions. Built-in strategies are a table in `builtin`; custom
-//! resources share one.
+//! A [`Resource`] is one group, version and plural. Kinds differ only in data: a schema, and a [`Strategy`]
+//! of plain values and pure functions. Built-in strategies are a table in `builtin`; custom resources share
+//! one.
 
 mod behaviour;
 mod versions;
@@ -16,12 +15,10 @@ use crate::status::GroupResource;
 use crate::store::ResourceId;
 use behaviour::Types;
 
-/// One served group, version and plural.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
-    /// The API group; empty for the core group.
+    /// Empty for the core group.
     pub group: String,
-    /// The version, `v1`.
     pub version: String,
     /// `deployments`.
     pub plural: String,
@@ -31,35 +28,29 @@ pub(crate) struct Resource {
     pub kind: String,
     /// `DeploymentList`.
     pub list_kind: String,
-    /// Whether objects live in namespaces.
     pub namespaced: bool,
     /// `deploy`.
     pub short_names: Vec<String>,
     /// `all`.
     pub categories: Vec<String>,
-    /// What may be done with it, as discovery says.
     pub verbs: Vec<String>,
-    /// Where the schema comes from.
     pub schema: SchemaSource,
     /// `status`, `scale`, ... as discovery lists them.
     pub subresources: Vec<Subresource>,
-    /// How the kind behaves.
     pub strategy: &'static Strategy,
-    /// What follows from the rest.
     pub derived: Derived,
 }
 
-/// What a resource's other fields imply, computed when first asked for.
+/// Values that follow from the other fields, computed on first use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Derived {
     storage: OnceLock<ResourceId>,
     types: OnceLock<Types>,
-    /// Whether stored objects may have been written by an older schema, and are brought to this one when read.
+    /// Whether objects stored under an older schema are converted to this one on reading.
     pub(crate) reshapes: bool,
 }
 
 impl Derived {
-    /// For a resource whose stored objects may be of an older form.
     pub(crate) fn reshaping(reshapes: bool) -> Self {
         Self {
             reshapes,
@@ -69,7 +60,6 @@ impl Derived {
 }
 
 impl Resource {
-    /// The group and plural.
     pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -84,30 +74,23 @@ impl Resource {
     }
 }
 
-/// Where a resource's schema comes from.
 #[derive(Debug, Clone)]
 pub(crate) enum SchemaSource {
-    /// A definition of the built-in table, by its full name.
     Builtin(&'static str),
-    /// A custom resource's version.
     Custom(Arc<crate::crd::CustomVersion>),
 }
 
-/// A subresource as discovery lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subresource {
-    /// `status`.
     pub name: String,
     /// The group, version and kind of its body where they differ from the parent's.
     pub kind: (String, String, String),
-    /// What may be done with it.
     pub verbs: Vec<String>,
 }
 
-/// When `metadata.generation` exists and rises.
+/// When `metadata.generation` increases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// The kind has none.
     None,
     /// 1 on create, +1 when `spec` changes.
     Spec,
@@ -117,55 +100,52 @@ pub(crate) enum Generation {
     AllButMetadata,
 }
 
-/// How a kind behaves where kinds differ. All functions are pure.
+/// The behaviour of a kind. All functions are pure.
 ///
-/// Objects are in normal form (decoded by the schema) when they arrive here.
-/// The pipeline validates `metadata` itself (by [`Strategy::name`]); the
-/// functions here speak of the rest.
+/// Objects arrive in normal form (decoded by the schema). The pipeline validates `metadata` by
+/// [`Strategy::name`]; the functions here do not.
 #[derive(Debug, Clone)]
 pub(crate) struct Strategy {
-    /// Whether a PUT may leave `resourceVersion` out.
     pub unconditional_update: bool,
     /// Whether a PUT to an absent name creates it (Lease does; most kinds answer 404).
     pub create_on_update: bool,
-    /// When the generation rises.
     pub generation: Generation,
-    /// Whether the main endpoint keeps the stored `status` and drops a created one (before `prepare_create`, which may set a first one).
+    /// Whether the main endpoint keeps the stored `status` and drops a created one (before
+    /// `prepare_create`, which may set a first one).
     pub has_status: bool,
-    /// Whether a created object's `status` is kept after all (Node: the kubelet registers with one).
+    /// Exception to `has_status` (Node: the kubelet registers with a status).
     pub create_keeps_status: bool,
-    /// Top-level and metadata fields that the `status` endpoint keeps as stored (`spec`, `metadata.labels`, ...).
+    /// Top-level and metadata fields that the `status` endpoint keeps as stored (`spec`, `metadata.labels`,
+    /// ...).
     pub status_keeps: &'static [&'static [&'static str]],
     /// Field paths whose ownership the main endpoint does not record.
     pub reset_fields: &'static [&'static [&'static str]],
-    /// Field paths whose ownership the `status` endpoint does not record.
+    /// The same for the `status` endpoint.
     pub status_reset_fields: &'static [&'static [&'static str]],
-    /// Whether DELETE answers with the object even when it is gone.
     pub delete_returns_object: bool,
-    /// What a name must be.
     pub name: NameRule,
-    /// Fills in defaults. Idempotent. Runs on the decoded object, so before names are generated.
+    /// Idempotent. Runs on the decoded object, before names are generated.
     pub default: fn(&mut Value),
-    /// Rewrites what a create may not say, or what the kind derives. `metadata.{name,uid,creationTimestamp}` are set.
+    /// Resets fields that a create must not set, and derives others.
+    /// `metadata.{name,uid,creationTimestamp}` are set.
     pub prepare_create: fn(&mut Value),
     /// The same for an update: new, stored. `status` is the stored one already.
     pub prepare_update: fn(&mut Value, &Value),
     /// The same for an update through the `status` endpoint: new, stored.
     pub prepare_status: fn(&mut Value, &Value),
-    /// What is wrong with an object, beyond its schema and its metadata. Runs on create and on update.
+    /// Checks an object beyond its schema and its metadata. Runs on create and on update.
     pub validate: fn(&Value) -> Vec<FieldError>,
-    /// What is wrong with a new object besides.
+    /// Checks only new objects.
     pub validate_create: fn(&Value) -> Vec<FieldError>,
-    /// What is wrong with an update besides: new, stored. `validate` has run on the new object.
+    /// Checks only updates: new, stored. `validate` has run on the new object.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
-    /// Warnings for the client (deprecated fields, doubtful values).
     pub warnings: fn(&Value) -> Vec<String>,
-    /// The value of each selectable field besides `metadata.name` and `metadata.namespace`.
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [&'static str],
 }
 
 impl Strategy {
-    /// A kind with nothing of its own: no status, no generation, no defaults, anything goes.
+    /// No status, no generation, no defaults, no validation.
     pub(crate) const GENERIC: Self = Self {
         unconditional_update: true,
         create_on_update: false,
@@ -189,7 +169,6 @@ impl Strategy {
     };
 }
 
-/// What a kind demands of `metadata.name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// RFC 1123 subdomain, at most 253 bytes. The rule for most kinds.

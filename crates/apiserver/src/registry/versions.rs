@@ -1,13 +1,12 @@
-//! Kinds that are served in more than one version or group, and how one form becomes the other.
+//! Conversion between the versions or groups of a kind.
 //!
-//! Upstream stores such objects once and converts on the way out; so does
-//! this server. There are two: Events (`v1` and `events.k8s.io/v1`), and
-//! HorizontalPodAutoscalers (`autoscaling/v1` and `/v2`).
+//! As upstream, such objects are stored once and converted on reading: Events (`v1` and
+//! `events.k8s.io/v1`), and HorizontalPodAutoscalers (`autoscaling/v1` and `/v2`).
 
 use crate::status::ApiError;
 use serde_json::{Map, Value, json};
 
-/// Where a resource's objects are stored: its own group and plural, but for Events of `events.k8s.io`.
+/// The storage group and plural: its own, except for Events of `events.k8s.io`.
 pub(super) fn storage_of<'a>(group: &'a str, plural: &'a str) -> (&'a str, &'a str) {
     match (group, plural) {
         ("events.k8s.io", "events") => ("", "events"),
@@ -15,7 +14,7 @@ pub(super) fn storage_of<'a>(group: &'a str, plural: &'a str) -> (&'a str, &'a s
     }
 }
 
-/// A stored object in another version of its kind.
+/// Converts a stored object to another version of its kind.
 ///
 /// # Errors
 /// 500 for a pair of versions that is not served.
@@ -58,7 +57,7 @@ fn rename(object: &mut Value, fields: &[(&str, &str)]) {
     map.extend(moved);
 }
 
-/// Where `autoscaling/v1` keeps what it cannot say (k8s.io/api `autoscaling/annotations.go`).
+/// `autoscaling/v1` keeps other metrics here (k8s.io/api `autoscaling/annotations.go`).
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_keeps_what_v1_cannot_say() {
+    fn autoscaler_keeps_fields_unknown_to_v1() {
         let v2 = json!({
             "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {},
             "spec": { "maxReplicas": 3, "metrics": [

@@ -1,4 +1,4 @@
-//! A stored object: one revision of it, immutable, shared by every reader.
+//! Stored objects: one immutable revision, shared by all readers.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -10,10 +10,9 @@ use serde_json::Value;
 /// One revision of one object.
 #[derive(Debug)]
 pub struct Entry {
-    /// The revision that wrote it. For the entry of a deletion, the deletion's.
+    /// The revision of the write; for a deletion's entry, the deletion's.
     pub revision: u64,
     object: Value,
-    /// About how many bytes of memory it holds, its encoding aside.
     pub(super) weight: usize,
     encoded: OnceLock<Encoded>,
 }
@@ -21,11 +20,11 @@ pub struct Entry {
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,
-    /// Where the members other than `apiVersion` and `kind` stand, as far as they stand together.
+    /// The ranges of the encoding outside of `apiVersion` and `kind`; adjacent members are joined.
     untyped: Vec<Range<usize>>,
 }
 
-/// A [`Value`] with what an allocator and a map node add to it.
+/// A [`Value`] and its overhead in the allocator and a map node.
 const NODE_BYTES: usize = 64;
 
 fn weigh(value: &Value) -> usize {
@@ -39,7 +38,7 @@ fn weigh(value: &Value) -> usize {
 }
 
 impl Entry {
-    /// Stamps the object. `None` when it is not a JSON object with room for
+    /// Sets the revision. `None` if the value is not a JSON object with room for
     /// `metadata.resourceVersion`.
     pub(super) fn stamp(mut object: Value, revision: u64) -> Option<Self> {
         object
@@ -56,19 +55,18 @@ impl Entry {
         })
     }
 
-    /// The object, `metadata.resourceVersion` being this revision.
+    /// The object; `metadata.resourceVersion` is this revision.
     pub fn object(&self) -> &Value {
         &self.object
     }
 
-    /// The object as JSON. Encoded by the first who asks; a list page, every
-    /// watcher and the journal share the bytes.
+    /// The object as JSON, encoded on first use. List pages, watchers and the journal share the bytes.
     pub fn encoded(&self) -> Bytes {
         self.encoding().bytes.clone()
     }
 
-    /// Appends the object as JSON without `apiVersion` and `kind`, as items of
-    /// a typed list are written: copied out of the shared bytes.
+    /// Appends the object as JSON without `apiVersion` and `kind`, the form of items in a typed list.
+    /// Copies from the shared bytes.
     pub fn write_untyped(&self, out: &mut Vec<u8>) {
         let Encoded { bytes, untyped } = self.encoding();
         let mut separator = b'{';
@@ -124,7 +122,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_encoding_is_that_of_the_object_and_of_the_list_item() {
+    fn encoding_matches_object_and_list_item() {
         for object in [
             json!({}),
             json!({ "apiVersion": "v1" }),

@@ -1,9 +1,8 @@
-//! What happened: events, the ring that keeps them, and cursors over it.
+//! Events, the ring that keeps them, and cursors over it.
 //!
-//! A watcher has no buffer. It has a cursor into its resource's ring, which is
-//! part of the published state, and takes what is new whenever it wakes. So
-//! the memory of a watch is the ring, however many watch and however slowly; a
-//! cursor that fell out of the ring is told [`Lagged`] and has to list again.
+//! A watcher has no buffer. Its cursor points into its resource's ring, which is part of the published
+//! state, and reads new events when it wakes. So watches take no memory but the ring, however many and slow
+//! they are. A cursor that falls out of the ring gets [`Lagged`] and has to list again.
 
 use std::sync::Arc;
 
@@ -14,11 +13,9 @@ use tokio::time::{Duration, Instant};
 use super::state::State;
 use super::{Entry, Key, ResourceId, Store};
 
-/// How many events one [`Subscription::next`] hands over at most, so that a
-/// reader far behind does not hold its thread.
+/// Bounds one [`Subscription::next`], so that a reader far behind does not block its thread.
 const BATCH_EVENTS_MAX: usize = 512;
-/// About how many bytes of objects they hold at most, besides the first:
-/// a slow reader keeps a batch, and there may be hundreds of slow readers.
+/// The approximate bytes of a batch besides its first object: each of many slow readers keeps one.
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// One change of one object.
@@ -26,42 +23,41 @@ pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 pub struct Event {
     /// The revision of the change.
     pub revision: u64,
-    /// What it did.
+    /// The kind of change.
     pub kind: EventKind,
-    /// To which object.
+    /// The changed object.
     pub key: Key,
-    /// The object after the change; of a deletion, its last state stamped with the deletion's revision.
+    /// The object after the change; for a deletion, its last state with the deletion's revision.
     pub entry: Arc<Entry>,
-    /// The object before the change, unless it did not exist.
+    /// The object before the change, if it existed.
     pub previous: Option<Arc<Entry>>,
-    /// When it was written, for the age of history.
+    /// For the age of history.
     pub(super) at: Instant,
 }
 
-/// What a change did to its object.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// It did not exist before.
+    /// The object was created.
     Added,
-    /// It existed and does.
+    /// The object was changed.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
-/// The subscription's next event is no longer kept: list again.
+/// The subscription's next event was dropped: list again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("events up to revision {trimmed} are gone, the subscription had seen {seen}")]
+#[error("the subscription has seen revision {seen}, but events up to {trimmed} were dropped: list again")]
 pub struct Lagged {
-    /// What the subscription had seen.
+    /// The last revision the subscription has seen.
     pub seen: u64,
-    /// The newest event that was dropped.
+    /// The newest dropped event.
     pub trimmed: u64,
 }
 
-/// How much history a ring keeps. What exceeds any bound is dropped at the
-/// next write to the resource: a resource nobody writes keeps its last events,
-/// so that a watch of a quiet resource can always resume.
+/// The bounds of a ring. Excess events are dropped at the next write to the resource: an idle resource
+/// keeps its last events, so that its watches can always resume.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retention {
     pub(super) events: usize,
@@ -69,14 +65,12 @@ pub(super) struct Retention {
     pub(super) age: Duration,
 }
 
-/// The newest events of one resource, oldest first. Persistent: a clone shares
-/// everything.
+/// The newest events of one resource, oldest first. Persistent: a clone shares everything.
 #[derive(Clone, Default)]
 pub(super) struct Ring {
     events: Vector<Arc<Event>>,
-    /// The weight of their entries.
     bytes: usize,
-    /// The revision of the newest event that was dropped; 0 when none was.
+    /// The revision of the newest dropped event; 0 if none was.
     pub(super) trimmed: u64,
 }
 
@@ -88,7 +82,7 @@ impl Ring {
         while let Some(oldest) = self.events.front() {
             // a fork's clock may be another runtime's: never negative
             let age = now.saturating_duration_since(oldest.at);
-            // the one being published must be readable, however large
+            // the event being published must be readable, however large
             let last = self.events.len() == 1;
             let within = self.events.len() <= retention.events && self.bytes <= retention.bytes;
             if last || within && age <= retention.age {
@@ -105,16 +99,14 @@ impl Ring {
         }
     }
 
-    /// Drops every event up to `revision`.
     pub(super) fn trim(&mut self, revision: u64) {
         while self.oldest().is_some_and(|oldest| oldest <= revision) {
             self.drop_oldest();
         }
     }
 
-    /// The events after `revision`, oldest first.
     pub(super) fn after(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
-        // most readers are one event behind: look at the end before searching
+        // most readers are one event behind: check the end before searching
         let first = match self.events.back() {
             None => 0,
             Some(last) if last.revision <= revision => self.events.len(),
@@ -138,7 +130,6 @@ impl Ring {
     }
 }
 
-/// What a subscription follows.
 #[derive(Debug, Clone)]
 pub(super) enum Scope {
     One(ResourceId),
@@ -146,45 +137,49 @@ pub(super) enum Scope {
 }
 
 impl State {
-    /// The newest revision in scope.
     fn modified(&self, scope: &Scope) -> u64 {
         match scope {
-            Scope::One(resource) => self.shelf(resource).map_or(0, |shelf| shelf.modified),
+            Scope::One(resource) => self
+                .resource_state(resource)
+                .map_or(0, |resource_state| resource_state.modified),
             Scope::All => self.revision,
         }
     }
 
-    /// The newest event in scope that is no longer kept.
     pub(super) fn trimmed(&self, scope: &Scope) -> u64 {
         match scope {
-            Scope::One(resource) => self.shelf(resource).map_or(0, |shelf| shelf.ring.trimmed),
+            Scope::One(resource) => self
+                .resource_state(resource)
+                .map_or(0, |resource_state| resource_state.ring.trimmed),
             Scope::All => self
-                .shelves()
-                .map(|(_, shelf)| shelf.ring.trimmed)
+                .resources()
+                .map(|(_, resource_state)| resource_state.ring.trimmed)
                 .max()
                 .unwrap_or(0),
         }
     }
 
-    /// A batch of the events in scope after `revision`, in order.
     fn events(&self, scope: &Scope, revision: u64) -> Vec<Arc<Event>> {
         match scope {
             Scope::One(resource) => self
-                .shelf(resource)
+                .resource_state(resource)
                 .into_iter()
-                .flat_map(|shelf| batch(shelf.ring.after(revision)))
+                .flat_map(|resource_state| batch(resource_state.ring.after(revision)))
                 .cloned()
                 .collect(),
             Scope::All => {
-                // the batch of all is among the batches of each, and ends where the first of
-                // them does: what follows there must not be overtaken by another's smaller event
+                // ends where the first resource's batch does: a later event must not overtake another's
+                // earlier one
                 let mut events: Vec<Arc<Event>> = Vec::new();
                 let mut horizon = u64::MAX;
-                for (_, shelf) in self.shelves().filter(|(_, shelf)| shelf.modified > revision) {
+                for (_, resource_state) in self
+                    .resources()
+                    .filter(|(_, resource_state)| resource_state.modified > revision)
+                {
                     let before = events.len();
-                    events.extend(batch(shelf.ring.after(revision)).cloned());
+                    events.extend(batch(resource_state.ring.after(revision)).cloned());
                     let last = events[before..].last().map_or(revision, |event| event.revision);
-                    if last < shelf.modified {
+                    if last < resource_state.modified {
                         horizon = horizon.min(last);
                     }
                 }
@@ -198,7 +193,7 @@ impl State {
     }
 }
 
-/// As many of the events as one reader is handed at a time, at least one.
+/// Limits a batch; at least one event passes.
 fn batch<'a>(events: impl Iterator<Item = &'a Arc<Event>>) -> impl Iterator<Item = &'a Arc<Event>> {
     events.take(BATCH_EVENTS_MAX).scan(0, |before, event| {
         let fits = *before == 0 || *before + event.entry.weight <= BATCH_BYTES_MAX;
@@ -207,9 +202,7 @@ fn batch<'a>(events: impl Iterator<Item = &'a Arc<Event>>) -> impl Iterator<Item
     })
 }
 
-/// A cursor over the events of one resource, or of all.
-///
-/// It holds the store open.
+/// A cursor over the events of one resource, or of all. Keeps the store open.
 #[derive(Debug)]
 pub struct Subscription {
     store: Store,
@@ -228,29 +221,29 @@ impl Subscription {
         }
     }
 
-    /// The next events in order of revision, at least one, at most 512 and,
-    /// besides the first, about 256 KiB. Waits until there is one.
+    /// The next events in order of revision: at least one, at most 512 and, besides the first, about 256
+    /// KiB. Waits for the first.
     ///
-    /// Cancel safe: events are lost to no one when the future is dropped.
+    /// Cancel safe: dropping the future loses no events.
     ///
     /// # Errors
-    /// [`Lagged`] when the next event is no longer kept. It stays so.
+    /// [`Lagged`] when the next event was dropped; every later call then fails too.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lagged> {
         loop {
-            // before the state is read, so that what is published in between wakes
+            // before the state is read, so that a publication in between wakes
             self.wake.borrow_and_update();
             let events = self.take()?;
             if !events.is_empty() {
                 return Ok(events);
             }
             if self.wake.changed().await.is_err() {
-                // cannot be: the sender lives in the store this holds
+                // unreachable: the sender lives in the store this keeps open
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// What is there now, without waiting; empty when everything was seen.
+    /// The next events without waiting; empty if there are none.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -270,8 +263,8 @@ impl Subscription {
         Ok(events)
     }
 
-    /// Every event up to this revision was handed over. It moves with other
-    /// resources' revisions too: what a bookmark says.
+    /// The revision up to which every event was returned, for bookmarks. Writes to other resources advance
+    /// it too.
     pub fn revision(&self) -> u64 {
         let state = self.store.state();
         if state.modified(&self.scope) <= self.seen {

@@ -1,11 +1,9 @@
 //! The journal: the newest state of every object, in one redb file.
 //!
-//! It keeps no history. After a restart, watches and exact lists from before
-//! are `Expired` and clients list again, as after an etcd compaction; in
-//! return a busy Lease or Event is one row, rewritten in place.
+//! It keeps no history. After a restart, old watches and exact lists are `Expired` and clients list again,
+//! as after an etcd compaction. In return a busy Lease or Event is one row, rewritten in place.
 //!
-//! It refuses, by name, a file that is not a journal, one of a newer format,
-//! one that is open elsewhere, and one whose contents contradict themselves.
+//! Refused: files that are no journal, have a newer format, are open elsewhere, or are inconsistent.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -24,79 +22,78 @@ use super::state::{FIRST_REVISION, State};
 use super::writer::Queue;
 use super::{Entry, Key, ResourceId};
 
-/// What this code writes. It rises when an older Equate could misread the file.
+/// Increases when an older Equate could misread the file.
 const FORMAT: u64 = 1;
 
 /// Group, plural, namespace, name.
 pub(super) type Row = (&'static str, &'static str, &'static str, &'static str);
 /// To revision and JSON.
 pub(super) const OBJECTS: TableDefinition<'_, Row, (u64, &[u8])> = TableDefinition::new("objects");
-/// `format` and `revision`
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const META_FORMAT: &str = "format";
 const META_REVISION: &str = "revision";
 
-/// Why a journal cannot be opened.
+/// An error opening a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file of something else.
-    #[error("{path} is not a journal of this store")]
+    /// The file is not a journal.
+    #[error("{path} is not an Equate journal")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// Written by a newer Equate.
-    #[error("{path} has journal format {found}, this Equate reads up to {supported}")]
+    #[error(
+        "journal {path} has format {found}, but this Equate reads only up to {supported}; use a newer Equate"
+    )]
     NewerFormat {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: u64,
-        /// The newest format known here.
+        /// The newest supported format.
         supported: u64,
     },
-    /// It contradicts itself or its checksums.
-    #[error("{path} is damaged: {what}")]
+    /// The file is inconsistent or fails its checksums.
+    #[error("journal {path} is damaged: {what}")]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The defect.
         what: String,
     },
     /// Another store has it open.
-    #[error("{path} is open in another process or store")]
+    #[error("journal {path} is in use by another process or store")]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// The file cannot be created or opened.
+    /// Creating or opening the file failed.
     #[error("cannot open the journal {path}")]
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The database refused.
+    /// The database failed.
     #[error("cannot read the journal {path}")]
     Database {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<redb::Error>,
     },
 }
 
-/// An open journal and the commits that wait for it.
 pub(super) struct Journal {
     database: Database,
     pub(super) queue: Mutex<Queue>,
 }
 
 impl Journal {
-    /// Opens or creates the file and reads everything in it.
     pub(super) fn open(path: &Path) -> Result<(Self, State), StoreError> {
         let failed = |source| StoreError::Open {
             path: path.to_owned(),
@@ -109,9 +106,8 @@ impl Journal {
         Self::in_file(path, file)
     }
 
-    /// Makes an empty journal under another name first: the database takes
-    /// several writes to come into being, and what a crash leaves between them
-    /// is no journal to anyone.
+    /// Creates an empty journal under a temporary name: the database needs several writes, and a crash
+    /// between them would leave an invalid file.
     fn create(path: &Path) -> Result<(), StoreError> {
         let mut draft = path.as_os_str().to_owned();
         draft.push(format!(".{}", uuid::Uuid::new_v4().simple()));
@@ -123,7 +119,7 @@ impl Journal {
         let file = options().create_new(true).open(&draft).map_err(failed)?;
         let placed = Self::in_file(path, file).and_then(|(journal, _)| {
             drop(journal);
-            // unlike a rename, a link replaces nothing: of two that start at once, one wins
+            // unlike a rename, a link replaces nothing: if two start at once, one wins
             match fs::hard_link(&draft, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 linked => linked.and_then(|()| sync_directory(path)).map_err(failed),
@@ -138,10 +134,10 @@ impl Journal {
         Self::on(path, backend)
     }
 
-    /// On a backend; the path is for errors.
+    /// The path is for errors.
     pub(super) fn on(path: &Path, backend: impl StorageBackend) -> Result<(Self, State), StoreError> {
         let database = Database::builder()
-            // everything is read below anyway: trust no page unseen
+            // everything is read below anyway, so check every page
             .set_check_integrity_on_open(true)
             .create_with_backend(backend)
             .map_err(|error| database_error(path, error))?;
@@ -157,7 +153,7 @@ impl Journal {
         Ok((journal, state))
     }
 
-    /// Writes the state's revision and how it has these keys. On disk when it returns.
+    /// Writes the state's revision and these keys. Durable on return.
     pub(super) fn write(&self, state: &State, keys: &BTreeSet<Key>) -> Result<(), redb::Error> {
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
@@ -184,7 +180,7 @@ impl Journal {
     }
 }
 
-/// Secrets will be in it: for its owner alone.
+/// Mode 0600, because it will contain Secrets.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -193,7 +189,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// A name that a power cut forgets is as bad as a lost write.
+/// Makes a new file's name survive a power cut.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -206,7 +202,6 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nothing was ever stored in it.
 fn is_new(database: &Database) -> Result<bool, redb::Error> {
     let transaction = database.begin_read()?;
     let tables = transaction.list_tables()?.count() + transaction.list_multimap_tables()?.count();
@@ -310,7 +305,7 @@ fn database_error(path: &Path, error: DatabaseError) -> StoreError {
     }
 }
 
-/// A table by our name of another shape is another program's.
+/// A table of our name but another type belongs to another program.
 fn table_error(path: &Path, error: redb::TableError) -> StoreError {
     match error {
         redb::TableError::Storage(error) => storage_error(path, error.into()),
@@ -328,7 +323,7 @@ fn storage_error(path: &Path, error: redb::Error) -> StoreError {
     let path = path.to_owned();
     match error {
         redb::Error::Corrupted(what) => StoreError::Corrupt { path, what },
-        // how redb says that the file does not start as its own do
+        // redb's error for a file without its header
         redb::Error::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
             StoreError::Foreign { path }
         }

@@ -1,4 +1,4 @@
-//! What the store calls things: resources, keys, and the paths lists are ordered by.
+//! Resources, keys, and the paths that order lists.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -32,7 +32,7 @@ impl ResourceId {
         &self.0.group
     }
 
-    /// `deployments`.
+    /// The plural, `deployments`.
     pub fn plural(&self) -> &str {
         &self.0.plural
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for ResourceId {
     }
 }
 
-/// One object's place.
+/// The identity of an object in the store.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Key {
     /// The resource.
@@ -81,7 +81,7 @@ impl Key {
         }
     }
 
-    /// Where it stands in a list of its resource.
+    /// Its position in a list of its resource.
     pub fn path(&self) -> ObjectPath {
         ObjectPath::new(&self.namespace, &self.name)
     }
@@ -97,15 +97,15 @@ impl fmt::Display for Key {
     }
 }
 
-/// `namespace/name`, or the name alone of a cluster-scoped object.
+/// `namespace/name`, or only the name of a cluster-scoped object.
 ///
-/// Its byte order is the order of lists. That is not the order of the pair:
-/// `-` sorts before `/`, so `a-b/x` comes before `a/x`, as it does in etcd.
+/// Its byte order is the order of lists. It differs from the order of the pair: `-` sorts before `/`, so
+/// `a-b/x` comes before `a/x`, as in etcd.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectPath(Arc<str>);
 
 impl ObjectPath {
-    /// From its parts. Neither may hold a `/`: the API refuses such names.
+    /// From its parts. Neither may contain a `/`: the API refuses such names.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             Self(name.into())
@@ -130,7 +130,7 @@ impl ObjectPath {
     }
 }
 
-/// `str` and its path order alike, so a map of paths can be asked by `&str`.
+/// `str` and its path sort alike, so maps of paths support lookup by `&str`.
 impl Borrow<str> for ObjectPath {
     fn borrow(&self) -> &str {
         &self.0

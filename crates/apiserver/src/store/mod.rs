@@ -1,17 +1,13 @@
-//! Objects, revisions, snapshots, events and the journal: what etcd is to a
-//! kube-apiserver.
+//! Objects, revisions, snapshots, events and the journal: the counterpart of etcd.
 //!
-//! One global revision rises by one with every change and is every object's
-//! `resourceVersion`. The whole state is one immutable value behind a pointer
-//! ([`Snapshot`] reads it); one writer at a time changes a copy and publishes
-//! it. So reading never waits for writing, a list sees one revision however
-//! long it takes, a [`fork`](Store::fork) is a few reference counts, and
-//! watchers are cursors over shared events rather than queues.
+//! One global revision increases with every change and is every object's `resourceVersion`. The whole state
+//! is one immutable value behind a pointer ([`Snapshot`] reads it); one writer at a time changes a copy and
+//! publishes it. So reads never wait for writes, a list shows one revision however long it takes, a
+//! [`fork`](Store::fork) is a few reference counts, and watchers are cursors over shared events instead of
+//! queues.
 //!
-//! It knows keys, JSON and revisions. It refuses to know kinds: no validation,
-//! no TTL, no finalizers, no selectors, and it never writes on its own.
-//!
-//! Time is tokio's, so history ages in virtual time where the clock is paused.
+//! The store has keys, JSON and revisions, but no kinds: no validation, TTL, finalizers or selectors. It
+//! never writes on its own. Time is tokio's, so history ages in virtual time when the clock is paused.
 
 mod entry;
 mod events;
@@ -44,17 +40,16 @@ use self::events::{Retention, Scope};
 use self::journal::Journal;
 use self::state::State;
 
-/// How a store is kept.
+/// The settings of a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The file that survives a restart; none keeps everything in memory.
+    /// The file that survives a restart; `None` keeps everything in memory.
     pub journal: Option<PathBuf>,
-    /// How many events a resource keeps at most, for watches and exact lists.
+    /// The most events kept per resource, for watches and exact lists.
     pub history_events: usize,
-    /// About how many bytes of memory a resource's events may hold: large
-    /// objects have less history.
+    /// The approximate memory of a resource's events: large objects have less history.
     pub history_bytes: usize,
-    /// How old an event may be when its resource is next written.
+    /// The greatest age of an event when its resource is next written.
     pub history_age: Duration,
 }
 
@@ -69,25 +64,24 @@ impl Default for Options {
     }
 }
 
-/// Why a revision cannot be read or followed.
+/// A revision that cannot be read or followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AtError {
-    /// Its history is gone.
-    #[error("the revision is too old, the oldest is {oldest}")]
+    /// Its history was dropped.
+    #[error("the revision was compacted; the oldest available one is {oldest}")]
     Expired {
-        /// The oldest that would do.
+        /// The oldest readable revision.
         oldest: u64,
     },
-    /// It has not happened yet.
+    /// It is in the future.
     #[error("the revision is in the future, the newest is {current}")]
     Future {
-        /// The newest.
+        /// The newest revision.
         current: u64,
     },
 }
 
-/// A handle on a store; clones are the same store. The last one (a
-/// [`Subscription`] holds one as well) closes the journal.
+/// A handle on a store; clones share it. The last one closes the journal; a [`Subscription`] counts as one.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -96,22 +90,21 @@ pub struct Store {
 struct Inner {
     published: watch::Sender<Arc<State>>,
     wakers: Mutex<Wakers>,
-    /// Held while a state is made from the published one and takes its place.
-    turn: Mutex<()>,
+    /// Held from reading the published state to replacing it.
+    write_lock: Mutex<()>,
     retention: Retention,
-    /// What [`Store::compact`] asked for last.
     compacted: AtomicU64,
     journal: Option<Journal>,
 }
 
-/// Who waits for which resource, so that a write wakes only those it concerns.
+/// Wakers by resource, so that a write wakes only the subscriptions it concerns.
 struct Wakers {
     all: watch::Sender<()>,
     one: HashMap<ResourceId, watch::Sender<()>>,
 }
 
 impl Store {
-    /// Opens a store, reading the journal when there is one. Blocks while it does.
+    /// Opens a store and reads its journal, if any. Blocks meanwhile.
     ///
     /// # Errors
     /// When the journal cannot be used; never without one.
@@ -158,7 +151,7 @@ impl Store {
                     all: watch::Sender::new(()),
                     one: HashMap::new(),
                 }),
-                turn: Mutex::new(()),
+                write_lock: Mutex::new(()),
                 retention,
                 journal,
             }),
@@ -170,30 +163,29 @@ impl Store {
         Snapshot::newest(self.state())
     }
 
-    /// Everything as of a revision.
+    /// The state at a revision.
     ///
     /// # Errors
-    /// [`AtError::Expired`] when any resource's history does not reach back so
-    /// far: to read one resource, ask for [`snapshot_of`](Self::snapshot_of) it.
+    /// [`AtError::Expired`] when any resource's history does not reach back that far.
+    /// [`snapshot_of`](Self::snapshot_of) reads one resource.
     pub fn snapshot_at(&self, revision: u64) -> Result<Snapshot, AtError> {
         let state = self.state();
         self.reach(&state, &Scope::All, revision)?;
         Ok(Snapshot::at(state, revision))
     }
 
-    /// One resource as of a revision; the snapshot shows no other. It does not
-    /// expire because of what is written elsewhere.
+    /// One resource at a revision. Writes to other resources do not expire it.
     ///
     /// # Errors
-    /// [`AtError::Expired`] when its history does not reach back so far,
-    /// [`AtError::Future`] when the revision is still to come.
+    /// [`AtError::Expired`] when its history does not reach back that far, [`AtError::Future`] when the
+    /// revision is in the future.
     pub fn snapshot_of(&self, resource: &ResourceId, revision: u64) -> Result<Snapshot, AtError> {
         let state = self.state();
         self.reach(&state, &Scope::One(resource.clone()), revision)?;
         Ok(Snapshot::at(Arc::new(state.only(resource)), revision))
     }
 
-    /// Waits until the store has reached a revision; `false` when it has not in time.
+    /// Waits until the store has reached a revision; `false` on timeout.
     pub async fn wait_for(&self, revision: u64, timeout: Duration) -> bool {
         if self.revision() >= revision {
             return true;
@@ -203,19 +195,18 @@ impl Store {
         matches!(tokio::time::timeout(timeout, reached).await, Ok(Ok(_)))
     }
 
-    /// Whether it still takes writes; false once a write to the journal failed.
-    pub fn takes_writes(&self) -> bool {
-        self.inner.journal.as_ref().is_none_or(Journal::takes_writes)
+    /// Whether it accepts writes; false after a failed write to the journal.
+    pub fn is_writable(&self) -> bool {
+        self.inner.journal.as_ref().is_none_or(Journal::is_writable)
     }
 
-    /// Makes all changes in order, each at a revision of its own, or none.
-    /// With a journal they are on disk when this returns. The entries are the
-    /// changes' in order; a deletion's is the last state that was published.
+    /// Makes all changes in order, each at its own revision, or none. With a journal they are durable on
+    /// return. Returns the changes' entries in order; a deletion's is the last published state.
     ///
-    /// A future dropped while it waits for the journal does not undo what it asked.
+    /// Dropping the future while it waits for the journal does not undo the commit.
     ///
     /// # Errors
-    /// The first change that could not be made, and why.
+    /// The first impossible change.
     pub async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Arc<Entry>>, CommitError> {
         self.inner.commit(changes).await
     }
@@ -238,13 +229,13 @@ impl Store {
 
     fn follow(&self, scope: Scope, after: u64) -> Result<Subscription, AtError> {
         self.reach(&self.state(), &scope, after)?;
-        // one that registers after a publish finds it by its cursor
+        // a subscription that registers after a publication sees it by its cursor
         let wake = locked(&self.inner.wakers).register(&scope);
         Ok(Subscription::new(self.clone(), scope, after, wake))
     }
 
-    /// A store of its own that starts as this one is now, history included,
-    /// in memory. Neither sees what the other writes from here on.
+    /// A store in memory that starts from this one's state and history. Later writes to one do not affect
+    /// the other.
     pub fn fork(&self) -> Self {
         Self::start(self.state(), self.inner.retention, None)
     }
@@ -254,15 +245,15 @@ impl Store {
         self.inner.published.borrow().revision
     }
 
-    /// Forgets what the state was before a revision: older ones are `Expired`
-    /// from now on. A subscription that has seen the events it would drop goes on.
+    /// Drops the history before a revision: older ones are `Expired` from now on. Subscriptions that have
+    /// seen the dropped events continue.
     pub fn compact(&self, before: u64) {
         self.inner
             .compacted
             .fetch_max(before.min(self.revision()), Ordering::SeqCst);
-        // whoever has the turn may be waiting for a disk; readers heed the
-        // number at once, and the memory is freed by the next to publish
-        if let Ok(_turn) = self.inner.turn.try_lock() {
+        // the writer may be waiting for a disk; readers heed the number at once, and the next publication
+        // frees the memory
+        if let Ok(_lock) = self.inner.write_lock.try_lock() {
             let state = State::clone(&self.state());
             self.inner.publish(state, &BTreeSet::new());
         }
@@ -301,7 +292,7 @@ impl Inner {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Replaces the state; the caller has the turn. Then wakes who follows the resources.
+    /// Replaces the state and wakes subscriptions. The caller holds `write_lock`.
     fn publish(&self, mut state: State, resources: &BTreeSet<ResourceId>) {
         state.compact(self.compacted.load(Ordering::SeqCst));
         self.published.send_replace(Arc::new(state));
@@ -319,7 +310,7 @@ impl Wakers {
                 if let Some(waker) = self.one.get(resource) {
                     return waker.subscribe();
                 }
-                // resources come and go: keep no waker nobody waits on
+                // resources come and go: drop wakers without receivers
                 self.one.retain(|_, waker| waker.receiver_count() > 0);
                 let (waker, receiver) = watch::channel(());
                 self.one.insert(resource.clone(), waker);
@@ -338,8 +329,8 @@ impl Wakers {
     }
 }
 
-/// What the store's locks guard is replaced whole or not at all, so a panic
-/// elsewhere leaves nothing half done behind them.
+/// Guarded values are replaced whole or not at all, so a panic elsewhere leaves nothing inconsistent:
+/// ignore poisoning.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

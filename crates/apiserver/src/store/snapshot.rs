@@ -1,10 +1,8 @@
-//! Reading: everything as of one revision, for as long as one likes.
+//! Snapshots: the state at one revision.
 //!
-//! History is not kept as a row of old maps. An event carries the object
-//! before it (a watch with a selector needs it anyway), so an old state is the
-//! newest one with the younger events undone, per resource and only when
-//! asked: nothing to pay at a write, and a page of a list costs one step per
-//! change since its first page.
+//! An old state is computed from the newest one by undoing later events, per resource and on first use;
+//! events carry the previous object because watches with selectors need it. So writes pay nothing for
+//! history, and a page of a list costs one step per change since its first page.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use super::state::{Objects, State};
 use super::{Entry, Key, ObjectPath, ResourceId};
 
-/// Everything as of one revision. A clone is cheap, and so is keeping it.
+/// The state at one revision. Cheap to clone and to keep.
 #[derive(Clone)]
 pub struct Snapshot {
     revision: u64,
@@ -32,11 +30,10 @@ impl Snapshot {
         }
     }
 
-    /// The state must reach back to the revision.
     pub(super) fn at(state: Arc<State>, revision: u64) -> Self {
         let past = state
-            .shelves()
-            .filter(|(_, shelf)| shelf.modified > revision)
+            .resources()
+            .filter(|(_, resource_state)| resource_state.modified > revision)
             .map(|(resource, _)| (resource.clone(), OnceLock::new()))
             .collect();
         Self {
@@ -46,7 +43,7 @@ impl Snapshot {
         }
     }
 
-    /// The revision it shows.
+    /// Its revision.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -56,7 +53,7 @@ impl Snapshot {
         self.objects(&key.resource)?.get(&key.path())
     }
 
-    /// The objects of a resource in list order, of one namespace if given.
+    /// The objects of a resource in list order; of one namespace if given.
     pub fn list<'a>(
         &'a self,
         resource: &ResourceId,
@@ -65,9 +62,8 @@ impl Snapshot {
         self.list_from(resource, namespace, "")
     }
 
-    /// As [`list`](Self::list), without what comes before `start`, which is a
-    /// path. Followed by a NUL, as in a `continue` token, it leaves out the
-    /// object at the path as well.
+    /// As [`list`](Self::list), from the path `start` on. A trailing NUL, as in a `continue` token,
+    /// excludes the object at the path itself.
     pub fn list_from<'a>(
         &'a self,
         resource: &ResourceId,
@@ -92,7 +88,7 @@ impl Snapshot {
             .flatten()
     }
 
-    /// How many objects [`list`](Self::list) would yield. Free without a namespace.
+    /// The number of objects in [`list`](Self::list). Free without a namespace.
     pub fn count(&self, resource: &ResourceId, namespace: Option<&str>) -> usize {
         match namespace {
             None | Some("") => self.objects(resource).map_or(0, Objects::len),
@@ -100,27 +96,30 @@ impl Snapshot {
         }
     }
 
-    /// When a resource was last changed; 0 if it never was. A snapshot of the
-    /// past may name its own revision instead, so an equal answer means equal
-    /// objects, and an unequal one need not mean unequal ones.
+    /// The revision of a resource's last change; 0 if there was none. A snapshot of the past may return its
+    /// own revision instead: equal answers mean equal objects, but different ones need not mean different
+    /// objects.
     pub fn modified(&self, resource: &ResourceId) -> u64 {
-        let modified = self.state.shelf(resource).map_or(0, |shelf| shelf.modified);
+        let modified = self
+            .state
+            .resource_state(resource)
+            .map_or(0, |resource_state| resource_state.modified);
         modified.min(self.revision)
     }
 
     /// The resources that have objects.
     pub fn resources(&self) -> impl Iterator<Item = &ResourceId> {
         self.state
-            .shelves()
+            .resources()
             .map(|(resource, _)| resource)
             .filter(|resource| self.count(resource, None) > 0)
     }
 
     fn objects(&self, resource: &ResourceId) -> Option<&Objects> {
-        let shelf = self.state.shelf(resource)?;
+        let resource_state = self.state.resource_state(resource)?;
         match self.past.get(resource) {
-            None => Some(&shelf.objects),
-            Some(objects) => Some(objects.get_or_init(|| shelf.objects_at(self.revision))),
+            None => Some(&resource_state.objects),
+            Some(objects) => Some(objects.get_or_init(|| resource_state.objects_at(self.revision))),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The whole state as one immutable value.
 //!
-//! Everything in it is persistent: a clone is a few reference counts, a change
-//! copies one path of each tree it touches. The writer changes a clone and
-//! publishes it; who holds the old one keeps it.
+//! All parts are persistent: a clone is a few reference counts, and a change copies one path of each tree
+//! it touches. The writer changes a clone and publishes it; readers of the old one keep it.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::events::{Event, EventKind, Retention, Ring};
 use super::writer::{Change, CommitError, Expect};
 use super::{Entry, Key, ObjectPath, ResourceId};
 
-/// A new store's revision: 0 means "any" to clients and may not be one.
+/// 0 means "any" to clients, so it must not be a revision.
 pub(super) const FIRST_REVISION: u64 = 1;
 
 pub(super) type Objects = OrdMap<ObjectPath, Arc<Entry>>;
@@ -23,15 +22,13 @@ pub(super) struct State {
     pub(super) revision: u64,
     /// Nothing before this revision is known, of any resource.
     pub(super) floor: u64,
-    shelves: OrdMap<ResourceId, Arc<Shelf>>,
+    resources: OrdMap<ResourceId, Arc<ResourceState>>,
 }
 
-/// One resource.
 #[derive(Clone, Default)]
-pub(super) struct Shelf {
+pub(super) struct ResourceState {
     pub(super) objects: Objects,
     pub(super) ring: Ring,
-    /// The revision of its newest change.
     pub(super) modified: u64,
 }
 
@@ -40,7 +37,7 @@ impl State {
         Self {
             revision: FIRST_REVISION,
             floor: FIRST_REVISION,
-            shelves: OrdMap::new(),
+            resources: OrdMap::new(),
         }
     }
 
@@ -49,43 +46,47 @@ impl State {
         let mut state = Self {
             revision,
             floor: revision,
-            shelves: OrdMap::new(),
+            resources: OrdMap::new(),
         };
         for (key, entry) in objects {
-            let shelf = Arc::make_mut(state.shelves.entry(key.resource.clone()).or_default());
-            shelf.modified = shelf.modified.max(entry.revision);
-            shelf.objects.insert(key.path(), Arc::new(entry));
+            let resource_state = Arc::make_mut(state.resources.entry(key.resource.clone()).or_default());
+            resource_state.modified = resource_state.modified.max(entry.revision);
+            resource_state.objects.insert(key.path(), Arc::new(entry));
         }
         state
     }
 
-    /// This state as if there were no other resource.
+    /// This state without other resources.
     pub(super) fn only(&self, resource: &ResourceId) -> Self {
         Self {
             revision: self.revision,
             floor: self.floor,
-            shelves: self
-                .shelves
+            resources: self
+                .resources
                 .get_key_value(resource)
-                .map(|(resource, shelf)| (resource.clone(), Arc::clone(shelf)))
+                .map(|(resource, resource_state)| (resource.clone(), Arc::clone(resource_state)))
                 .into_iter()
                 .collect(),
         }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
-        self.shelf(&key.resource)?.objects.get(&key.path())
+        self.resource_state(&key.resource)?.objects.get(&key.path())
     }
 
-    pub(super) fn shelf(&self, resource: &ResourceId) -> Option<&Shelf> {
-        self.shelves.get(resource).map(|shelf| &**shelf)
+    pub(super) fn resource_state(&self, resource: &ResourceId) -> Option<&ResourceState> {
+        self.resources
+            .get(resource)
+            .map(|resource_state| &**resource_state)
     }
 
-    pub(super) fn shelves(&self) -> impl Iterator<Item = (&ResourceId, &Shelf)> {
-        self.shelves.iter().map(|(resource, shelf)| (resource, &**shelf))
+    pub(super) fn resources(&self) -> impl Iterator<Item = (&ResourceId, &ResourceState)> {
+        self.resources
+            .iter()
+            .map(|(resource, resource_state)| (resource, &**resource_state))
     }
 
-    /// Forgets what came before `revision`. Watches that are up to date go on.
+    /// Drops history before `revision`. Watches that are up to date continue.
     pub(super) fn compact(&mut self, revision: u64) {
         let revision = revision.min(self.revision);
         if revision <= self.floor {
@@ -93,18 +94,23 @@ impl State {
         }
         self.floor = revision;
         let affected: Vec<_> = self
-            .shelves()
-            .filter(|(_, shelf)| shelf.ring.oldest().is_some_and(|oldest| oldest <= revision))
+            .resources()
+            .filter(|(_, resource_state)| {
+                resource_state
+                    .ring
+                    .oldest()
+                    .is_some_and(|oldest| oldest <= revision)
+            })
             .map(|(resource, _)| resource.clone())
             .collect();
         for resource in affected {
-            if let Some(shelf) = self.shelves.get_mut(&resource) {
-                Arc::make_mut(shelf).ring.trim(revision);
+            if let Some(resource_state) = self.resources.get_mut(&resource) {
+                Arc::make_mut(resource_state).ring.trim(revision);
             }
         }
     }
 
-    /// Makes one change at the next revision, or none and says why not.
+    /// Makes one change at the next revision, or returns why not.
     pub(super) fn apply(
         &mut self,
         change: Change,
@@ -116,8 +122,8 @@ impl State {
         };
         let path = key.path();
         let previous = self
-            .shelf(&key.resource)
-            .and_then(|shelf| shelf.objects.get(&path))
+            .resource_state(&key.resource)
+            .and_then(|resource_state| resource_state.objects.get(&path))
             .cloned();
         let exists = matches!(change, Change::Delete { .. }) || matches!(expect, Expect::Revision(_));
         match (&previous, expect) {
@@ -154,14 +160,14 @@ impl State {
         };
 
         self.revision = revision;
-        let shelf = Arc::make_mut(self.shelves.entry(key.resource.clone()).or_default());
-        shelf.modified = revision;
+        let resource_state = Arc::make_mut(self.resources.entry(key.resource.clone()).or_default());
+        resource_state.modified = revision;
         match kind {
             EventKind::Added | EventKind::Modified => {
-                shelf.objects.insert(path, Arc::clone(&entry));
+                resource_state.objects.insert(path, Arc::clone(&entry));
             }
             EventKind::Deleted => {
-                shelf.objects.remove(&path);
+                resource_state.objects.remove(&path);
             }
         }
         let event = Event {
@@ -172,13 +178,13 @@ impl State {
             previous,
             at: now,
         };
-        shelf.ring.push(Arc::new(event), retention);
+        resource_state.ring.push(Arc::new(event), retention);
         Ok(entry)
     }
 }
 
-impl Shelf {
-    /// The objects as of an older revision the ring reaches back to.
+impl ResourceState {
+    /// The objects at an older revision within the ring.
     pub(super) fn objects_at(&self, revision: u64) -> Objects {
         let mut objects = self.objects.clone();
         for event in self.ring.after(revision).rev() {

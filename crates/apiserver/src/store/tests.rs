@@ -29,7 +29,7 @@ fn delete(key: &Key, expect: Expect) -> Change {
     }
 }
 
-/// One line per change: what the store says of it.
+/// The store's answer, one line per change.
 async fn check_commit(changes: Vec<(&str, Change)>, expected: &[&str]) {
     let store = Store::in_memory();
     let mut seen = Vec::new();
@@ -43,7 +43,7 @@ async fn check_commit(changes: Vec<(&str, Change)>, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_change_is_made_when_what_it_expects_is_there() {
+async fn change_is_made_when_its_precondition_holds() {
     let a = Key::new(&pods(), "default", "a");
     let last = json!({"metadata": {"finalizers": []}});
     check_commit(
@@ -81,12 +81,12 @@ async fn a_change_is_made_when_what_it_expects_is_there() {
             "delete: pods default/a does not exist",
             r#"create: {"metadata":{"resourceVersion":"2"},"spec":1}"#,
             "create again: pods default/a exists",
-            "stale: pods default/a is at revision 2, not at the expected one",
+            "stale: pods default/a is at revision 2, not at the expected revision",
             r#"update: {"metadata":{"resourceVersion":"3"}}"#,
             r#"replace: {"metadata":{"resourceVersion":"4"},"spec":2}"#,
             "no object: the value for pods default/a is not an object with metadata",
             "no metadata: the value for pods default/a is not an object with metadata",
-            "stale delete: pods default/a is at revision 4, not at the expected one",
+            "stale delete: pods default/a is at revision 4, not at the expected revision",
             r#"delete: {"metadata":{"resourceVersion":"5"},"spec":2}"#,
             r#"put: {"metadata":{"resourceVersion":"6"}}"#,
             r#"delete with a last state: {"metadata":{"finalizers":[],"resourceVersion":"7"}}"#,
@@ -147,7 +147,7 @@ async fn a_commit_is_all_or_nothing() {
     assert!(store.commit(Vec::new()).await.unwrap().is_empty());
     assert_eq!(store.revision(), 1);
 
-    // one revision each, all at once: nobody reads the first without the others
+    // one revision each, but published together
     let changes = vec![
         put(&pod(1), json!({}), Expect::Absent),
         put(&node(1), json!({}), Expect::Absent),
@@ -202,7 +202,7 @@ async fn lists_are_in_the_byte_order_of_the_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_waits_for_its_resource_only() {
+async fn watch_wakes_for_its_resource_only() {
     let store = Store::in_memory();
     let mut watch = store.subscribe(&pods(), 1).unwrap();
     let waiting = tokio::spawn(async move {
@@ -215,7 +215,7 @@ async fn a_watch_waits_for_its_resource_only() {
     assert_eq!(write(&store, &pod(1)).await, 3);
     assert_eq!(waiting.await.unwrap(), (vec![3], 3));
 
-    // what a bookmark says moves with the others, but never past what is waiting
+    // a bookmark's revision advances with other resources, but never past a waiting event
     let mut watch = store.subscribe(&pods(), 3).unwrap();
     write(&store, &node(1)).await;
     assert_eq!(watch.revision(), 4);
@@ -242,7 +242,7 @@ async fn a_dropped_wait_loses_no_event() {
 }
 
 #[tokio::test]
-async fn events_come_in_order_and_in_portions() {
+async fn events_arrive_in_order_and_in_batches() {
     let store = Store::in_memory();
     let mut changes = Vec::new();
     for n in 0..700 {
@@ -268,7 +268,7 @@ async fn events_come_in_order_and_in_portions() {
 }
 
 #[tokio::test]
-async fn large_events_come_in_small_portions() {
+async fn large_events_arrive_in_small_batches() {
     const SIZE: usize = 100 << 10;
     let store = Store::in_memory();
     let big = || json!({ "data": "x".repeat(SIZE) });
@@ -284,7 +284,7 @@ async fn large_events_come_in_small_portions() {
         store.subscribe_all(1).unwrap(),
         store.subscribe(&pods(), 1).unwrap(),
     ] {
-        // one alone may be larger than a portion; two small ones fit, three do not
+        // a single event may exceed a batch; two small ones fit, three do not
         for expected in [vec![2, 3], vec![4, 5], vec![6], vec![7]] {
             assert_eq!(revisions(&watch.next().await.unwrap()), expected);
         }
@@ -293,10 +293,10 @@ async fn large_events_come_in_small_portions() {
 }
 
 #[tokio::test]
-async fn a_small_event_does_not_overtake_a_large_one_of_another_resource() {
+async fn small_event_does_not_overtake_a_large_one() {
     const SIZE: usize = 100 << 10;
     let store = Store::in_memory();
-    // The third does not fit into a portion with the first two; the node, alone, would.
+    // The third does not fit into a batch with the first two; the node alone would.
     for n in 0..3 {
         let big = json!({ "data": "x".repeat(SIZE) });
         store.commit(vec![put(&pod(n), big, Expect::Any)]).await.unwrap();
@@ -310,7 +310,7 @@ async fn a_small_event_does_not_overtake_a_large_one_of_another_resource() {
 }
 
 #[tokio::test]
-async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
+async fn lagging_subscription_fails_and_keeps_no_history() {
     let store = keeping(10);
     write(&store, &pod(0)).await;
     let first = {
@@ -346,7 +346,6 @@ async fn who_falls_out_of_the_ring_is_told_and_holds_nothing() {
         AtError::Expired { oldest: 4 }
     );
     assert_eq!(store.subscribe(&pods(), 4).unwrap().take().unwrap().len(), 10);
-    // other resources have histories of their own
     assert_eq!(store.snapshot_of(&nodes(), 2).unwrap().revision(), 2);
     assert_eq!(
         store.subscribe(&pods(), 15).unwrap_err(),
@@ -373,7 +372,7 @@ async fn large_objects_have_less_history() {
         (30_000, 2),
         (30_000, 3),
         (30_000, 3),
-        // one alone may be too large, but who is up to date has to see it
+        // a single event may be too large, but up-to-date subscriptions must see it
         (200_000, 1),
         (10, 1),
         (10, 2),
@@ -392,7 +391,7 @@ async fn large_objects_have_less_history() {
 }
 
 #[tokio::test]
-async fn a_compaction_ends_history_but_no_watch_that_is_up_to_date() {
+async fn compaction_keeps_up_to_date_watches() {
     let store = Store::in_memory();
     let mut late = store.subscribe(&pods(), 1).unwrap();
     let mut quiet = store.subscribe(&nodes(), 1).unwrap();
@@ -412,7 +411,7 @@ async fn a_compaction_ends_history_but_no_watch_that_is_up_to_date() {
     assert!(quiet.take().unwrap().is_empty());
     assert_eq!(late.take().unwrap_err(), Lagged { seen: 1, trimmed: 4 });
     assert_eq!(kept.get(&pod(1)).unwrap().revision, 2);
-    // the future cannot be compacted, nor the past brought back
+    // compaction affects neither future revisions nor ones already compacted
     store.compact(1_000);
     store.compact(1);
     assert_eq!(store.snapshot_at(4).unwrap_err(), AtError::Expired { oldest: 5 });
@@ -427,7 +426,6 @@ async fn history_ages_in_virtual_time() {
     tokio::time::advance(Duration::from_secs(200)).await;
     write(&store, &pod(1)).await;
     tokio::time::advance(Duration::from_secs(200)).await;
-    // nobody wrote: a quiet resource keeps its history
     assert_eq!(store.subscribe(&pods(), 1).unwrap().take().unwrap().len(), 2);
     write(&store, &pod(1)).await;
     assert_eq!(
@@ -461,7 +459,7 @@ async fn waiting_for_a_revision() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_its_own_way() {
+async fn fork_is_independent() {
     let store = Store::in_memory();
     write(&store, &pod(1)).await;
     let fork = store.fork();
@@ -475,12 +473,12 @@ async fn a_fork_goes_its_own_way() {
     assert_eq!(write(&store, &pod(2)).await, 3);
     assert_eq!(store.snapshot().count(&pods(), None), 2);
     assert_eq!(fork.snapshot().count(&pods(), None), 0);
-    // what was before belongs to both
+    // the history before the fork belongs to both
     assert_eq!(store.snapshot_at(1).unwrap().count(&pods(), None), 0);
     assert_eq!(there.take().unwrap_err(), Lagged { seen: 2, trimmed: 4 });
 }
 
-/// Many tasks add to one counter, each by compare and swap, while others watch.
+/// Many tasks increment one counter by compare and swap, while others watch.
 async fn check_race(store: Store) {
     const TASKS: u64 = 8;
     const ROUNDS: u64 = 25;
@@ -523,7 +521,7 @@ async fn check_race(store: Store) {
                         .commit(vec![put(&counter, next, Expect::Revision(entry.revision))])
                         .await
                     {
-                        // what was acknowledged is there for whoever reads next
+                        // an acknowledged write is visible to the next reader
                         Ok(entries) => {
                             assert!(store.snapshot().revision() >= entries[0].revision);
                             break;
@@ -564,7 +562,7 @@ async fn compare_and_swap_loses_no_update_with_a_journal() {
 }
 
 #[test]
-fn it_works_without_a_runtime() {
+fn commit_works_without_a_runtime() {
     let store = Store::in_memory();
     let done = store
         .commit(vec![put(&pod(1), json!({}), Expect::Absent)])

@@ -1,14 +1,12 @@
-//! Writing: one change at a time, one revision each, all or nothing per commit.
+//! Writing: one change at a time, each with its own revision; a commit is all or nothing.
 //!
-//! Without a journal a commit runs where it is called: the writer's turn is a
-//! lock held for the microseconds a change takes, and no reader takes it.
+//! Without a journal a commit runs in its caller, under a lock that is held for microseconds and that
+//! readers never take.
 //!
-//! With a journal the commits that wait travel together. The first to arrive
-//! starts a drain on a blocking thread (which keeps a paused clock from
-//! running on meanwhile); it takes whatever waits, writes it in one durable
-//! transaction, publishes, answers, and looks again. Nobody reads a state that
-//! is not on disk, and a commit that failed because of another one is answered
-//! only when the other is safe.
+//! With a journal, waiting commits share a transaction. The first starts a drain on a blocking thread
+//! (which keeps a paused clock from running on); it takes all waiting commits, writes them durably,
+//! publishes, answers, and repeats. Readers never see a state that is not durable. A commit that failed
+//! because of another one is answered only when the other is durable.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -28,26 +26,26 @@ use super::{Entry, Inner, Key, locked};
 pub enum Change {
     /// Creates or replaces an object.
     Put {
-        /// Which.
+        /// The key of the object.
         key: Key,
-        /// What it becomes; the store stamps `metadata.resourceVersion`.
+        /// The new object; the store sets `metadata.resourceVersion`.
         object: Value,
-        /// What must be there.
+        /// The precondition.
         expect: Expect,
     },
     /// Removes an object.
     Delete {
-        /// Which. It must exist whatever is expected.
+        /// The key of the object, which must exist in any case.
         key: Key,
-        /// What must be there.
+        /// The precondition.
         expect: Expect,
-        /// The last state to publish; the stored one without it.
+        /// The last state to publish; `None` for the stored one.
         last: Option<Value>,
     },
 }
 
 impl Change {
-    /// The object it changes.
+    /// The key of the changed object.
     pub fn key(&self) -> &Key {
         match self {
             Self::Put { key, .. } | Self::Delete { key, .. } => key,
@@ -55,52 +53,52 @@ impl Change {
     }
 }
 
-/// What must be at a key for its change to be made.
+/// The precondition of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Anything or nothing.
+    /// No precondition.
     Any,
-    /// Nothing.
+    /// The object must not exist.
     Absent,
-    /// The object at this revision.
+    /// The object must have this revision.
     Revision(u64),
 }
 
-/// Why nothing of a commit was done.
+/// The reason why a commit changed nothing.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
-    /// Expected absent, and is there.
+    /// The object exists but must not.
     #[error("{key} exists")]
     Exists {
-        /// Which.
+        /// The key of the object.
         key: Key,
     },
-    /// Expected, and is not there.
+    /// The object must exist but does not.
     #[error("{key} does not exist")]
     Missing {
-        /// Which.
+        /// The key of the object.
         key: Key,
     },
-    /// Expected at another revision.
-    #[error("{key} is at revision {current}, not at the expected one")]
+    /// The object has another revision.
+    #[error("{key} is at revision {current}, not at the expected revision")]
     Conflict {
-        /// Which.
+        /// The key of the object.
         key: Key,
-        /// Where it is.
+        /// Its revision.
         current: u64,
     },
     /// The value is not a JSON object, or its `metadata` is not one.
     #[error("the value for {key} is not an object with metadata")]
     Malformed {
-        /// Which.
+        /// The key of the object.
         key: Key,
     },
-    /// Not written, because an earlier write to the journal failed (then the
-    /// store only reads) or because the runtime is shutting down.
-    #[error("the store takes no writes")]
+    /// Not written: an earlier write to the journal failed (the store is read-only from then on), or the
+    /// runtime is shutting down.
+    #[error("the store accepts no more writes")]
     Closed,
-    /// The write failed. Whether it is on disk is open until the store is
-    /// opened again; no reader has seen it.
+    /// The write failed. Its state on disk is unknown until the store is opened again; no reader has seen
+    /// it.
     #[error("cannot write the journal")]
     Journal(#[source] Arc<redb::Error>),
 }
@@ -112,25 +110,23 @@ struct Request {
     reply: oneshot::Sender<Answer>,
 }
 
-/// The commits that wait for the journal.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Request>,
-    /// Someone is at it and will look again.
+    /// A drain runs and will look again.
     draining: bool,
-    /// A write failed: what is on disk is unknown, so nothing may follow it.
+    /// A write failed: the state on disk is unknown, so no write may follow.
     closed: bool,
 }
 
 impl Journal {
-    /// Whether no write failed yet.
-    pub(super) fn takes_writes(&self) -> bool {
+    pub(super) fn is_writable(&self) -> bool {
         !locked(&self.queue).closed
     }
 }
 
 impl State {
-    /// All changes, or none and the first reason why.
+    /// All changes, or none and the first error.
     fn transact(&mut self, changes: Vec<Change>, retention: Retention) -> Answer {
         let now = Instant::now();
         let mut changed = self.clone();
@@ -153,7 +149,7 @@ impl Inner {
     }
 
     fn commit_here(&self, changes: Vec<Change>) -> Answer {
-        let _turn = locked(&self.turn);
+        let _lock = locked(&self.write_lock);
         let resources = changes
             .iter()
             .map(|change| change.key().resource.clone())
@@ -181,7 +177,7 @@ impl Inner {
             };
             match Handle::try_current() {
                 Ok(runtime) => drop(runtime.spawn_blocking(|| drain.run())),
-                // polled by hand: there is nothing to keep from blocking
+                // polled by hand: blocking is fine
                 Err(_) => drain.run(),
             }
         }
@@ -190,7 +186,7 @@ impl Inner {
 
     /// Writes a group in one durable transaction.
     fn commit_group(&self, journal: &Journal, group: Vec<Request>) -> Vec<(oneshot::Sender<Answer>, Answer)> {
-        let _turn = locked(&self.turn);
+        let _lock = locked(&self.write_lock);
         let mut state = State::clone(&self.state());
         let mut changed = BTreeSet::new();
         let mut answers = Vec::with_capacity(group.len());
@@ -222,8 +218,7 @@ impl Inner {
     }
 }
 
-/// Whoever writes what waits. Weak, so that a store whose last handle goes
-/// right after its last answer is closed by then.
+/// Writes waiting commits. Weak, so that dropping the last handle after its last answer closes the store.
 struct Drain {
     store: Weak<Inner>,
     done: bool,
@@ -249,15 +244,15 @@ impl Drain {
             }
             drop(store);
             for (reply, answer) in answers {
-                // who gave up waiting need not know
+                // the receiver may be gone
                 reply.send(answer).ok();
             }
         }
     }
 }
 
-/// Dropped unfinished: the runtime shut down before it ran, or it panicked.
-/// Who waits is answered `Closed` by the drop of its reply.
+/// Dropped unfinished: the runtime shut down before it ran, or it panicked. Dropping the replies answers
+/// waiting commits with `Closed`.
 impl Drop for Drain {
     fn drop(&mut self) {
         if self.done {

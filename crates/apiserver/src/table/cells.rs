@@ -1,11 +1,11 @@
-//! The cells of built-in kinds: which function prints what, and the small printers.
+//! The cells of built-in kinds.
 
 use super::duration::{human_duration, since};
 use super::{network, pods, scaling, storage, workloads};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-/// Reads an object in normal form; what is absent has Go's zero value.
+/// An object in normal form; absent fields have Go's zero value.
 #[derive(Clone, Copy)]
 pub(super) struct View<'v> {
     pub(super) object: &'v Value,
@@ -74,7 +74,6 @@ impl<'v> View<'v> {
         self.map("/metadata/annotations")?.get(name)?.as_str()
     }
 
-    /// The status of the first condition of a type.
     pub(super) fn condition(&self, pointer: &str, kind: &str) -> Option<&'v str> {
         condition(self.list(pointer), kind)
     }
@@ -87,13 +86,11 @@ pub(super) fn condition<'v>(conditions: &'v [Value], kind: &str) -> Option<&'v s
     found.get("status").and_then(Value::as_str)
 }
 
-/// One JSON value per cell.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$(serde_json::Value::from($cell)),*] };
 }
 pub(super) use cells;
 
-/// The cells of an object of a built-in kind, in the order of its columns.
 pub(super) fn cells_of(group: &str, kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
     let view = View { object, now };
     match (group, kind) {
@@ -295,7 +292,7 @@ fn component_status(view: &View<'_>) -> Vec<Value> {
     cells![view.name(), status, field("message"), field("error")]
 }
 
-/// Where the two event kinds keep the same things.
+/// The names of the same fields in the two Event kinds.
 struct EventFields {
     object: &'static str,
     message: &'static str,
@@ -417,7 +414,7 @@ fn signing_request(view: &View<'_>) -> Vec<Value> {
         status.push_str(",Failed");
     }
     if !view.text("/status/certificate").is_empty() {
-        status.push_str(",Issued");
+        status.push_str(",IssuedTokens");
     }
     let duration = view.get("/spec/expirationSeconds").and_then(Value::as_i64);
     let duration = duration.map_or_else(

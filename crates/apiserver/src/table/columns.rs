@@ -1,8 +1,7 @@
-//! Which columns a kind has.
+//! The columns of kinds.
 //!
-//! `columns.json` holds what the printers of kube-apiserver 1.36.3 define, by
-//! `group/Kind`; `*` stands for kinds without printers. Descriptions are listed
-//! once and referred to by index.
+//! `columns.json` has those of kube-apiserver 1.36.3's printers, by `group/Kind`; `*` stands for kinds
+//! without printers. Descriptions are listed once and referred to by index.
 
 use crate::registry::{Resource, SchemaSource};
 use serde::Deserialize;
@@ -10,23 +9,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// The heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean`, `date`.
     pub kind: String,
     /// `name` for the object's name, else mostly empty.
     pub format: String,
-    /// For people.
     pub description: String,
-    /// Columns above 0 are shown in wide output only.
     pub priority: i32,
 }
 
 impl Column {
-    /// The wire form.
     pub(crate) fn to_value(&self) -> Value {
         json!({
             "name": self.name,
@@ -38,12 +32,10 @@ impl Column {
     }
 }
 
-/// Whether a kind has no printer of its own, only name and age.
 pub(super) fn of_last_resort(resource: &Resource) -> bool {
     columns(resource).iter().any(|column| column.name == "Created At")
 }
 
-/// The columns of a resource's tables.
 pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
     match &resource.schema {
         SchemaSource::Builtin(_) => of_builtin(&resource.group, &resource.kind),
@@ -88,7 +80,7 @@ pub(super) fn of_builtin(group: &str, kind: &str) -> Vec<Column> {
         .collect()
 }
 
-/// The name, then what the definition asks for, by default the age.
+/// The name, then the definition's columns, by default the age.
 pub(super) fn of_custom(printer_columns: &[crate::crd::PrinterColumn]) -> Vec<Column> {
     let mut default = of_builtin("", "ServiceAccount");
     if printer_columns.is_empty() {

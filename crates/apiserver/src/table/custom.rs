@@ -7,7 +7,6 @@ use equate_manifest::json::{go_float, to_go_string};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The name, then one cell per printer column, or the age if there are none.
 pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -> Vec<Value> {
     let metadata = |field: &str| {
         object
@@ -26,7 +25,7 @@ pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -
     cells
 }
 
-/// What a path shows in a column of the type; null where it leads nowhere or to something else.
+/// The value at a path as a column of the type shows it; null if absent or of another type.
 pub(super) fn cell(path: &str, kind: &str, object: &Value, now: Timestamp) -> Value {
     let found = JsonPath::parse(path).ok().and_then(|path| path.first(object));
     let Some(value) = found else {
@@ -35,7 +34,7 @@ pub(super) fn cell(path: &str, kind: &str, object: &Value, now: Timestamp) -> Va
     match (kind, value) {
         ("string", value) => text(&value).into(),
         ("integer" | "number", Value::Number(number)) => match number.as_f64() {
-            // an integer column cuts the fraction; a whole number is written without one either way
+            // an integer column cuts the fraction; whole numbers are written without one anyway
             Some(float) if number.is_f64() && (kind == "integer" || float.fract() == 0.0) => {
                 Value::from(float as i64)
             }

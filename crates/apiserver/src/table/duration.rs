@@ -1,9 +1,9 @@
-//! Times as `kubectl get` shows them.
+//! Ages as `kubectl get` shows them.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long ago a time was, in the two largest units that matter: `5s`, `3m20s`, `5h`, `2d3h`, `1y30d`.
-/// Up to a second of clock skew counts as now, more is `<invalid>`.
+/// The two largest units that matter: `5s`, `3m20s`, `5h`, `2d3h`, `1y30d`. Up to a second of clock skew
+/// counts as now, more is `<invalid>`.
 pub(crate) fn human_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -27,7 +27,7 @@ pub(crate) fn human_duration(duration: SignedDuration) -> String {
     }
 }
 
-/// The age of an RFC 3339 time; `<unknown>` without one, `<invalid>` if it is none.
+/// The age of an RFC 3339 time; `<unknown>` without one, `<invalid>` if malformed.
 pub(super) fn since(time: Option<&str>, now: Timestamp) -> String {
     match time {
         None | Some("") => "<unknown>".to_owned(),

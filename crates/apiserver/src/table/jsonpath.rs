@@ -1,19 +1,16 @@
 //! The JSONPath dialect of printer columns, which is kubectl's.
 //!
-//! Relaxed against the RFC: keys need no quotes, dots inside quoted keys separate
-//! unless escaped, a missing key yields nothing, an index out of range or a
-//! comparison of unlike types fails the whole path. `range` and templates are
-//! refused: columns have no use for them.
+//! Relaxed against the RFC: keys need no quotes, dots inside quoted keys separate unless escaped, a missing
+//! key yields nothing, an index out of range or a comparison of unlike types fails the whole path. `range`
+//! and templates are refused: columns do not need them.
 
 use serde_json::Value;
 
-/// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// A path that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unrecognized column definition {0:?}")]
 pub(crate) struct PathError(String);
@@ -51,7 +48,7 @@ enum Operator {
     GreaterOrEqual,
 }
 
-/// Evaluation failed: nothing is shown.
+/// Evaluation failed: the cell is empty.
 struct Failed;
 
 impl JsonPath {
@@ -61,7 +58,6 @@ impl JsonPath {
         Ok(Self { steps })
     }
 
-    /// The first value the path leads to.
     pub(crate) fn first(&self, object: &Value) -> Option<Value> {
         let found = evaluate(&self.steps, vec![object]).ok()?;
         found.into_iter().next().map(std::borrow::Cow::into_owned)
@@ -97,7 +93,7 @@ impl Parser<'_> {
         self.rest = &self.rest[1..];
         if self.rest.starts_with('.') {
             self.steps.push(Step::Recursive);
-            // the second dot introduces a field, or stands alone
+            // the second dot starts a field, or is alone
             let after = &self.rest[1..];
             if after.is_empty() || after.starts_with(is_terminator) {
                 self.rest = after;
@@ -223,7 +219,6 @@ fn slice(text: &str) -> Option<Step> {
     }
 }
 
-/// Where the parenthesis that the text is inside of closes.
 fn filter_end(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0);
     for (at, character) in text.char_indices() {
@@ -298,7 +293,7 @@ fn evaluate<'v>(steps: &[Step], input: Vec<&'v Value>) -> Result<Found<'v>, Fail
             next.push(std::borrow::Cow::Owned(value.clone()));
         }
         for value in &current {
-            // only literals are owned, and they lead nowhere
+            // only literals are owned, and they have no members
             if let std::borrow::Cow::Borrowed(value) = value {
                 apply(step, value, &mut next)?;
             }
@@ -374,7 +369,6 @@ fn apply<'v>(step: &Step, value: &'v Value, next: &mut Found<'v>) -> Result<(), 
     Ok(())
 }
 
-/// The items of a list; null has none, anything else is no list.
 fn list(value: &Value) -> Result<&[Value], Failed> {
     match value {
         Value::Array(items) => Ok(items),
@@ -388,7 +382,6 @@ fn position(index: i64, length: usize) -> Result<usize, Failed> {
     usize::try_from(if index < 0 { index + length } else { index }).map_err(|_| Failed)
 }
 
-/// The value and everything in it, outermost first.
 fn descend<'v>(value: &'v Value, next: &mut Found<'v>) {
     next.push(std::borrow::Cow::Borrowed(value));
     match value {

@@ -1,9 +1,8 @@
-//! Objects as `kubectl get` prints them.
+//! Tables, as `kubectl get` prints them.
 //!
-//! A `Table` has one row per object; the server decides the columns. Those of the
-//! built-in kinds are data ([`columns`], recorded from kube-apiserver 1.36, texts
-//! included) and one function per kind for the cells; those of custom resources
-//! come from `additionalPrinterColumns`. Kinds without printers show their name
+//! A `Table` has one row per object; the server chooses the columns. Those of built-in kinds are data
+//! ([`columns`], recorded from kube-apiserver 1.36, texts included) with one function per kind for the
+//! cells. Those of custom resources come from `additionalPrinterColumns`. Kinds without printers show name
 //! and creation time.
 
 mod cells;
@@ -26,30 +25,23 @@ use crate::registry::{Resource, SchemaSource};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// What a row carries besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum IncludeObject {
-    /// Nothing.
     None,
-    /// The object's metadata, as a `PartialObjectMetadata`.
     #[default]
     Metadata,
-    /// The object.
     Object,
 }
 
-/// How to render a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rendering {
-    /// What rows carry.
     pub include: IncludeObject,
-    /// Whether to define the columns; of a watch's tables only the first does.
     pub headers: bool,
-    /// What ages count from.
+    /// Ages count from it.
     pub now: Timestamp,
 }
 
-/// A `meta.k8s.io/v1` `Table` of the objects, with empty list metadata for the caller to fill.
+/// A `meta.k8s.io/v1` `Table` with empty list metadata for the caller to fill.
 pub(crate) fn render<'v>(
     resource: &Resource,
     objects: impl Iterator<Item = &'v Value>,
@@ -69,7 +61,6 @@ pub(crate) fn render<'v>(
     })
 }
 
-/// The metadata of an object as a `meta.k8s.io/v1` `PartialObjectMetadata`.
 pub(crate) fn partial_metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",

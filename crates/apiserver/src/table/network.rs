@@ -1,12 +1,10 @@
-//! Services, ingresses and what is behind them.
+//! Cells of services, ingresses and their backends.
 
 use super::cells::{View, cells, labels, selector_or_none, with_more};
 use serde_json::Value;
 
-/// How many hosts, ports or addresses a cell shows.
 const SHOWN_MAX: usize = 3;
 
-/// Addresses of a load balancer, sorted.
 fn load_balancer(view: &View<'_>) -> String {
     let ingress = view.list("/status/loadBalancer/ingress").iter();
     let mut addresses: Vec<&str> = ingress

@@ -1,4 +1,4 @@
-//! Pods: the one printer with a mind of its own, the Status column.
+//! Cells of pods, above all the Status column.
 
 use super::cells::{View, cells, condition};
 use super::duration::since;
@@ -6,7 +6,7 @@ use crate::registry::Resource;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The row condition of a pod that has ended, by which kubectl greys it out.
+/// The row condition of an ended pod, by which kubectl greys it out.
 pub(super) fn row_condition(resource: &Resource, object: &Value) -> Option<Value> {
     if !resource.group.is_empty() || resource.kind != "Pod" {
         return None;
@@ -20,7 +20,6 @@ pub(super) fn row_condition(resource: &Resource, object: &Value) -> Option<Value
     Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
 }
 
-/// Restarts and when the last one ended.
 #[derive(Default)]
 struct Restarts {
     count: i64,
@@ -124,7 +123,7 @@ pub(super) fn pod(view: &View<'_>) -> Vec<Value> {
                 ready += 1;
             }
         }
-        // a pod of which something still runs has not completed
+        // a pod with a running container has not completed
         if status == "Completed" {
             if running && condition(conditions, "Ready") == Some("True") {
                 "Running".clone_into(&mut status);
@@ -165,7 +164,7 @@ pub(super) fn pod(view: &View<'_>) -> Vec<Value> {
     ]
 }
 
-/// Why a container ended: its reason, else its signal, else its exit code.
+/// A container's reason, else its signal, else its exit code.
 fn ended(container: &View<'_>) -> String {
     match (
         container.text("/state/terminated/reason"),

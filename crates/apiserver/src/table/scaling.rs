@@ -1,9 +1,8 @@
-//! Autoscaling, budgets, quotas and priorities.
+//! Cells of autoscaling, budgets, quotas and priorities.
 
 use super::cells::{View, cells};
 use serde_json::Value;
 
-/// How many metrics a cell shows.
 const METRICS_MAX: usize = 2;
 
 pub(super) fn autoscaler(view: &View<'_>) -> Vec<Value> {
@@ -27,7 +26,6 @@ pub(super) fn autoscaler(view: &View<'_>) -> Vec<Value> {
     ]
 }
 
-/// The one metric of `autoscaling/v1`.
 fn cpu_target(view: &View<'_>) -> String {
     let percent = |pointer: &str| {
         view.get(pointer)
@@ -89,7 +87,7 @@ fn metric(spec: &View<'_>, status: Option<&View<'_>>) -> String {
     let quantity = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let percent = |value: Option<&Value>| value.and_then(Value::as_i64).map(|number| format!("{number}%"));
     let unknown = || "<unknown>".to_owned();
-    // a quantity that a present status does not give is zero
+    // a quantity absent from a present status is zero
     let zero = || {
         if present.is_some() {
             "0".to_owned()

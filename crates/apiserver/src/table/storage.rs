@@ -1,4 +1,4 @@
-//! Volumes, claims, classes and drivers.
+//! Cells of volumes, claims, classes and drivers.
 
 use super::cells::{View, cells};
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn phase<'v>(view: &View<'v>) -> &'v str {
     }
 }
 
-/// The class; an old annotation goes before the field.
+/// The class; the old annotation overrides the field.
 fn storage_class<'v>(view: &View<'v>) -> &'v str {
     view.annotation("volume.beta.kubernetes.io/storage-class")
         .unwrap_or(view.text("/spec/storageClassName"))

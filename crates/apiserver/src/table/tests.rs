@@ -17,7 +17,7 @@ fn now(case: &Value) -> Timestamp {
         .map_or(Timestamp::UNIX_EPOCH, |now| now.parse().unwrap())
 }
 
-/// `goldens/README.md` tells where the expected cells come from.
+/// `goldens/README.md` has the source of the expected cells.
 #[test]
 fn cells_equal_those_of_the_real_printers() {
     let (mut failures, mut count) = (Vec::new(), 0);
@@ -91,7 +91,7 @@ fn durations() {
     check(8 * 365 * 86400 + 86400, "8y");
 }
 
-/// The recordings of a real server, where they are at hand.
+/// Compares with the recordings of a real server, if present.
 #[test]
 fn columns_equal_the_recorded_ones() {
     let path = concat!(

@@ -1,4 +1,4 @@
-//! What runs pods.
+//! Cells of workloads.
 
 use super::cells::{View, cells, labels, selector_or_none};
 use super::duration::human_duration;
@@ -6,7 +6,6 @@ use crate::selector::text_of as selector;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Names and images of a pod template's containers.
 fn containers(view: &View<'_>, template: &str) -> (String, String) {
     let column = |field: &str| {
         let containers = view.list(&format!("{template}/spec/containers")).iter();

@@ -1,4 +1,4 @@
-//! What a request may do and what it does, where path, query and body say different things.
+//! Access checks where path, query and body disagree.
 
 use super::lifecycle::{Bench, settle};
 use equate_apiserver::Identity;
@@ -48,14 +48,14 @@ async fn bench(rules: Value) -> Bench {
         ),
     ] {
         bench.done("POST", &path, body).await;
-        // The namespace's ServiceAccount comes by itself, and the pod needs it.
+        // The pod needs the namespace's ServiceAccount, which a controller creates.
         settle().await;
     }
     bench
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_to_one_name_reaches_no_other() {
+async fn right_is_limited_to_its_name() {
     let rules = json!([
         { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get", "watch"] },
         { "apiGroups": [""], "resources": ["pods/status"], "verbs": ["get", "watch"] },
@@ -100,7 +100,7 @@ async fn a_right_to_one_name_reaches_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_right_in_a_namespace_reaches_no_other() {
+async fn right_is_limited_to_its_namespace() {
     let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
     let bench = bench(everything).await;
     bench
@@ -125,7 +125,7 @@ async fn a_right_in_a_namespace_reaches_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_only_update_creates_nothing() {
+async fn update_right_does_not_allow_create() {
     let leases = |verbs: &[&str]| json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs }]);
     let check = async |verbs: &[&str], want: u16| {
         let bench = bench(leases(verbs)).await;
@@ -144,7 +144,7 @@ async fn who_may_only_update_creates_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_understood_deletes_nothing() {
+async fn malformed_delete_options_delete_nothing() {
     let bench = bench(json!([])).await;
     let pod = format!("{PODS}/p");
     let eviction = format!("{pod}/eviction");
@@ -188,7 +188,7 @@ async fn what_is_not_understood_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_watch_is_a_watch() {
+async fn longest_timeout_is_accepted() {
     let bench = bench(json!([])).await;
     let path = format!("{PODS}?watch=true&timeoutSeconds={}", i64::MAX);
     // The clock is paused: it ends at once, after a year.
@@ -197,7 +197,6 @@ async fn the_longest_watch_is_a_watch() {
     assert_eq!(answer["type"], "ADDED");
 }
 
-/// Answers as a real server of 1.36.3 gave them.
 #[tokio::test(start_paused = true)]
 async fn odd_revisions_and_selectors() {
     let bench = bench(json!([])).await;
@@ -233,7 +232,7 @@ async fn odd_revisions_and_selectors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_makes_no_other_kind() {
+async fn patch_cannot_change_the_kind() {
     let bench = bench(json!([])).await;
     let secret = "/api/v1/namespaces/g/secrets/mine";
     let check = async |patch: Value, want: u16, says: &str| {

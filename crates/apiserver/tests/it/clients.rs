@@ -1,4 +1,4 @@
-//! kube-rs against the embedded API: what a controller relies on, in-process.
+//! kube-rs against the embedded API, in-process: the features that controllers rely on.
 
 use crate::eventually;
 use axum::body::Body;
@@ -28,7 +28,7 @@ async fn cluster() -> EmbeddedCluster {
     EmbeddedCluster::builder().build().await.unwrap()
 }
 
-/// A client whose watches all end when told to, as if a load balancer had dropped them.
+/// A client whose watches all end on demand, as if a load balancer had dropped them.
 fn droppable(cluster: &EmbeddedCluster) -> (Client, watch::Sender<u64>) {
     let (drop_now, dropped) = watch::channel(0_u64);
     let router = cluster.router();
@@ -53,7 +53,6 @@ fn droppable(cluster: &EmbeddedCluster) -> (Client, watch::Sender<u64>) {
     (Client::new(service, "default"), drop_now)
 }
 
-/// Forwards what a watcher says as short texts.
 fn observe(api: Api<ConfigMap>, config: watcher::Config) -> mpsc::UnboundedReceiver<String> {
     let (send, receive) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -99,7 +98,6 @@ async fn until(events: &mut mpsc::UnboundedReceiver<String>, wanted: &str) -> Ve
 }
 
 fn own(config: watcher::Config) -> watcher::Config {
-    // The root CA ConfigMap of the namespace is not ours.
     config.labels("!nobody").fields("metadata.name!=kube-root-ca.crt")
 }
 
@@ -132,7 +130,7 @@ async fn watches(config: watcher::Config) {
     let seen = until(&mut events, "delete a").await;
     assert_eq!(seen, ["apply b=2", "delete a"]);
 
-    // A dropped watch whose place in history is gone: 410, then everything anew.
+    // A dropped watch whose revision was compacted: 410, then a new list.
     let paused = api.clone();
     paused
         .create(&PostParams::default(), &config_map("c", "1"))
@@ -180,7 +178,7 @@ async fn an_expired_watch_relists() {
         .unwrap();
     let mut events = observe(api.clone(), own(watcher::Config::default()));
     until(&mut events, "listed").await;
-    // The watch is dropped and, before it can come back, history moves past where it stood.
+    // Drops the watch and, before it can resume, compacts the history it needs.
     for round in 0..40 {
         other
             .patch(
@@ -282,7 +280,6 @@ async fn wait_for_child(api: &Api<ConfigMap>) {
         .unwrap();
 }
 
-/// How often each owner was reconciled.
 type Seen = Arc<Mutex<BTreeMap<String, u32>>>;
 
 async fn reconcile(owner: Arc<ConfigMap>, cx: Arc<(Client, Seen)>) -> Result<Action, kube::Error> {

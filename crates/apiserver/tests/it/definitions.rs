@@ -1,4 +1,4 @@
-//! What becomes of objects and watches when the definition behind them changes.
+//! Objects and watches when their definition changes.
 
 use crate::lifecycle::Bench;
 use axum::body::Body;
@@ -27,7 +27,7 @@ fn definition(properties: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_see_the_schema_of_today_and_watchers_start_anew() {
+async fn schema_change_applies_to_reads_and_ends_watches() {
     let bench = Bench::new().await;
     bench
         .done("POST", CRDS, definition(&json!({ "a": { "type": "string" } })))
@@ -70,7 +70,7 @@ async fn readers_see_the_schema_of_today_and_watchers_start_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disruption_budget_holds_its_pods() {
+async fn disruption_budget_blocks_evictions() {
     let bench = Bench::new().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({

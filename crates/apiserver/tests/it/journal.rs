@@ -1,9 +1,7 @@
-//! A process killed in the middle of its writes loses none it had acknowledged
-//! and leaves none half done.
+//! A killed process loses no acknowledged write and leaves none half done.
 //!
-//! The test runs itself as the writing process and kills it. What a process
-//! hands to the kernel survives its death; what the disk does in a power cut is
-//! the business of the store's own tests.
+//! The test runs itself as the writing process and kills it. Data handed to the kernel survives that; the
+//! store's own tests cover power cuts.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -33,8 +31,8 @@ fn key(writer: usize, name: &str) -> Key {
     )
 }
 
-/// A commit that a reader can tell from half of one: two objects that say the
-/// same, and one that exists when the count is even.
+/// A commit that shows when it is incomplete: two objects with equal content, and one that exists when the
+/// count is even.
 fn changes(writer: usize, count: u64) -> Vec<Change> {
     let twin = |name| Change::Put {
         key: key(writer, name),
@@ -61,7 +59,6 @@ fn changes(writer: usize, count: u64) -> Vec<Change> {
         .collect()
 }
 
-/// The count a writer had reached and the revision of that commit. Panics when the commit is not whole.
 fn reached(store: &Store, writer: usize) -> (u64, u64) {
     let snapshot = store.snapshot();
     let twin = |name| {
@@ -93,7 +90,7 @@ fn reached(store: &Store, writer: usize) -> (u64, u64) {
     right
 }
 
-/// The process that is killed. On its own it has nothing to do.
+/// The process that is killed. On its own it does nothing.
 #[test]
 fn writes_until_killed() {
     let Some(journal) = std::env::var_os(CHILD) else {
@@ -116,7 +113,7 @@ fn writes_until_killed() {
     });
 }
 
-/// Writes and says so, for ever.
+/// Writes and acknowledges on stdout, for ever.
 async fn write(store: Store, writer: usize) {
     let (mut count, _) = reached(&store, writer);
     loop {
@@ -124,7 +121,7 @@ async fn write(store: Store, writer: usize) {
         let entries = store.commit(changes(writer, count)).await.unwrap();
         let revision = entries.last().unwrap().revision;
         let line = format!("ack {writer} {count} {revision}\n");
-        // fails when the parent is gone: so should this be
+        // fails when the parent is gone: so should this process
         std::io::stdout().write_all(line.as_bytes()).unwrap();
     }
 }
@@ -139,8 +136,8 @@ impl Drop for Killed {
     }
 }
 
-/// Runs the child until it has acknowledged so many commits, and kills it.
-/// By writer, the last count and revision it acknowledged.
+/// Runs the child until that many commits are acknowledged, and kills it. Returns the last acknowledged
+/// count and revision by writer.
 fn run(journal: &Path, acknowledged: usize) -> BTreeMap<usize, (u64, u64)> {
     let mut child = Killed(
         Command::new(std::env::current_exe().unwrap())
@@ -155,7 +152,7 @@ fn run(journal: &Path, acknowledged: usize) -> BTreeMap<usize, (u64, u64)> {
         .lines()
         .map(Result::unwrap)
         .filter_map(|line| {
-            // the harness says something on the same line first
+            // the harness prints first on the same line
             let (_, numbers) = line.split_once("ack ")?;
             let numbers: Vec<u64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
             Some((usize::try_from(numbers[0]).unwrap(), (numbers[1], numbers[2])))
@@ -164,17 +161,17 @@ fn run(journal: &Path, acknowledged: usize) -> BTreeMap<usize, (u64, u64)> {
     last.extend(lines.by_ref().take(acknowledged));
     assert_eq!(last.is_empty(), acknowledged == 0, "the child ended by itself");
     drop(child);
-    // said before it died, so acknowledged as well
+    // acknowledged before it died
     last.extend(lines);
     last
 }
 
 #[test]
-fn a_killed_process_loses_nothing_it_acknowledged() {
+fn killed_process_loses_no_acknowledged_write() {
     let directory = tempfile::tempdir().unwrap();
     let journal = directory.path().join("journal");
     let mut before = 1;
-    // where in a write the signal strikes is chance; the counts only spread it
+    // chance decides where in a write the signal strikes; the counts only spread it
     for acknowledged in [0, 1, 2, 3, 5, 17, 1, 40, 8, 100, 0, 30] {
         let last = run(&journal, acknowledged);
         let store = open(&journal);

@@ -1,4 +1,4 @@
-//! What happens after a write, through the whole API: the controllers, with a paused clock.
+//! Controllers through the whole API, with a paused clock.
 
 use axum::body::Body;
 use equate_apiserver::cluster::Builder;
@@ -20,7 +20,6 @@ impl Bench {
         Self(builder.build().await.unwrap())
     }
 
-    /// As the administrator; the status and the body.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         self.ask_as(Identity::admin(), method, path, body).await
     }
@@ -61,7 +60,7 @@ impl Bench {
         self.0.router().oneshot(request).await.unwrap()
     }
 
-    /// Until a custom resource answers; its definition is established a moment after it was written.
+    /// Waits until a custom resource is served: its definition is established a moment after the write.
     pub(crate) async fn until_served(&self, path: &str) {
         let served = async {
             while !self.ask("GET", path, &Value::Null).await.0.is_success() {
@@ -94,7 +93,7 @@ impl Bench {
         made["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// The ConfigMaps of the namespace that a test made: name, `~` if being deleted, `@` if owned.
+    /// The ConfigMaps made by the test: name, `~` if being deleted, `@` if owned.
     async fn shown(&self) -> Vec<String> {
         let list = self.done("GET", &in_g(""), Value::Null).await;
         let items = list["items"].as_array().unwrap().iter();
@@ -120,7 +119,7 @@ fn in_g(name: &str) -> String {
     format!("/api/v1/namespaces/g/configmaps{slash}{name}")
 }
 
-/// A paused clock moves on only when nothing else is left to do.
+/// A paused clock advances only when nothing else is left to do.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -130,7 +129,7 @@ pub(crate) async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletion_reaches_dependents_as_it_is_told_to() {
+async fn deletion_follows_the_propagation_policy() {
     let check = async |propagation: &str, finalizers: &[&str], want: &[&str]| {
         let bench = Bench::new().await;
         bench
@@ -162,7 +161,7 @@ async fn deletion_reaches_dependents_as_it_is_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_lives_furnished_and_ends_empty() {
+async fn namespace_gets_defaults_and_ends_empty() {
     let bench = Bench::new().await;
     let g = "/api/v1/namespaces/g";
     bench
@@ -235,7 +234,7 @@ async fn a_namespace_lives_furnished_and_ends_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_is_served_and_goes_with_its_objects() {
+async fn deleted_definition_is_served_until_its_objects_are_gone() {
     let bench = Bench::new().await;
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let widgets = "/apis/example.com/v1/widgets";

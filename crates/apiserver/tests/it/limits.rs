@@ -1,4 +1,4 @@
-//! What the API bounds and what it refuses: the memory of a watch, and bodies that it cannot read.
+//! Limits of the API: the memory of a watch, and bodies that it cannot read.
 
 use axum::Extension;
 use axum::body::Body;
@@ -16,7 +16,6 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The most that one frame of a watch may hold besides its last event.
 const FRAME_MAX: usize = 256 * 1024;
 
-/// Remembers `events`, and writes nothing on its own.
 async fn cluster(events: usize) -> EmbeddedCluster {
     let quiet = Profile {
         service_accounts: false,
@@ -105,7 +104,7 @@ async fn a_watch_that_falls_behind_ends() {
     for mut stream in asleep {
         assert!(stream.next().await.is_none(), "it missed events and goes on");
     }
-    // Where it was is gone, which the client learns when it comes back.
+    // Its position was compacted, which the client learns on resuming.
     let mut again = watch(&cluster, &from).await;
     let event: Value = serde_json::from_slice(&again.next().await.unwrap().unwrap()).unwrap();
     assert_eq!(
@@ -114,9 +113,9 @@ async fn a_watch_that_falls_behind_ends() {
     );
 }
 
-/// Over a socket: what waits for a client that does not read is what the connection buffers, not what happened.
+/// Over a socket: only the connection buffers for a client that does not read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_does_not_read_holds_no_history() {
+async fn slow_watch_client_keeps_no_history() {
     const BYTES: usize = 256 * 1024;
     const EVENTS: usize = 96;
     let cluster = cluster(8).await;
@@ -128,7 +127,7 @@ async fn a_client_that_does_not_read_holds_no_history() {
     let from = cluster.revision();
     let head = format!("GET {CONFIG_MAPS}?watch=true&resourceVersion={from} HTTP/1.1\r\nhost: x\r\n\r\n");
     socket.write_all(head.as_bytes()).await.unwrap();
-    // The answer has begun, so the watch stands.
+    // The response has begun, so the watch is established.
     let mut first = [0; 16];
     socket.read_exact(&mut first).await.unwrap();
     assert!(first.starts_with(b"HTTP/1.1 200"));

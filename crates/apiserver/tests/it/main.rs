@@ -1,4 +1,4 @@
-//! What needs a process of its own, or the whole of the crate from outside.
+//! Tests that need their own process, or the crate's public interface.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,10 +21,9 @@ mod workloads;
 
 use std::time::Duration;
 
-/// Long enough for a machine that does much else.
+/// Long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Waits until something holds, with a deadline that names it.
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + DEADLINE;
     while !holds() {

@@ -1,4 +1,4 @@
-//! The served port, by a client of its own.
+//! The served port, with a client of its own.
 
 use equate_apiserver::EmbeddedCluster;
 use rustls::pki_types::pem::PemObject;
@@ -28,7 +28,7 @@ async fn connect(cluster: &EmbeddedCluster, address: std::net::SocketAddr) -> Tl
 }
 
 #[tokio::test]
-async fn a_stopped_server_lets_go_of_its_watches() {
+async fn stopped_server_ends_its_watches() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let serving = cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut stream = connect(&cluster, serving.address()).await;
@@ -47,7 +47,7 @@ async fn a_stopped_server_lets_go_of_its_watches() {
     assert!(seen.starts_with("HTTP/1.1 200 OK\r\n"), "{seen}");
     serving.stop().await;
     let end = async {
-        // An abrupt end is an error of TLS, a polite one the end of the stream: both are ends.
+        // TLS reports an abrupt end as an error: either way it is the end.
         while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
     };
     tokio::time::timeout(crate::DEADLINE, end).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tokens for ServiceAccounts: who gives them, who takes them, and for how long.
+//! Tokens for ServiceAccounts: issue, acceptance and expiry.
 
 use equate_apiserver::EmbeddedCluster;
 use http::{Request, StatusCode};
@@ -9,7 +9,6 @@ use tower::ServiceExt as _;
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const TOKEN: &str = "/api/v1/namespaces/default/serviceaccounts/deployer/token";
 
-/// What a cluster answers to who has a token.
 async fn ask(
     cluster: &EmbeddedCluster,
     token: &str,
@@ -50,7 +49,6 @@ async fn request(cluster: &EmbeddedCluster, spec: Value) -> (StatusCode, Value) 
     ask(cluster, cluster.admin_token().expose(), "POST", TOKEN, &request).await
 }
 
-/// Who a cluster says that has a token; a status where it says something else.
 async fn who(cluster: &EmbeddedCluster, token: &str) -> String {
     let (status, answer) = ask(cluster, token, "GET", "/api/v1/secrets", &Value::Null).await;
     match status {
@@ -63,7 +61,7 @@ async fn who(cluster: &EmbeddedCluster, token: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_is_its_account_where_it_is_meant_for() {
+async fn token_authenticates_for_its_audience_only() {
     let (one, other) = (cluster().await, cluster().await);
     let trusting = EmbeddedCluster::builder().trusting(&one).build().await.unwrap();
     let (status, given) = request(&one, json!({})).await;
@@ -78,10 +76,10 @@ async fn a_token_is_its_account_where_it_is_meant_for() {
     assert_eq!(who(&one, token).await, deployer);
     assert_eq!(who(&trusting, token).await, deployer);
     assert_eq!(who(&other, token).await, "401");
-    // for somebody else
+    // for another audience
     let (_, given) = request(&one, json!({ "audiences": ["vault"] })).await;
     assert_eq!(who(&one, given["status"]["token"].as_str().unwrap()).await, "401");
-    // an account of the same name is another one
+    // an account of the same name but another uid
     let admin = one.admin_token().expose();
     ask(
         &one,
@@ -104,7 +102,7 @@ async fn a_token_is_its_account_where_it_is_meant_for() {
 }
 
 #[tokio::test]
-async fn what_no_token_is_given_for_is_named() {
+async fn refused_token_requests_name_the_cause() {
     let cluster = cluster().await;
     let check = async |spec: Value, code: u16, expected: &str| {
         let (status, answer) = request(&cluster, spec).await;
@@ -125,7 +123,6 @@ async fn what_no_token_is_given_for_is_named() {
     )
     .await;
     assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
-    // who may not
     let (_, given) = request(&cluster, json!({})).await;
     let token = given["status"]["token"].as_str().unwrap().to_owned();
     let (status, answer) = ask(&cluster, &token, "POST", TOKEN, &json!({ "spec": {} })).await;

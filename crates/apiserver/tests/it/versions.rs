@@ -1,4 +1,5 @@
-//! Kinds served in more than one version: what is written through one is read, patched and watched through the other.
+//! Kinds served in several versions: objects written through one are read, patched and watched through the
+//! other.
 
 use equate_apiserver::EmbeddedCluster;
 use http::Request;
@@ -82,7 +83,7 @@ async fn an_event_is_one_object_in_both_groups() {
         .unwrap();
     assert_eq!(list["items"][0]["message"], "it was tested");
     assert_eq!(list["items"][0]["involvedObject"]["name"], "p");
-    // The group's own words for the same fields, and only those.
+    // The group's own field labels, and only those.
     for (label, count) in [
         ("regarding.name%3Dp", Some(1)),
         ("regarding.name%3Dq", Some(0)),

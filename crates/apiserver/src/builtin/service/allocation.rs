@@ -1,10 +1,8 @@
-//! The addresses and ports a cluster gives a Service.
+//! Cluster IPs and node ports of Services.
 //!
-//! Upstream hands out a random free address. Here it follows from the name, so
-//! that the same manifests give the same cluster: a hash of `namespace/name`
-//! picks a place in the range and probing from there finds a free one.
-//! One IPv4 range; a Service that demands IPv6 or two stacks is refused, as by
-//! any single-stack cluster.
+//! Upstream picks a random free address. Here a hash of `namespace/name` picks the start and probing finds
+//! a free one, so that the same manifests give the same cluster. There is one IPv4 range; a Service that
+//! requires IPv6 or dual stack is refused, as by any single-stack cluster.
 
 use super::validation::validate_addresses;
 use super::{has_health_check, has_node_ports, is_headless};
@@ -17,25 +15,22 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// The first address of the Service range, `10.96.0.0/16`.
 const CLUSTER_IP_FIRST: u32 = 0x0a60_0000;
-/// How many addresses the range has; the first and the last are not given out.
+/// The size of the range; the first and the last address are not allocated.
 const CLUSTER_IPS: u32 = 1 << 16;
-/// The node port range of every cluster that does not say otherwise.
 const NODE_PORT_FIRST: u32 = 30000;
 const NODE_PORTS: u32 = 2768;
 
-/// Something a Service may hold that no other may hold at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Claim<'a> {
-    /// An address of the Service range.
     ClusterIp(&'a str),
     /// A port on every node, per protocol (`TCP`).
     NodePort(u16, &'a str),
 }
 
-/// Gives a Service the addresses and ports it asks for; `stored` is what it was before, if it was.
+/// Allocates the addresses and ports that a Service asks for; `stored` is its previous state.
 ///
-/// `taken` says whether another Service holds something. Fails with what cannot be
-/// given. Call it after the prepare step and before validation, also for a dry run.
+/// `taken` tells whether another Service has an allocation. Call it after the prepare step and before
+/// validation, also for a dry run.
 pub(crate) fn allocate(
     service: &mut Value,
     stored: Option<&Value>,
@@ -56,7 +51,6 @@ pub(crate) fn allocate(
     node_ports(service, stored, &taken)
 }
 
-/// The allocations a Service holds, for the `taken` of others.
 pub(crate) fn claims(service: &Value) -> Vec<Claim<'_>> {
     let mut out: Vec<Claim<'_>> = strings(service, "spec.clusterIPs")
         .filter(|ip| *ip != "None" && !ip.is_empty())
@@ -113,7 +107,7 @@ fn families(service: &mut Value, stored: Option<&Value>) -> Result<(), Vec<Field
         return Err(out);
     }
     if selectorless {
-        // nothing is allocated, so what the cluster has does not matter
+        // nothing is allocated, so the cluster's own families do not matter
         default(service, "spec.ipFamilies", json!(["IPv4"]));
         if items(service, "spec.ipFamilies").len() < 2 && policy != "SingleStack" {
             let other = if get(service, "spec.ipFamilies") == &json!(["IPv4"]) {
@@ -180,7 +174,7 @@ fn cluster_ip(
         set(service, "spec.clusterIPs", json!([ip]));
         return Ok(());
     }
-    // of a change of address, validation speaks
+    // validation reports a change of address
     if stored.is_some_and(|s| !text(s, "spec.clusterIP").is_empty()) {
         return Ok(());
     }
@@ -255,7 +249,7 @@ fn node_ports(
         if !wanted {
             continue;
         }
-        // one number serves the same port over several protocols
+        // one port number may serve several protocols
         let port_number = get(port, "port").clone();
         let what = format!("nodePort {port_number}");
         match free_node_port(service, &what, &protocol, &given, taken) {
@@ -298,7 +292,6 @@ fn free_node_port(
         })
 }
 
-/// A number below `bound` that follows from the Service's name.
 fn place(service: &Value, what: &str, bound: u32) -> u32 {
     let digest = Sha256::digest(format!(
         "{}/{} {what}",

@@ -1,6 +1,4 @@
-//! Services: how they are defaulted and updated; what they must be and what they are given.
-//!
-//! [`allocation`] gives addresses and ports, [`validation`] refuses.
+//! Services: defaults and updates. [`allocation`] assigns addresses and ports, [`validation`] refuses.
 
 mod allocation;
 mod validation;
@@ -90,14 +88,14 @@ fn default_service(service: &mut Value) {
     }
 }
 
-/// What belonged to the old type goes with it, unless the request touched it.
+/// A change of type removes the fields of the old type, unless the request changed them too.
 fn prepare_update(new: &mut Value, old: &Value) {
     normalize_addresses(new, old);
     drop_old_type(new, old);
     keep_allocations(new, old);
 }
 
-/// `clusterIP` and the first of `clusterIPs` are one; who changes the former alone means both.
+/// `clusterIP` mirrors the first of `clusterIPs`; a request that changes only the former means both.
 fn normalize_addresses(new: &mut Value, old: &Value) {
     let (ip, old_ip) = (
         text(new, "spec.clusterIP").to_owned(),
@@ -160,7 +158,6 @@ fn drop_old_type(new: &mut Value, old: &Value) {
     }
 }
 
-/// A request that leaves allocations out keeps them.
 fn keep_allocations(new: &mut Value, old: &Value) {
     if has_cluster_ip(old) && has_cluster_ip(new) {
         for path in ["spec.clusterIP", "spec.clusterIPs"] {

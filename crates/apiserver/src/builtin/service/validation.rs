@@ -1,4 +1,4 @@
-//! What a Service must be, and what it may become.
+//! Validation of Services and their updates.
 
 use super::{has_cluster_ip, has_health_check, is_external, is_headless};
 use crate::builtin::addresses::{check_endpoint_ip, check_ip};

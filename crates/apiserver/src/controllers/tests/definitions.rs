@@ -24,7 +24,7 @@ fn condition(bench: &Bench, name: &str, kind: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_is_established_and_a_conflicting_one_when_the_name_is_free() {
+async fn definition_is_established_when_its_names_are_free() {
     let (bench, _running) = Bench::start(&Profile::default());
     define(&bench, "widgets.example.com", "Widget").await;
     assert_eq!(
@@ -46,7 +46,7 @@ async fn a_definition_is_established_and_a_conflicting_one_when_the_name_is_free
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_definition_takes_its_objects_with_it() {
+async fn deleted_definition_deletes_its_objects() {
     let (bench, _running) = Bench::start(&Profile::default());
     define(&bench, "widgets.example.com", "Widget").await;
     bench.put("widgets g/a").await;

@@ -9,7 +9,6 @@ fn only_garbage() -> Profile {
     }
 }
 
-/// Puts the objects, deletes one, and says what is left once nothing moves any more.
 async fn check(objects: &[&str], delete: &str, propagation: Propagation, want: &[&str]) {
     let (bench, _running) = Bench::start(&only_garbage());
     for object in objects {
@@ -52,7 +51,7 @@ async fn dependents_follow_their_owners() {
     check(&two, "configmaps g/a", Background, &kept).await;
     check(&two, "configmaps g/a", Foreground, &kept).await;
     check(&two, "configmaps g/a", Orphan, &kept).await;
-    // a finalizer holds a dependent; foreground waits for it if it blocks
+    // a finalizer keeps a dependent; foreground deletion waits if it blocks
     let held = ["configmaps g/a", "configmaps g/b @ConfigMap:a! +x/y"];
     check(
         &held,
@@ -73,16 +72,15 @@ async fn dependents_follow_their_owners() {
     .await;
     let free = ["configmaps g/a", "configmaps g/b @ConfigMap:a +x/y"];
     check(&free, "configmaps g/a", Foreground, &["configmaps g/b ~ @a +x/y"]).await;
-    // owners in a circle do not wait for each other
+    // owners in a cycle do not wait for each other
     let circle = ["configmaps g/a @ConfigMap:b!", "configmaps g/b @ConfigMap:a!"];
     check(&circle, "configmaps g/a", Foreground, &[]).await;
-    // cluster-scoped owners of namespaced objects
     let node = ["nodes n", "configmaps g/a @Node:n"];
     check(&node, "nodes n", Background, &[]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn references_that_lead_nowhere() {
+async fn unresolvable_references_are_reported_or_deleted() {
     let (bench, _running) = Bench::start(&only_garbage());
     bench.put("namespaces g").await;
     bench.put("namespaces h").await;
@@ -124,7 +122,7 @@ async fn references_that_lead_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_served_yet_deletes_nothing() {
+async fn owner_of_unserved_kind_counts_as_present() {
     let (bench, _running) = Bench::start(&only_garbage());
     bench.put("configmaps g/a @Widget:w").await;
     bench.idle().await;
@@ -137,7 +135,7 @@ async fn a_kind_that_is_not_served_yet_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_sweeps_what_was_left_behind() {
+async fn start_completes_pending_deletions() {
     let bench = Bench::new();
     bench.put("configmaps g/a @ConfigMap:gone").await;
     bench.put("configmaps g/b +foregroundDeletion").await;
@@ -154,7 +152,7 @@ async fn a_start_sweeps_what_was_left_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_is_tried_again() {
+async fn failed_steps_are_retried() {
     let (bench, _running) = Bench::start(&only_garbage());
     bench.put("configmaps g/a").await;
     bench.put("configmaps g/b @ConfigMap:a").await;
@@ -167,7 +165,7 @@ async fn what_fails_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn switched_off_it_leaves_all_as_it_is() {
+async fn disabled_collector_changes_nothing() {
     let (bench, _running) = Bench::start(&Profile {
         garbage_collector: false,
         ..only_garbage()

@@ -1,7 +1,7 @@
 //! The controllers over a store in memory, with a paused clock.
 //!
-//! [`Bench`] writes by the rules of deletion and preconditions only: what
-//! else a write does is the pipeline's, and tested there.
+//! [`Bench`] implements only deletion and preconditions; the rest of a write is the pipeline's, and tested
+//! there.
 
 mod definitions;
 mod garbage;
@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant};
 
-/// Group, plural, kind, namespaced.
 const SERVED: &[(&str, &str, &str, bool)] = &[
     ("", "configmaps", "ConfigMap", true),
     ("", "events", "Event", true),
@@ -38,7 +37,6 @@ const SERVED: &[(&str, &str, &str, bool)] = &[
 struct Bench {
     store: Store,
     start: Instant,
-    /// How many writes are still refused.
     broken: AtomicU64,
 }
 
@@ -122,7 +120,6 @@ fn held(object: &Value) -> bool {
 }
 
 impl Bench {
-    /// An empty cluster, and its controllers running.
     fn start(profile: &Profile) -> (Arc<Self>, JoinHandle<()>) {
         let bench = Self::new();
         let running = bench.run(profile);
@@ -141,7 +138,7 @@ impl Bench {
         tokio::spawn(start(Arc::clone(self), profile, "PEM"))
     }
 
-    /// Until the controllers have nothing left to do: a paused clock moves on only then.
+    /// Waits until the controllers have nothing left to do: a paused clock advances only then.
     async fn idle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -192,7 +189,7 @@ impl Bench {
         self.store.snapshot().get(&key(text)).map(|e| e.object().clone())
     }
 
-    /// One line for each object but namespaces and Events: place, `~` if being deleted, owners, finalizers.
+    /// One line per object except namespaces and Events: place, `~` if being deleted, owners, finalizers.
     fn shown(&self) -> Vec<String> {
         let snapshot = self.store.snapshot();
         let mut out = Vec::new();

@@ -31,7 +31,7 @@ fn conditions(bench: &Bench) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_namespace_is_emptied_told_about_and_let_go() {
+async fn deleted_namespace_is_emptied_reported_and_removed() {
     let (bench, _running) = Bench::start(&only_namespaces());
     for object in [
         "namespaces g",
@@ -75,7 +75,7 @@ async fn a_deleted_namespace_is_emptied_told_about_and_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_namespace_tells_that_all_is_well_before_it_goes() {
+async fn empty_namespace_reports_success_before_removal() {
     let (bench, _running) = Bench::start(&Profile {
         namespace_delay: Duration::ZERO,
         ..only_namespaces()
@@ -102,11 +102,11 @@ async fn an_empty_namespace_tells_that_all_is_well_before_it_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_go_first_and_their_grace_is_waited_for() {
+async fn pods_go_first_and_get_their_grace_period() {
     let (bench, _running) = Bench::start(&only_namespaces());
     bench.put("namespaces g").await;
     bench.put("configmaps g/a").await;
-    // held by the grace period that a node agent would end
+    // has a grace period that only a kubelet would end
     let (key, mut pod) = object("pods g/p +kubelet");
     pod["spec"] = json!({ "terminationGracePeriodSeconds": 30 });
     bench.put_value(key, pod).await;

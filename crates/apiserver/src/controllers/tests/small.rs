@@ -1,9 +1,9 @@
-//! The controllers of one rule each.
+//! The controllers with a single rule.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn every_living_namespace_is_furnished() {
+async fn active_namespaces_get_defaults() {
     let (bench, _running) = Bench::start(&Profile::default());
     bench.put("namespaces g").await;
     bench.idle().await;
@@ -26,7 +26,6 @@ async fn every_living_namespace_is_furnished() {
     let right = bench.get(ca).unwrap();
     assert_eq!(right["data"], json!({ "ca.crt": "PEM" }));
     assert!(right["metadata"]["annotations"]["kubernetes.io/description"].is_string());
-    // in a terminating one nothing is put back
     bench.delete("namespaces g", Propagation::Background).await;
     bench
         .delete("serviceaccounts g/default", Propagation::Background)
@@ -39,7 +38,7 @@ async fn every_living_namespace_is_furnished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_is_switched_off_alone() {
+async fn controllers_can_be_switched_off_individually() {
     let check = async |profile: Profile, want: &[&str]| {
         let (bench, running) = Bench::start(&profile);
         bench.put("namespaces g").await;
@@ -60,7 +59,7 @@ async fn each_is_switched_off_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_roles_gather_as_they_change() {
+async fn aggregated_roles_follow_changes() {
     let (bench, _running) = Bench::start(&Profile::default());
     let put = async |name: &str, label: &str, gathers: &str, verb: &str| {
         let (key, mut role) = object(&format!("clusterroles {name}"));
@@ -94,7 +93,7 @@ async fn cluster_roles_gather_as_they_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_go_an_hour_after_their_last_write() {
+async fn events_expire_an_hour_after_their_last_write() {
     let count = |bench: &Bench| bench.store.snapshot().count(&ResourceId::new("", "events"), None);
     let bench = Bench::new();
     let (key, mut old) = object("events g/old");

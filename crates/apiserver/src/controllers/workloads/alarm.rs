@@ -1,8 +1,7 @@
-//! When to look again, and since when something has been so.
+//! Wake-up times, and how long a state has lasted.
 //!
-//! Deadlines run on tokio's clock from the moment a state was first seen, not
-//! from the timestamps of objects: those have whole seconds, and the clock
-//! that writes them may stand still in a test. After a restart they begin anew.
+//! Deadlines run on tokio's clock from the first observation of a state, not from timestamps of objects:
+//! those have whole seconds, and a test may stop their clock. A restart begins them anew.
 
 use crate::store::Key;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,14 +10,14 @@ use tokio::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
     set: BTreeSet<(Instant, Key)>,
-    /// By object and question: the state that was last seen, and since when.
+    /// By object and question: the last observed state, and since when.
     states: HashMap<Key, BTreeMap<&'static str, (String, Instant)>>,
 }
 
 impl Alarms {
-    /// Whether `question` about an object has had the answer `state` for so long; else wakes an
-    /// object when it has.
-    pub(super) fn passed(
+    /// Whether `question` about an object has had the answer `state` for that long. If not, wakes the
+    /// object then.
+    pub(super) fn has_lasted(
         &mut self,
         about: &Key,
         (question, state): (&'static str, &str),
@@ -43,7 +42,6 @@ impl Alarms {
         due <= at
     }
 
-    /// Whether a question has another answer than before.
     pub(super) fn is_new(
         &mut self,
         about: &Key,
@@ -55,15 +53,13 @@ impl Alarms {
         known.is_none_or(|(known, _)| known != state)
     }
 
-    /// Forgets a question's answer.
-    pub(super) fn settled(&mut self, key: &Key, question: &'static str) {
+    pub(super) fn clear(&mut self, key: &Key, question: &'static str) {
         if let Some(states) = self.states.get_mut(key) {
             states.remove(question);
         }
     }
 
-    /// What is due now.
-    pub(super) fn ring(&mut self, at: Instant) -> Vec<Key> {
+    pub(super) fn take_due(&mut self, at: Instant) -> Vec<Key> {
         let mut due = Vec::new();
         while self.set.first().is_some_and(|(when, _)| *when <= at) {
             due.extend(self.set.pop_first().map(|(_, key)| key));
@@ -75,7 +71,7 @@ impl Alarms {
         self.set.first().map(|(when, _)| *when)
     }
 
-    /// An object is gone. Its alarms ring once more and find nothing.
+    /// Removes an object. Its alarms still ring once, without effect.
     pub(super) fn forget(&mut self, key: &Key) {
         self.states.remove(key);
     }

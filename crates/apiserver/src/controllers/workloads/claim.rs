@@ -1,69 +1,66 @@
-//! Volume claims: bound at once, and let go when no pod uses them.
+//! Volume claims: bound at once, and deleted when no pod uses them.
 //!
-//! There is no volume behind a claim: no PersistentVolume is made, and
-//! `spec.volumeName` stays as declared.
+//! No PersistentVolume is created, and `spec.volumeName` stays as declared.
 
 use super::Kind;
-use super::look::Look;
+use super::context::Context;
 use crate::builtin::tree::{get, items, text};
 use crate::controllers::object::{deleting, finalizers, has_finalizer};
 use serde_json::{Value, json};
 
-/// What admission puts on each claim.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// The same for a volume.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
     Settled,
-    /// Being deleted while pods use it.
-    Held,
+    /// Deleted while pods use it.
+    InUse,
 }
 
-pub(super) fn look(look: &mut Look<'_>, claim: &Value) -> State {
+pub(super) fn reconcile(cx: &mut Context<'_>, claim: &Value) -> State {
     if deleting(claim) {
-        return release(look, claim);
+        return release(cx, claim);
     }
     if text(claim, "status.phase") != "Bound" {
         let mut status = get(claim, "status").clone();
         status["phase"] = json!("Bound");
         status["accessModes"] = get(claim, "spec.accessModes").clone();
         status["capacity"] = json!({ "storage": get(claim, "spec.resources.requests.storage") });
-        let action = look.status(claim, &status);
-        look.step(action.into_iter().collect());
+        let action = cx.status(claim, &status);
+        cx.step(action.into_iter().collect());
     }
     State::Settled
 }
 
-fn release(look: &mut Look<'_>, claim: &Value) -> State {
+fn release(cx: &mut Context<'_>, claim: &Value) -> State {
     if !has_finalizer(claim, PROTECTION) {
         return State::Settled;
     }
-    // Claims are deleted rarely, so no index of who uses them is kept.
-    let mut pods = look
+    // Claims are deleted rarely: no index of their users is worth it.
+    let mut pods = cx
         .seen
         .snapshot
-        .list(&Kind::Pod.resource(), Some(&look.key.namespace));
-    if pods.any(|(_, pod)| uses(pod.object(), &look.key.name)) {
-        return State::Held;
+        .list(&Kind::Pod.resource(), Some(&cx.key.namespace));
+    if pods.any(|(_, pod)| uses(pod.object(), &cx.key.name)) {
+        return State::InUse;
     }
-    unprotect(look, claim, PROTECTION);
+    unprotect(cx, claim, PROTECTION);
     State::Settled
 }
 
-/// A volume that is deleted goes: nothing is bound to it.
-pub(super) fn volume(look: &mut Look<'_>, volume: &Value) {
+/// Removes the finalizer of a deleted volume: nothing is bound to it.
+pub(super) fn volume(cx: &mut Context<'_>, volume: &Value) {
     if deleting(volume) && has_finalizer(volume, VOLUME_PROTECTION) {
-        unprotect(look, volume, VOLUME_PROTECTION);
+        unprotect(cx, volume, VOLUME_PROTECTION);
     }
 }
 
-fn unprotect(look: &mut Look<'_>, object: &Value, finalizer: &str) {
+fn unprotect(cx: &mut Context<'_>, object: &Value, finalizer: &str) {
     let kept: Vec<&str> = finalizers(object).filter(|f| *f != finalizer).collect();
     let patch = json!({ "metadata": { "finalizers": kept } });
-    let change = look.change(look.key, object, patch);
-    look.step(vec![change]);
+    let change = cx.change(cx.key, object, patch);
+    cx.step(vec![change]);
 }
 
 fn uses(pod: &Value, claim: &str) -> bool {

@@ -1,7 +1,9 @@
-//! Deployments: a ReplicaSet per pod template, and the way from one to the next.
+//! Deployments: a ReplicaSet per pod template, and the rollout between them.
 
+use super::context::{
+    Context, EventSource, condition, controller_reference, digest, is_active, seconds, set_count, wanted,
+};
 use super::fault::SIMULATE;
-use super::look::{Look, Speaker, condition, counted, digest, is_active, owned_by, seconds, wanted};
 use super::rollout::{Margin, Size, new_size, old_sizes};
 use super::{Kind, controller};
 use crate::builtin::tree::{annotation, entries, flag, get, int, items, text};
@@ -16,7 +18,6 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// Annotations of a Deployment that its ReplicaSets do not take over.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -25,10 +26,9 @@ const OWN: [&str; 6] = [
     MAX,
     "deprecated.deployment.rollback.to",
 ];
-/// `progressDeadlineSeconds` of a Deployment that has none.
+/// The default of `progressDeadlineSeconds` that disables it.
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
-/// One of a Deployment's ReplicaSets.
 #[derive(Clone, Copy)]
 struct Set<'a> {
     key: &'a Key,
@@ -36,7 +36,6 @@ struct Set<'a> {
     size: Size,
 }
 
-/// What a Deployment is and has.
 struct Rollout<'a> {
     deployment: &'a Value,
     wanted: usize,
@@ -46,30 +45,30 @@ struct Rollout<'a> {
     old: Vec<Set<'a>>,
 }
 
-pub(super) fn look(look: &mut Look<'_>, deployment: &Value) {
-    let rollout = Rollout::of(look, deployment);
+pub(super) fn reconcile(cx: &mut Context<'_>, deployment: &Value) {
+    let rollout = Rollout::of(cx, deployment);
     let mut actions = Vec::new();
     let paused = flag(deployment, "spec.paused");
     match rollout.new {
-        None if !paused && rollout.is_vacant(look) => rollout.begin(look, &mut actions),
+        None if !paused && rollout.may_create_pods(cx) => rollout.create_new(cx, &mut actions),
         None => {}
-        Some(new) => rollout.describe(look, new, &mut actions),
+        Some(new) => rollout.describe(cx, new, &mut actions),
     }
-    rollout.scale(look, paused, &mut actions);
+    rollout.scale(cx, paused, &mut actions);
     if rollout.is_complete(&rollout.counts()) {
-        rollout.forget_history(look, &mut actions);
+        rollout.prune_history(cx, &mut actions);
     }
-    // While a ReplicaSet is being made or has yet to look at its size there is nothing to count;
-    // it will report, and wake this one.
-    if actions.is_empty() && rollout.new.is_none_or(|new| has_looked(new.object)) {
-        actions.extend(rollout.report(look));
+    // Until the new ReplicaSet exists and has observed its size, there is nothing to count; its status
+    // wakes this Deployment.
+    if actions.is_empty() && rollout.new.is_none_or(|new| is_observed(new.object)) {
+        actions.extend(rollout.report(cx));
     }
-    look.step(actions);
+    cx.step(actions);
 }
 
 impl<'a> Rollout<'a> {
-    fn of(look: &Look<'a>, deployment: &'a Value) -> Self {
-        let mut sets: Vec<Set<'a>> = look
+    fn of(cx: &Context<'a>, deployment: &'a Value) -> Self {
+        let mut sets: Vec<Set<'a>> = cx
             .children_of(deployment, Kind::ReplicaSet)
             .into_iter()
             .filter(|(_, set)| !deleting(set))
@@ -106,17 +105,16 @@ impl<'a> Rollout<'a> {
         text(self.deployment, "spec.strategy.type") == "Recreate"
     }
 
-    fn speaker(&self) -> Speaker<'a> {
-        Speaker {
+    fn event_source(&self) -> EventSource<'a> {
+        EventSource {
             component: COMPONENT,
             about: self.deployment,
         }
     }
 
-    /// Whether new pods may come: with `Recreate` the old ones must be gone first.
-    fn is_vacant(&self, look: &Look<'_>) -> bool {
+    fn may_create_pods(&self, cx: &Context<'_>) -> bool {
         let empty = |set: &Set<'_>| {
-            let pods = look.children_of(set.object, Kind::Pod);
+            let pods = cx.children_of(set.object, Kind::Pod);
             set.size.replicas == 0 && !pods.iter().any(|(_, pod)| is_active(pod) || deleting(pod))
         };
         !self.is_recreate() || self.old.iter().all(empty)
@@ -134,17 +132,16 @@ impl<'a> Rollout<'a> {
         1 + self.old.iter().map(|set| revision(set.object)).max().unwrap_or(0)
     }
 
-    /// The new ReplicaSet.
-    fn begin(&self, look: &mut Look<'_>, actions: &mut Vec<Action>) {
+    fn create_new(&self, cx: &mut Context<'_>, actions: &mut Vec<Action>) {
         let deployment = self.deployment;
         let template = get(deployment, "spec.template");
         let hash = digest(&[&template.to_string()], 10);
         let name = format!("{}-{hash}", meta(deployment, "name"));
-        if let Some(orphan) = look.get(Kind::ReplicaSet, &look.key.namespace, &name) {
+        if let Some(orphan) = cx.get(Kind::ReplicaSet, &cx.key.namespace, &name) {
             if controller(orphan).is_none() && same_template(orphan, template) {
-                let key = Key::new(&Kind::ReplicaSet.resource(), &*look.key.namespace, &*name);
-                let patch = json!({ "metadata": { "ownerReferences": owned_by(deployment) } });
-                actions.push(look.change(&key, orphan, patch));
+                let key = Key::new(&Kind::ReplicaSet.resource(), &*cx.key.namespace, &*name);
+                let patch = json!({ "metadata": { "ownerReferences": controller_reference(deployment) } });
+                actions.push(cx.change(&key, orphan, patch));
             }
             return;
         }
@@ -168,19 +165,18 @@ impl<'a> Rollout<'a> {
         let object = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet",
             "metadata": {
-                "name": name, "namespace": look.key.namespace, "labels": template["metadata"]["labels"],
-                "annotations": annotations, "ownerReferences": owned_by(deployment),
+                "name": name, "namespace": cx.key.namespace, "labels": template["metadata"]["labels"],
+                "annotations": annotations, "ownerReferences": controller_reference(deployment),
             },
             "spec": spec,
         });
-        actions.push(look.create(Kind::ReplicaSet, object));
+        actions.push(cx.create(Kind::ReplicaSet, object));
         if size > 0 {
             let message = format!("Scaled up replica set {name} from 0 to {size}");
-            actions.push(look.event(self.speaker(), "Normal", "ScalingReplicaSet", &message));
+            actions.push(cx.event(self.event_source(), "Normal", "ScalingReplicaSet", &message));
         }
     }
 
-    /// What a ReplicaSet takes over of its Deployment.
     fn annotations(&self) -> Map<String, Value> {
         entries(self.deployment, "metadata.annotations")
             .filter(|(name, _)| !OWN.contains(&name.as_str()))
@@ -188,7 +184,6 @@ impl<'a> Rollout<'a> {
             .collect()
     }
 
-    /// The sizes in annotations.
     fn sizes(&self) -> [(String, Value); 2] {
         let max = match self.wanted {
             0 => 0,
@@ -200,19 +195,17 @@ impl<'a> Rollout<'a> {
         ]
     }
 
-    /// The number of the current revision.
     fn revision(&self) -> i64 {
         self.new
             .map_or(0, |new| revision(new.object).max(self.next_revision()))
     }
 
-    /// Keeps the annotations of the new ReplicaSet.
-    fn describe(&self, look: &Look<'_>, new: Set<'_>, actions: &mut Vec<Action>) {
+    fn describe(&self, cx: &Context<'_>, new: Set<'_>, actions: &mut Vec<Action>) {
         let mut annotations = self.annotations();
         let (known, current) = (revision(new.object), self.revision());
         annotations.insert(REVISION.to_owned(), json!(current.to_string()));
         if known != 0 && known < current {
-            // A way back: this template was an earlier revision.
+            // A rollback: this template was an earlier revision.
             let mut history: Vec<&str> = annotation(new.object, HISTORY)
                 .unwrap_or_default()
                 .split(',')
@@ -227,18 +220,18 @@ impl<'a> Rollout<'a> {
             .into_iter()
             .filter(|(name, value)| present.get(name) != Some(value))
             .collect();
-        // What is taken over stays, as upstream; but a fault that is no longer asked for ends.
+        // Copied annotations stay, as upstream; except a fault that is no longer requested.
         let asked = |object: &Value| annotation(object, SIMULATE).is_some();
         if asked(new.object) && !asked(self.deployment) {
             patch.insert(SIMULATE.to_owned(), Value::Null);
         }
         if !patch.is_empty() {
             let patch = json!({ "metadata": { "annotations": patch } });
-            actions.push(look.change(new.key, new.object, patch));
+            actions.push(cx.change(new.key, new.object, patch));
         }
     }
 
-    fn scale(&self, look: &mut Look<'_>, paused: bool, actions: &mut Vec<Action>) {
+    fn scale(&self, cx: &mut Context<'_>, paused: bool, actions: &mut Vec<Action>) {
         let active: Vec<Set<'_>> = self
             .new
             .iter()
@@ -247,7 +240,7 @@ impl<'a> Rollout<'a> {
             .filter(|set| set.size.replicas > 0)
             .collect();
         let resized = active.iter().any(|set| self.is_resized(set));
-        // Between rollouts, or with one paused: the one that is there follows.
+        // Without a rollout in progress, or with a paused one: the only active ReplicaSet follows.
         let alone = match (&active[..], &self.new) {
             ([one], _) => Some(*one),
             ([], Some(new)) => Some(*new),
@@ -256,17 +249,17 @@ impl<'a> Rollout<'a> {
         if let Some(set) = alone
             && (paused || resized)
         {
-            return self.resize(look, set, self.wanted, actions);
+            return self.resize(cx, set, self.wanted, actions);
         }
         if paused {
             return;
         }
         if self.is_recreate() {
             for set in &self.old {
-                self.resize(look, *set, 0, actions);
+                self.resize(cx, *set, 0, actions);
             }
-            if let Some(new) = self.new.filter(|_| self.is_vacant(look)) {
-                self.resize(look, new, self.wanted, actions);
+            if let Some(new) = self.new.filter(|_| self.may_create_pods(cx)) {
+                self.resize(cx, new, self.wanted, actions);
             }
             return;
         }
@@ -275,28 +268,27 @@ impl<'a> Rollout<'a> {
         };
         let size = new_size(self.wanted, new.size.replicas, self.all_replicas(), self.margin);
         if size != new.size.replicas {
-            return self.resize(look, new, size, actions);
+            return self.resize(cx, new, size, actions);
         }
         let old: Vec<Size> = self.old.iter().map(|set| set.size).collect();
         let sizes = old_sizes(self.wanted, new.size, &old, self.margin);
         for (set, size) in self.old.iter().zip(sizes) {
-            self.resize(look, *set, size, actions);
+            self.resize(cx, *set, size, actions);
         }
     }
 
-    /// Whether another number of pods was wanted when the ReplicaSet was last sized.
     fn is_resized(&self, set: &Set<'_>) -> bool {
         annotation(set.object, DESIRED).is_some_and(|d| d != self.wanted.to_string())
     }
 
-    fn resize(&self, look: &mut Look<'_>, set: Set<'_>, size: usize, actions: &mut Vec<Action>) {
+    fn resize(&self, cx: &mut Context<'_>, set: Set<'_>, size: usize, actions: &mut Vec<Action>) {
         let before = set.size.replicas;
         if before == size && (size != self.wanted || !self.is_resized(&set)) {
             return;
         }
         let annotations: Map<String, Value> = self.sizes().into_iter().collect();
         let patch = json!({ "metadata": { "annotations": annotations }, "spec": { "replicas": size } });
-        actions.push(look.change(set.key, set.object, patch));
+        actions.push(cx.change(set.key, set.object, patch));
         if before == size {
             return;
         }
@@ -305,11 +297,10 @@ impl<'a> Rollout<'a> {
             "Scaled {way} replica set {} from {before} to {size}",
             set.key.name
         );
-        actions.push(look.event(self.speaker(), "Normal", "ScalingReplicaSet", &message));
+        actions.push(cx.event(self.event_source(), "Normal", "ScalingReplicaSet", &message));
     }
 
-    /// Old ReplicaSets beyond the limit go once they are empty.
-    fn forget_history(&self, look: &Look<'_>, actions: &mut Vec<Action>) {
+    fn prune_history(&self, cx: &Context<'_>, actions: &mut Vec<Action>) {
         let limit = wanted(self.deployment, "spec.revisionHistoryLimit", 10);
         let mut empty: Vec<&Set<'_>> = self
             .old
@@ -322,7 +313,7 @@ impl<'a> Rollout<'a> {
             empty
                 .into_iter()
                 .take(excess)
-                .map(|set| look.kill(set.key, set.object)),
+                .map(|set| cx.kill(set.key, set.object)),
         );
     }
 
@@ -349,30 +340,30 @@ impl<'a> Rollout<'a> {
                 .all(|count| *count == self.wanted)
     }
 
-    fn report(&self, look: &mut Look<'_>) -> Option<Action> {
+    fn report(&self, cx: &mut Context<'_>) -> Option<Action> {
         let deployment = self.deployment;
         let counts = self.counts();
         let mut conditions = items(deployment, "status.conditions").to_vec();
-        self.availability(&counts, &mut conditions, &look.now());
-        self.progress(look, &counts, &mut conditions);
-        self.failure(&mut conditions, &look.now());
+        self.availability(&counts, &mut conditions, &cx.now());
+        self.progress(cx, &counts, &mut conditions);
+        self.failure(&mut conditions, &cx.now());
         let mut status = json!({
             "observedGeneration": get(deployment, "metadata.generation"),
             "terminatingReplicas": counts.terminating,
         });
-        counted(&mut status, "replicas", counts.replicas);
-        counted(&mut status, "updatedReplicas", counts.updated);
-        counted(&mut status, "readyReplicas", counts.ready);
-        counted(&mut status, "availableReplicas", counts.available);
-        counted(&mut status, "unavailableReplicas", counts.unavailable);
+        set_count(&mut status, "replicas", counts.replicas);
+        set_count(&mut status, "updatedReplicas", counts.updated);
+        set_count(&mut status, "readyReplicas", counts.ready);
+        set_count(&mut status, "availableReplicas", counts.available);
+        set_count(&mut status, "unavailableReplicas", counts.unavailable);
         if !conditions.is_empty() {
             status["conditions"] = json!(conditions);
         }
-        let mut action = look.status(deployment, &status);
+        let mut action = cx.status(deployment, &status);
         let revision = self.revision().to_string();
         if self.new.is_some() && annotation(deployment, REVISION) != Some(&revision) {
-            // Through the status, as upstream: elsewhere it would be a new generation.
-            let action = action.get_or_insert_with(|| look.status_patch(deployment, json!({})));
+            // Through the status, as upstream: elsewhere it would start a new generation.
+            let action = action.get_or_insert_with(|| cx.status_patch(deployment, json!({})));
             if let Action::Merge { patch, .. } = action {
                 patch["metadata"]["annotations"] = json!({ REVISION: revision });
             }
@@ -380,14 +371,13 @@ impl<'a> Rollout<'a> {
         action
     }
 
-    /// What keeps the new pods from being made, as their ReplicaSet says.
     fn failure(&self, conditions: &mut Vec<Value>, now: &Value) {
         const KIND: &str = "ReplicaFailure";
         let failure = self.new.and_then(|new| condition(new.object, KIND));
         match failure {
             Some(c) => {
                 let verdict = (text(c, "status"), text(c, "reason"), text(c, "message"));
-                settle(conditions, KIND, verdict, false, now);
+                set_condition(conditions, KIND, verdict, false, now);
             }
             None => conditions.retain(|c| c["type"] != KIND),
         }
@@ -408,17 +398,17 @@ impl<'a> Rollout<'a> {
                 "Deployment does not have minimum availability.",
             )
         };
-        settle(conditions, "Available", verdict, false, now);
+        set_condition(conditions, "Available", verdict, false, now);
     }
 
-    fn progress(&self, look: &mut Look<'_>, counts: &Counts, conditions: &mut Vec<Value>) {
+    fn progress(&self, cx: &mut Context<'_>, counts: &Counts, conditions: &mut Vec<Value>) {
         const KIND: &str = "Progressing";
         let deployment = self.deployment;
         let deadline = int(deployment, "spec.progressDeadlineSeconds").unwrap_or(NO_DEADLINE);
         if deadline == NO_DEADLINE {
             return conditions.retain(|c| c["type"] != KIND);
         }
-        let now = look.now();
+        let now = cx.now();
         let subject = match self.new {
             Some(new) => format!("ReplicaSet {:?}", new.key.name),
             None => format!("Deployment {:?}", meta(deployment, "name")),
@@ -429,42 +419,41 @@ impl<'a> Rollout<'a> {
         if flag(deployment, "spec.paused") {
             if reason != "DeploymentPaused" && reason != "ProgressDeadlineExceeded" {
                 let verdict = ("Unknown", "DeploymentPaused", "Deployment is paused");
-                settle(conditions, KIND, verdict, false, &now);
+                set_condition(conditions, KIND, verdict, false, &now);
             }
             return;
         }
         if reason == "DeploymentPaused" {
             let verdict = ("Unknown", "DeploymentResumed", "Deployment is resumed");
-            settle(conditions, KIND, verdict, false, &now);
+            set_condition(conditions, KIND, verdict, false, &now);
         }
         if self.is_complete(counts) {
             let message = format!("{subject} has successfully progressed.");
             let verdict = ("True", "NewReplicaSetAvailable", &*message);
-            return settle(conditions, KIND, verdict, false, &now);
+            return set_condition(conditions, KIND, verdict, false, &now);
         }
         if done && self.new.is_some_and(|new| new.size.replicas == self.wanted) {
-            // Pods that come and go after the rollout do not start it again.
+            // Later changes of pods do not restart a finished rollout.
             return;
         }
-        // A condition that speaks of another ReplicaSet is of an earlier rollout.
+        // A condition about another ReplicaSet belongs to an earlier rollout.
         let is_new = known.is_none_or(|c| !text(c, "message").starts_with(&subject));
         if is_new || self.has_progressed(counts) {
             let message = format!("{subject} is progressing.");
             let verdict = ("True", "ReplicaSetUpdated", &*message);
-            return settle(conditions, KIND, verdict, true, &now);
+            return set_condition(conditions, KIND, verdict, true, &now);
         }
         let since = known.map_or("", |c| text(c, "lastUpdateTime"));
         let generation = get(deployment, "metadata.generation");
         let state = format!("{}/{generation}/{subject}/{since}", uid(deployment));
         let wait = seconds(deployment, "spec.progressDeadlineSeconds");
-        if reason == "ProgressDeadlineExceeded" || look.passed(("progress", &state), wait) {
+        if reason == "ProgressDeadlineExceeded" || cx.has_lasted(("progress", &state), wait) {
             let message = format!("{subject} has timed out progressing.");
             let verdict = ("False", "ProgressDeadlineExceeded", &*message);
-            settle(conditions, KIND, verdict, false, &now);
+            set_condition(conditions, KIND, verdict, false, &now);
         }
     }
 
-    /// Whether more is new, less is old, or more is well than the status says.
     fn has_progressed(&self, counts: &Counts) -> bool {
         let before = |name: &str| wanted(get(self.deployment, "status"), name, 0);
         let old = |replicas: usize, updated: usize| replicas.saturating_sub(updated);
@@ -475,7 +464,6 @@ impl<'a> Rollout<'a> {
     }
 }
 
-/// What the status counts.
 #[derive(Debug)]
 struct Counts {
     replicas: usize,
@@ -486,9 +474,9 @@ struct Counts {
     terminating: usize,
 }
 
-/// Sets a condition as upstream does: one that changes goes to the end of the list; one whose
-/// status and reason stay is left alone, unless it is `renewed`.
-fn settle(
+/// Sets a condition as upstream does: a changed one moves to the end of the list; one with the same status
+/// and reason stays unchanged, unless `renewed`.
+fn set_condition(
     conditions: &mut Vec<Value>,
     kind: &str,
     (status, reason, message): (&str, &str, &str),
@@ -513,8 +501,7 @@ fn settle(
     }));
 }
 
-/// Whether a ReplicaSet's status is about what its specification says now.
-fn has_looked(set: &Value) -> bool {
+fn is_observed(set: &Value) -> bool {
     get(set, "status.observedGeneration") == get(set, "metadata.generation")
 }
 
@@ -524,7 +511,6 @@ fn revision(object: &Value) -> i64 {
         .unwrap_or(0)
 }
 
-/// Whether a ReplicaSet's template is a Deployment's, the label that tells them apart aside.
 fn same_template(set: &Value, template: &Value) -> bool {
     let own = get(set, "spec.template");
     let labels = |template: &Value| -> Vec<(String, Value)> {

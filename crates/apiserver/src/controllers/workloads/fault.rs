@@ -1,23 +1,19 @@
-//! Failures on request: the annotation `equate.dev/simulate`.
+//! Simulated failures, requested by the annotation `equate.dev/simulate`.
 //!
-//! It stands on a pod (by its template), or on the workload that owns it. What
-//! it names must be one of [`Fault`]; anything else is said in an Event and
-//! changes nothing, so that a misspelt fault is not taken for a healthy run.
+//! The annotation is set on a pod (by its template), or on the workload that owns it. Its value must be a
+//! [`Fault`]. Any other value is reported in an Event and has no effect, so that a misspelt fault is not
+//! mistaken for a healthy run.
 
-use super::look::{Look, Speaker};
+use super::context::{Context, EventSource};
 use super::{Kind, controller, owner_key};
 use crate::builtin::tree::{annotation, get};
 use serde_json::Value;
 
-/// The annotation.
 pub(super) const SIMULATE: &str = "equate.dev/simulate";
 
-/// How a pod fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Its containers end with exit code 1 as soon as they run.
     CrashLoopBackOff,
-    /// Its images cannot be pulled.
     ImagePullBackOff,
 }
 
@@ -31,15 +27,14 @@ impl Fault {
     }
 }
 
-/// What an object asks for: its own annotation, and its pod template's.
+/// The values of an object's own annotation and of its pod template's.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestedFault<'a> {
     own: Option<&'a str>,
     template: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
-    /// Whether all that is asked for is known.
+impl<'a> RequestedFault<'a> {
     pub(super) fn is_known(&self) -> bool {
         self.unknown().is_none()
     }
@@ -52,39 +47,37 @@ impl<'a> Asked<'a> {
     }
 }
 
-pub(super) fn asked(object: &Value) -> Asked<'_> {
-    Asked {
+pub(super) fn requested(object: &Value) -> RequestedFault<'_> {
+    RequestedFault {
         own: annotation(object, SIMULATE),
         template: annotation(get(object, "spec.template"), SIMULATE),
     }
 }
 
-/// How a pod fails: by its own annotation, else by those of its owners.
-pub(super) fn of(look: &Look<'_>, pod: &Value) -> Option<Fault> {
+/// The fault of a pod: from its own annotation, else from those of its owners.
+pub(super) fn of(cx: &Context<'_>, pod: &Value) -> Option<Fault> {
     let mut object = pod;
-    // A Deployment's ReplicaSet, and the Deployment.
     for _ in 0..3 {
         if let Some(name) = annotation(object, SIMULATE) {
             return Fault::named(name);
         }
-        let key = owner_key(controller(object)?, &look.key.namespace)?;
-        object = look.get(Kind::of(&key.resource)?, &key.namespace, &key.name)?;
+        let key = owner_key(controller(object)?, &cx.key.namespace)?;
+        object = cx.get(Kind::of(&key.resource)?, &key.namespace, &key.name)?;
     }
     None
 }
 
-/// The Event that names an annotation's value as unknown.
-pub(super) fn say_misnamed(look: &mut Look<'_>, object: &Value) {
-    let Some(name) = asked(object).unknown() else {
+pub(super) fn report_unknown(cx: &mut Context<'_>, object: &Value) {
+    let Some(name) = requested(object).unknown() else {
         return;
     };
     let message = format!(
-        "{SIMULATE}: {name:?} is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\""
+        "{SIMULATE}: unknown value {name:?} has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\""
     );
-    let speaker = Speaker {
+    let event_source = EventSource {
         component: "equate-simulation",
         about: object,
     };
-    let event = look.event(speaker, "Warning", "UnknownSimulation", &message);
-    look.step(vec![event]);
+    let event = cx.event(event_source, "Warning", "UnknownSimulation", &message);
+    cx.step(vec![event]);
 }

@@ -1,11 +1,10 @@
-//! Jobs: pods that run to completion, and what becomes of those that do not.
+//! Jobs: pods that run to completion.
 //!
-//! Success and failure policies, back-off per index and the tracking finalizer
-//! of pods are not played: what has ended is counted from the pods, and never
-//! less than was counted before.
+//! Success and failure policies, back-off per index and the tracking finalizer of pods are not simulated.
+//! Ended pods are counted from the existing ones; a count never decreases.
 
-use super::look::{
-    Look, Speaker, condition, counted, free_names, is_active, is_ready, pod_of, seconds, wanted,
+use super::context::{
+    Context, EventSource, condition, free_names, is_active, is_ready, pod_of, seconds, set_count, wanted,
 };
 use super::{Kind, pod};
 use crate::builtin::tree::{annotation, flag, get, has, int, items, text};
@@ -27,17 +26,15 @@ struct Job<'a> {
     succeeded: usize,
     failed: usize,
     going: usize,
-    /// Of an indexed Job: what has succeeded.
     indexes: Option<BTreeSet<usize>>,
 }
 
-/// How a Job ends.
 enum End {
     Complete,
     Failed(&'static str, &'static str),
 }
 
-pub(super) fn look(look: &mut Look<'_>, object: &Value) {
+pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
     if get(object, "spec.managedBy")
         .as_str()
         .is_some_and(|by| by != "kubernetes.io/job-controller")
@@ -48,39 +45,38 @@ pub(super) fn look(look: &mut Look<'_>, object: &Value) {
         .iter()
         .any(|kind| condition(object, kind).is_some_and(|c| c["status"] == "True"));
     if ended {
-        return retire(look, object);
+        return delete_after_ttl(cx, object);
     }
-    let job = Job::of(look, object);
-    if let Some(why) = look.refusal() {
-        look.tell_refusal(job.speaker(), &why, &format!("Error creating: {why}"));
+    let job = Job::of(cx, object);
+    if let Some(why) = cx.refusal() {
+        cx.report_refusal(job.event_source(), &why, &format!("Error creating: {why}"));
     }
     if flag(object, "spec.suspend") {
-        return job.suspend(look);
+        return job.suspend(cx);
     }
-    match job.end(look) {
-        Some(end) => job.finish(look, &end),
+    match job.end(cx) {
+        Some(end) => job.finish(cx, &end),
         None => {
-            let moved = job.run(look);
+            let moved = job.run(cx);
             if !moved {
-                job.report(look, &[]);
+                job.report(cx, &[]);
             }
         }
     }
 }
 
-/// An ended Job that is not to be kept goes.
-fn retire(look: &mut Look<'_>, job: &Value) {
+fn delete_after_ttl(cx: &mut Context<'_>, job: &Value) {
     if has(job, "spec.ttlSecondsAfterFinished") {
         let wait = seconds(job, "spec.ttlSecondsAfterFinished");
-        if look.passed(("ended", uid(job)), wait) {
-            let key = look.key;
+        if cx.has_lasted(("ended", uid(job)), wait) {
+            let key = cx.key;
             let delete = crate::controllers::Action::Delete {
                 key: key.clone(),
                 uid: uid(job).to_owned(),
                 revision: None,
                 propagation: crate::controllers::Propagation::Foreground,
             };
-            look.step(vec![delete]);
+            cx.step(vec![delete]);
         }
     }
 }
@@ -89,7 +85,6 @@ fn index_of(pod: &Value) -> Option<usize> {
     annotation(pod, INDEX)?.parse().ok()
 }
 
-/// `0,2-4` as numbers.
 fn parse_indexes(text: &str) -> BTreeSet<usize> {
     let mut out = BTreeSet::new();
     for part in text.split(',') {
@@ -101,7 +96,6 @@ fn parse_indexes(text: &str) -> BTreeSet<usize> {
     out
 }
 
-/// Numbers as `0,2-4`.
 fn show_indexes(indexes: &BTreeSet<usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for index in indexes {
@@ -119,8 +113,8 @@ fn show_indexes(indexes: &BTreeSet<usize>) -> String {
 }
 
 impl<'a> Job<'a> {
-    fn of(look: &Look<'a>, object: &'a Value) -> Self {
-        let pods = look.children_of(object, Kind::Pod);
+    fn of(cx: &Context<'a>, object: &'a Value) -> Self {
+        let pods = cx.children_of(object, Kind::Pod);
         let phase = |name: &str| {
             let ended = pods.iter().filter(|(_, p)| text(p, "status.phase") == name);
             ended.map(|(_, p)| *p).collect::<Vec<_>>()
@@ -145,7 +139,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn end(&self, look: &mut Look<'_>) -> Option<End> {
+    fn end(&self, cx: &mut Context<'_>) -> Option<End> {
         let job = self.object;
         let limit = wanted(job, "spec.backoffLimit", 6);
         let restarts: i64 = match text(job, "spec.template.spec.restartPolicy") {
@@ -161,28 +155,27 @@ impl<'a> Job<'a> {
         }
         if has(job, "spec.activeDeadlineSeconds") {
             let wait = seconds(job, "spec.activeDeadlineSeconds");
-            if look.passed(("active", uid(job)), wait) {
+            if cx.has_lasted(("active", uid(job)), wait) {
                 let why = "Job was active longer than specified deadline";
                 return Some(End::Failed("DeadlineExceeded", why));
             }
         }
         let complete = match int(job, "spec.completions") {
             Some(completions) => self.succeeded >= usize::try_from(completions).unwrap_or(0),
-            // A work queue is empty once one has found it so and the others have ended.
+            // A work queue is done once one pod has succeeded and the others have ended.
             None => self.succeeded > 0 && self.active.is_empty(),
         };
         complete.then_some(End::Complete)
     }
 
-    fn speaker(&self) -> Speaker<'a> {
-        Speaker {
+    fn event_source(&self) -> EventSource<'a> {
+        EventSource {
             component: COMPONENT,
             about: self.object,
         }
     }
 
-    /// Makes the pods that may run now. Whether it has done anything.
-    fn run(&self, look: &mut Look<'_>) -> bool {
+    fn run(&self, cx: &mut Context<'_>) -> bool {
         let job = self.object;
         let parallelism = wanted(job, "spec.parallelism", 1);
         let left = match int(job, "spec.completions") {
@@ -195,38 +188,37 @@ impl<'a> Job<'a> {
         let room = parallelism.min(left);
         if self.active.len() > room {
             for (key, pod) in &self.active[room..] {
-                let actions = vec![look.kill(key, pod)];
-                look.step(actions);
+                let actions = vec![cx.kill(key, pod)];
+                cx.step(actions);
             }
             return true;
         }
         let missing = room - self.active.len();
-        if missing == 0 || !self.backed_off(look) {
+        if missing == 0 || !self.back_off_elapsed(cx) {
             return false;
         }
         let name = meta(job, "name");
         if self.indexes.is_some() {
             for index in self.free_indexes().into_iter().take(missing) {
-                for pod in free_names(look, &format!("{name}-{index}"), 1) {
-                    self.add(look, &pod, Some(index));
+                for pod in free_names(cx, &format!("{name}-{index}"), 1) {
+                    self.add(cx, &pod, Some(index));
                 }
             }
             return true;
         }
-        for pod in free_names(look, name, missing) {
-            self.add(look, &pod, None);
+        for pod in free_names(cx, name, missing) {
+            self.add(cx, &pod, None);
         }
         true
     }
 
-    /// Whether the pause after a failed pod is over.
-    fn backed_off(&self, look: &mut Look<'_>) -> bool {
+    fn back_off_elapsed(&self, cx: &mut Context<'_>) -> bool {
         let Some(doublings) = self.failed.checked_sub(1) else {
             return true;
         };
         let factor = 2_u32.pow(u32::try_from(doublings).unwrap_or(u32::MAX).min(8));
         let state = format!("{}/{}", uid(self.object), self.failed);
-        look.passed(("back off", &state), (BACK_OFF_FIRST * factor).min(BACK_OFF_MAX))
+        cx.has_lasted(("back off", &state), (BACK_OFF_FIRST * factor).min(BACK_OFF_MAX))
     }
 
     fn free_indexes(&self) -> BTreeSet<usize> {
@@ -239,7 +231,7 @@ impl<'a> Job<'a> {
             .collect()
     }
 
-    fn add(&self, look: &mut Look<'_>, name: &str, index: Option<usize>) {
+    fn add(&self, cx: &mut Context<'_>, name: &str, index: Option<usize>) {
         let mut pod = pod_of(self.object, get(self.object, "spec.template"), name);
         if let Some(index) = index {
             pod["metadata"]["labels"][INDEX] = json!(index.to_string());
@@ -248,38 +240,38 @@ impl<'a> Job<'a> {
         }
         let message = format!("Created pod: {name}");
         let actions = vec![
-            look.create(Kind::Pod, pod),
-            look.event(self.speaker(), "Normal", "SuccessfulCreate", &message),
+            cx.create(Kind::Pod, pod),
+            cx.event(self.event_source(), "Normal", "SuccessfulCreate", &message),
         ];
-        look.step(actions);
+        cx.step(actions);
     }
 
-    fn suspend(&self, look: &mut Look<'_>) {
+    fn suspend(&self, cx: &mut Context<'_>) {
         for (key, pod) in &self.active {
-            let actions = vec![look.kill(key, pod)];
-            look.step(actions);
+            let actions = vec![cx.kill(key, pod)];
+            cx.step(actions);
         }
-        look.settled("active");
+        cx.clear("active");
         let known = condition(self.object, "Suspended").is_some_and(|c| c["status"] == "True");
         if known {
-            return self.report(look, &[]);
+            return self.report(cx, &[]);
         }
-        let event = look.event(self.speaker(), "Normal", "Suspended", "Job suspended");
-        look.step(vec![event]);
-        self.report(look, &[("Suspended", "JobSuspended", "Job suspended")]);
+        let event = cx.event(self.event_source(), "Normal", "Suspended", "Job suspended");
+        cx.step(vec![event]);
+        self.report(cx, &[("Suspended", "JobSuspended", "Job suspended")]);
     }
 
-    fn finish(&self, look: &mut Look<'_>, end: &End) {
+    fn finish(&self, cx: &mut Context<'_>, end: &End) {
         for (key, pod) in &self.active {
-            let actions = vec![look.kill(key, pod)];
-            look.step(actions);
+            let actions = vec![cx.kill(key, pod)];
+            cx.step(actions);
         }
         let (kind, reason, message) = match end {
             End::Complete => ("Normal", "Completed", "Job completed"),
             End::Failed(reason, message) => ("Warning", *reason, *message),
         };
-        let event = look.event(self.speaker(), kind, reason, message);
-        look.step(vec![event]);
+        let event = cx.event(self.event_source(), kind, reason, message);
+        cx.step(vec![event]);
         let (first, second, reason, message) = match end {
             End::Complete => (
                 "SuccessCriteriaMet",
@@ -289,13 +281,12 @@ impl<'a> Job<'a> {
             ),
             End::Failed(reason, message) => ("FailureTarget", "Failed", *reason, *message),
         };
-        self.report(look, &[(first, reason, message), (second, reason, message)]);
+        self.report(cx, &[(first, reason, message), (second, reason, message)]);
     }
 
-    /// Writes the counts and adds these conditions.
-    fn report(&self, look: &mut Look<'_>, added: &[(&str, &str, &str)]) {
+    fn report(&self, cx: &mut Context<'_>, added: &[(&str, &str, &str)]) {
         let job = self.object;
-        let now = look.now();
+        let now = cx.now();
         let suspended = flag(job, "spec.suspend");
         let ended = added
             .iter()
@@ -315,14 +306,14 @@ impl<'a> Job<'a> {
                 known.clone()
             };
         }
-        counted(&mut status, "active", active);
-        counted(&mut status, "succeeded", self.succeeded);
-        // Pods that are ended with their Job have failed.
+        set_count(&mut status, "active", active);
+        set_count(&mut status, "succeeded", self.succeeded);
+        // Pods that end with their Job count as failed.
         let failed = match added.first() {
             Some(("FailureTarget", ..)) => self.failed + self.active.len(),
             _ => self.failed,
         };
-        counted(&mut status, "failed", failed);
+        set_count(&mut status, "failed", failed);
         if let Some(indexes) = self.indexes.as_ref().filter(|i| !i.is_empty()) {
             status["completedIndexes"] = json!(show_indexes(indexes));
         }
@@ -348,7 +339,7 @@ impl<'a> Job<'a> {
         if added.iter().any(|(kind, ..)| *kind == "Complete") {
             status["completionTime"] = now;
         }
-        let action = look.status(job, &status);
-        look.step(action.into_iter().collect());
+        let action = cx.status(job, &status);
+        cx.step(action.into_iter().collect());
     }
 }

@@ -1,33 +1,30 @@
-//! Simulated workloads: what the controllers, the scheduler and the kubelet would do.
+//! Simulated workloads: their controllers, the scheduler and the kubelet.
 //!
-//! A cluster without nodes is enough to see whether manifests are applied, but
-//! not what comes of them: health checks would wait for ever. Here pods become
-//! ready after a short delay, or fail when an annotation asks for it, and what
-//! owns them follows by the real controllers' rules and in their words.
+//! Without them, health checks would wait for ever. Here pods become ready after a short delay, or fail on
+//! request by an annotation. Their owners follow the real controllers' rules and use their messages.
 //!
-//! | module | plays |
+//! | module | simulates |
 //! |---|---|
 //! | `deployment`, `replica_set` | rollouts, history, scale, conditions |
 //! | `stateful_set`, `daemon_set`, `revision` | ordered and per-node pods, their revisions |
 //! | `job` | runs to completion or failure |
-//! | `pod` | the kubelet: a pod's status; `fault` says which |
+//! | `pod` | the kubelet: a pod's status; `fault` the failures |
 //! | `network`, `claim`, `node` | balancer addresses, bound claims, the one node |
 //!
-//! Nothing runs: no image is pulled, no probe is made, and no resource, taint,
-//! selector or affinity is weighed. CronJobs start no Jobs. Pods are found by
-//! their controller reference; orphans are not adopted, except a ReplicaSet
-//! under the very name that would be created.
+//! Nothing runs: no image is pulled, no probe is made; resources, taints, selectors and affinity are
+//! ignored. CronJobs start no Jobs. Pods are found by their controller reference. Orphans are not adopted,
+//! except a ReplicaSet with the very name to be created.
 //!
-//! The cost follows change: an event marks its object and its owner, and only
-//! what is marked is looked at. Children are found by an index over owner uids.
+//! The cost follows change: an event marks its object and its owner, and only marked objects are
+//! reconciled. An index over owner uids finds children.
 
 mod alarm;
 mod claim;
+mod context;
 mod daemon_set;
 mod deployment;
 mod fault;
 mod job;
-mod look;
 mod network;
 mod node;
 mod pod;
@@ -43,25 +40,24 @@ use super::{Controller, Seen, Step};
 use crate::status::ApiError;
 use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
 use alarm::Alarms;
+use context::Context;
 use jiff::Timestamp;
-use look::Look;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use tokio::time::{Duration, Instant};
 
-/// The node that takes every pod.
 pub(crate) const NODE: &str = "equate-0";
 
-/// How many steps one round takes at most, so that other controllers get their turn.
+/// The steps of one round, so that other controllers get their turn.
 const STEPS_MAX: usize = 256;
 
-/// How workloads are simulated.
+/// The settings of simulated workloads.
 #[derive(Debug, Clone)]
 pub struct Simulation {
-    /// How long after its creation a pod is ready, or fails if it was asked to. 200 ms: long
-    /// enough to be seen as a step, short enough not to be waited for.
+    /// How long after its creation a pod is ready, or fails on request. 200 ms: long enough to be observed
+    /// as a step, short enough for tests.
     pub ready_after: Duration,
-    /// How long a pod that does not restart runs until it has succeeded.
+    /// How long a pod that does not restart runs until it succeeds.
     pub runs_for: Duration,
 }
 
@@ -74,7 +70,6 @@ impl Default for Simulation {
     }
 }
 
-/// What is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Deployment,
@@ -91,7 +86,6 @@ enum Kind {
     Node,
 }
 
-/// Group, plural, kind.
 const KINDS: [(&str, &str, &str, Kind); 12] = [
     ("apps", "deployments", "Deployment", Kind::Deployment),
     ("apps", "replicasets", "ReplicaSet", Kind::ReplicaSet),
@@ -126,22 +120,17 @@ impl Kind {
     }
 }
 
-/// The children of owners, by the owner's uid.
 type Children = HashMap<String, BTreeSet<Key>>;
 
-/// The controller of all of them.
 #[derive(Debug)]
 pub(super) struct Workloads {
     simulation: Simulation,
     children: Children,
     alarms: Alarms,
     dirty: BTreeSet<Key>,
-    /// Why the last write about an object was refused.
     refusals: HashMap<Key, String>,
-    /// Claims that wait for pods to go.
     held_claims: BTreeSet<Key>,
-    /// Objects whose annotation names no fault there is.
-    misnamed: BTreeSet<Key>,
+    unknown_faults: BTreeSet<Key>,
     /// Makes names of Events unique.
     events: u64,
 }
@@ -155,12 +144,11 @@ impl Workloads {
             dirty: BTreeSet::new(),
             refusals: HashMap::new(),
             held_claims: BTreeSet::new(),
-            misnamed: BTreeSet::new(),
+            unknown_faults: BTreeSet::new(),
             events: 0,
         }
     }
 
-    /// Keeps the index, and marks what the change concerns.
     fn changed(&mut self, key: &Key, kind: Kind, before: Option<&Value>, after: Option<&Value>) {
         let old = before.and_then(controller);
         let new = after.and_then(controller);
@@ -183,19 +171,17 @@ impl Workloads {
             self.dirty.extend(owner_key(reference, &key.namespace));
         }
         if kind == Kind::Pod {
-            // Rarely is there one.
             let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
             self.dirty.extend(held.cloned());
         }
         match after {
             Some(object) => {
                 self.dirty.insert(key.clone());
-                let asked = before.map(fault::asked) != Some(fault::asked(object));
-                // What was asked for has changed.
-                if asked && !fault::asked(object).is_known() && new.is_none() {
-                    self.misnamed.insert(key.clone());
+                let asked = before.map(fault::requested) != Some(fault::requested(object));
+                if asked && !fault::requested(object).is_known() && new.is_none() {
+                    self.unknown_faults.insert(key.clone());
                 }
-                // What an owner asks for holds for its pods, which do not change with it.
+                // An owner's annotation applies to its pods, which do not change with it.
                 if asked && let Some(children) = self.children.get(uid(object)) {
                     self.dirty.extend(children.iter().cloned());
                 }
@@ -215,12 +201,10 @@ impl Workloads {
     }
 }
 
-/// The reference to the owner that controls an object.
 fn controller(object: &Value) -> Option<&Value> {
     owner_references(object).iter().find(|r| r["controller"] == true)
 }
 
-/// Where the owner is, if it is of a kind that is played.
 fn owner_key(reference: &Value, namespace: &str) -> Option<Key> {
     let group = text(reference, "apiVersion")
         .split_once('/')
@@ -247,8 +231,8 @@ impl Controller for Workloads {
                 self.changed(&key, kind, None, Some(entry.object()));
             }
         }
-        // Whoever asked for them was told then.
-        self.misnamed.clear();
+        // Their owners were warned then.
+        self.unknown_faults.clear();
         self.dirty.insert(Key::new(&Kind::Node.resource(), "", NODE));
     }
 
@@ -269,14 +253,14 @@ impl Controller for Workloads {
     }
 
     fn refused(&mut self, about: &Key, error: &ApiError) {
-        // Those say that something newer is there, not that anything is wrong.
+        // A conflict only means that a newer version exists.
         if error.code != 409 {
             self.refusals.insert(about.clone(), error.to_string());
         }
     }
 
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
-        self.dirty.extend(self.alarms.ring(seen.at));
+        self.dirty.extend(self.alarms.take_due(seen.at));
         let mut steps = Vec::new();
         while steps.len() < STEPS_MAX
             && let Some(key) = self.dirty.pop_first()
@@ -284,7 +268,7 @@ impl Controller for Workloads {
             let Some(kind) = Kind::of(&key.resource) else {
                 continue;
             };
-            let mut look = Look {
+            let mut cx = Context {
                 seen,
                 key: &key,
                 simulation: &self.simulation,
@@ -296,32 +280,32 @@ impl Controller for Workloads {
             };
             let Some(entry) = seen.snapshot.get(&key) else {
                 if kind == Kind::Node {
-                    node::make(&mut look);
+                    node::make(&mut cx);
                 }
                 continue;
             };
             let object = entry.object();
-            if self.misnamed.remove(&key) {
-                fault::say_misnamed(&mut look, object);
+            if self.unknown_faults.remove(&key) {
+                fault::report_unknown(&mut cx, object);
             }
             match kind {
-                Kind::Pod => pod::look(&mut look, object),
+                Kind::Pod => pod::reconcile(&mut cx, object),
                 Kind::Claim => {
-                    if claim::look(&mut look, object) == claim::State::Held {
+                    if claim::reconcile(&mut cx, object) == claim::State::InUse {
                         self.held_claims.insert(key.clone());
                     }
                 }
-                Kind::Volume => claim::volume(&mut look, object),
-                // Their children are the garbage collector's.
+                Kind::Volume => claim::volume(&mut cx, object),
+                // The garbage collector deletes their children.
                 _ if deleting(object) => {}
-                Kind::Deployment => deployment::look(&mut look, object),
-                Kind::ReplicaSet => replica_set::look(&mut look, object),
-                Kind::StatefulSet => stateful_set::look(&mut look, object),
-                Kind::DaemonSet => daemon_set::look(&mut look, object),
-                Kind::Job => job::look(&mut look, object),
-                Kind::Service => network::service(&mut look, object),
-                Kind::Ingress => network::ingress(&mut look, object),
-                Kind::Node => node::look(&mut look, object),
+                Kind::Deployment => deployment::reconcile(&mut cx, object),
+                Kind::ReplicaSet => replica_set::reconcile(&mut cx, object),
+                Kind::StatefulSet => stateful_set::reconcile(&mut cx, object),
+                Kind::DaemonSet => daemon_set::reconcile(&mut cx, object),
+                Kind::Job => job::reconcile(&mut cx, object),
+                Kind::Service => network::service(&mut cx, object),
+                Kind::Ingress => network::ingress(&mut cx, object),
+                Kind::Node => node::reconcile(&mut cx, object),
                 Kind::Revision => {}
             }
         }

@@ -1,14 +1,14 @@
 //! The one node: it exists and is ready.
 
-use super::look::Look;
+use super::context::Context;
 use super::pod::HOST_IP;
 use super::{Kind, NODE};
 use crate::builtin::tree::items;
 use crate::controllers::object::deleting;
 use serde_json::{Value, json};
 
-pub(super) fn make(look: &mut Look<'_>) {
-    if look.key.name != NODE {
+pub(super) fn make(cx: &mut Context<'_>) {
+    if cx.key.name != NODE {
         return;
     }
     let labels = json!({
@@ -16,21 +16,21 @@ pub(super) fn make(look: &mut Look<'_>) {
     });
     let object =
         json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE, "labels": labels } });
-    let create = look.create(Kind::Node, object);
-    look.step(vec![create]);
+    let create = cx.create(Kind::Node, object);
+    cx.step(vec![create]);
 }
 
-pub(super) fn look(look: &mut Look<'_>, node: &Value) {
-    if look.key.name != NODE || deleting(node) {
+pub(super) fn reconcile(cx: &mut Context<'_>, node: &Value) {
+    if cx.key.name != NODE || deleting(node) {
         return;
     }
     let mut actions = Vec::new();
-    // A new node is tainted until somebody finds it ready.
+    // A new node is tainted until it is found ready.
     if !items(node, "spec.taints").is_empty() && node.get("status").is_none_or(|s| s["conditions"].is_null())
     {
-        actions.push(look.change(look.key, node, json!({ "spec": { "taints": null } })));
+        actions.push(cx.change(cx.key, node, json!({ "spec": { "taints": null } })));
     }
-    let now = look.now();
+    let now = cx.now();
     let since = items(node, "status.conditions")
         .first()
         .map_or(now, |c| c["lastTransitionTime"].clone());
@@ -50,11 +50,10 @@ pub(super) fn look(look: &mut Look<'_>, node: &Value) {
             "machineID": "", "osImage": "", "systemUUID": "",
         },
     });
-    // Whatever else the API keeps there stays.
     let mut whole = node.get("status").cloned().unwrap_or_else(|| json!({}));
     if let (Some(whole), Some(ours)) = (whole.as_object_mut(), status.as_object()) {
         whole.extend(ours.clone());
     }
-    actions.extend(look.status(node, &whole));
-    look.step(actions);
+    actions.extend(cx.status(node, &whole));
+    cx.step(actions);
 }

@@ -1,42 +1,37 @@
-//! The kubelet: what becomes of a pod.
+//! The kubelet: the status of pods.
 //!
-//! A pod waits, then runs and is ready, or fails as it was asked to. One that
-//! does not restart ends after a while. A deleted one is gone at once.
+//! A pod waits, then runs and is ready, or fails on request. One that does not restart ends after a while.
+//! A deleted one goes at once.
 
+use super::context::{Context, EventSource, condition, digest};
 use super::fault::{self, Fault};
-use super::look::{Look, Speaker, condition, digest};
 use crate::builtin::tree::{flag, get, int, items, text};
 use crate::controllers::object::{deleting, finalizers, meta, uid};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-/// The node's address, which pods on the host's network have.
 pub(super) const HOST_IP: &str = "10.0.0.1";
 
 /// The kubelet's back-off between restarts: doubled from the first to the last.
 const BACK_OFF_FIRST: Duration = Duration::from_secs(10);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
-/// What a pod's containers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
     Succeeded,
-    /// Ended with exit code 1, for good.
     Failed,
-    /// Ended so often, and waits to be started again.
     Crashed(i64),
-    /// Wait for an image.
     ImagePull,
 }
 
-pub(super) fn look(look: &mut Look<'_>, pod: &Value) {
+pub(super) fn reconcile(cx: &mut Context<'_>, pod: &Value) {
     if deleting(pod) {
-        // Without a grace period it waits for its finalizers alone.
+        // Without a grace period only finalizers keep it.
         let winding_down = int(pod, "metadata.deletionGracePeriodSeconds") != Some(0);
         if winding_down || finalizers(pod).next().is_none() {
-            let kill = look.kill(look.key, pod);
-            look.step(vec![kill]);
+            let kill = cx.kill(cx.key, pod);
+            cx.step(vec![kill]);
         }
         return;
     }
@@ -44,35 +39,35 @@ pub(super) fn look(look: &mut Look<'_>, pod: &Value) {
     if ended || !items(pod, "spec.schedulingGates").is_empty() {
         return;
     }
-    let wait = look.simulation.ready_after;
-    if !look.passed(("start", uid(pod)), wait) {
+    let wait = cx.simulation.ready_after;
+    if !cx.has_lasted(("start", uid(pod)), wait) {
         return;
     }
-    let stage = stage(look, pod);
-    let status = status(look, pod, stage);
-    let mut actions: Vec<_> = look.status(pod, &status).into_iter().collect();
+    let stage = stage(cx, pod);
+    let status = status(cx, pod, stage);
+    let mut actions: Vec<_> = cx.status(pod, &status).into_iter().collect();
     if !actions.is_empty() {
-        actions.extend(complaint(look, pod, stage));
+        actions.extend(failure_event(cx, pod, stage));
     }
-    look.step(actions);
+    cx.step(actions);
 }
 
-fn stage(look: &mut Look<'_>, pod: &Value) -> Stage {
+fn stage(cx: &mut Context<'_>, pod: &Value) -> Stage {
     let restarts = text(pod, "spec.restartPolicy");
-    match fault::of(look, pod) {
+    match fault::of(cx, pod) {
         Some(Fault::ImagePullBackOff) => Stage::ImagePull,
         Some(Fault::CrashLoopBackOff) if restarts == "Never" => Stage::Failed,
         Some(Fault::CrashLoopBackOff) => {
             let before = restart_count(pod);
             let state = format!("{}/{before}", uid(pod));
-            let crashed = before > 0 && !look.passed(("crash", &state), back_off(before));
+            let crashed = before > 0 && !cx.has_lasted(("crash", &state), back_off(before));
             Stage::Crashed(if crashed { before } else { before + 1 })
         }
         None if restarts == "Always" => Stage::Running,
         None => {
-            let runs_for = look.simulation.runs_for;
+            let runs_for = cx.simulation.runs_for;
             let running = text(pod, "status.phase") == "Running";
-            if running && look.passed(("run", uid(pod)), runs_for) {
+            if running && cx.has_lasted(("run", uid(pod)), runs_for) {
                 Stage::Succeeded
             } else {
                 Stage::Running
@@ -81,7 +76,6 @@ fn stage(look: &mut Look<'_>, pod: &Value) -> Stage {
     }
 }
 
-/// How often its containers were started again.
 pub(super) fn restart_count(pod: &Value) -> i64 {
     let statuses = items(pod, "status.containerStatuses");
     statuses
@@ -104,8 +98,7 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// The Event that a failing pod is known by.
-fn complaint(look: &mut Look<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
+fn failure_event(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
     let container = items(pod, "spec.containers").first()?;
     let (kind, reason, message) = match stage {
         Stage::Running | Stage::Succeeded | Stage::Failed => return None,
@@ -124,19 +117,19 @@ fn complaint(look: &mut Look<'_>, pod: &Value, stage: Stage) -> Option<crate::co
             format!("Back-off pulling image {:?}", text(container, "image")),
         ),
     };
-    let speaker = Speaker {
+    let event_source = EventSource {
         component: "kubelet",
         about: pod,
     };
-    Some(look.event(speaker, kind, reason, &message))
+    Some(cx.event(event_source, kind, reason, &message))
 }
 
 fn full_name(pod: &Value) -> String {
     format!("{}_{}({})", meta(pod, "name"), meta(pod, "namespace"), uid(pod))
 }
 
-fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
-    let now = look.now();
+fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
+    let now = cx.now();
     let phase = match stage {
         Stage::Running | Stage::Crashed(_) => "Running",
         Stage::Succeeded => "Succeeded",
@@ -150,7 +143,7 @@ fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
         "conditions": conditions(pod, stage, &now),
         "hostIP": host, "hostIPs": [{ "ip": host }],
         "podIP": ip, "podIPs": [{ "ip": ip }],
-        "startTime": kept(pod, "status.startTime", &now),
+        "startTime": existing_or(pod, "status.startTime", &now),
         "containerStatuses": containers(pod, "containers", "containerStatuses", stage, &now),
         "qosClass": get(pod, "status.qosClass"),
     });
@@ -161,15 +154,14 @@ fn status(look: &Look<'_>, pod: &Value, stage: Stage) -> Value {
     status
 }
 
-/// What stands there already, or this.
-fn kept(object: &Value, path: &str, otherwise: &Value) -> Value {
+fn existing_or(object: &Value, path: &str, otherwise: &Value) -> Value {
     match get(object, path) {
         Value::Null => otherwise.clone(),
         known => known.clone(),
     }
 }
 
-/// One that no other pod is likely to have; it answers nothing.
+/// Unlikely to be another pod's; nothing answers there.
 fn address(pod: &Value) -> String {
     if flag(pod, "spec.hostNetwork") {
         return HOST_IP.to_owned();
@@ -214,7 +206,7 @@ fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
         Stage::Succeeded => Err(("PodCompleted", String::new())),
         _ => Ok(()),
     };
-    // Of an ended pod the status is True, only the reason says that it has completed.
+    // An ended pod's status is True; only the reason says that it completed.
     let has_sandbox = !matches!(stage, Stage::Succeeded | Stage::Failed);
     let mut out = vec![
         entry(pod, "PodReadyToStartContainers", has_sandbox, &Ok(()), now),
@@ -246,7 +238,6 @@ fn entry(pod: &Value, kind: &str, holds: bool, why: &Result<(), (&str, String)>,
     out
 }
 
-/// The statuses of a list of containers, by name.
 fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value) -> Value {
     let known = items(pod, &format!("status.{statuses}"));
     let mut out: Vec<Value> = items(get(pod, "spec"), list)
@@ -255,7 +246,7 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
             let before = known.iter().find(|s| s["name"] == container["name"]);
             let sidecar = text(container, "restartPolicy") == "Always";
             let stage = match (list, stage) {
-                // Those have run before the others start; sidecars go on.
+                // Init containers end before the others start; sidecars go on.
                 ("initContainers", Stage::Failed | Stage::Crashed(_) | Stage::ImagePull | Stage::Running)
                     if sidecar =>
                 {
@@ -265,7 +256,6 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
                 (_, stage) => stage,
             };
             let mut out = container_status(pod, container, before.unwrap_or(&Value::Null), stage, now);
-            // One that has run is ready.
             if list == "initContainers" && stage == Stage::Succeeded {
                 out["ready"] = json!(true);
             }
@@ -279,13 +269,13 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
 fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage, now: &Value) -> Value {
     let name = text(container, "name");
     let started = match get(before, "state.running.startedAt") {
-        Value::Null => kept(before, "state.terminated.startedAt", now),
+        Value::Null => existing_or(before, "state.terminated.startedAt", now),
         known => known.clone(),
     };
     let ended = |exit_code: i64, reason: &str| {
         json!({
             "exitCode": exit_code, "reason": reason, "startedAt": started,
-            "finishedAt": kept(before, "state.terminated.finishedAt", now),
+            "finishedAt": existing_or(before, "state.terminated.finishedAt", now),
         })
     };
     let mut restarts = int(before, "restartCount").unwrap_or(0);
@@ -320,7 +310,6 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
         "ready": stage == Stage::Running,
         "restartCount": restarts,
         "image": text(container, "image"),
-        // Nothing was pulled.
         "imageID": "",
         "started": stage == Stage::Running,
     })

@@ -1,28 +1,25 @@
-//! Revisions of StatefulSets and DaemonSets: which pod templates there were, by name.
+//! ControllerRevisions: the history of pod templates of StatefulSets and DaemonSets.
 
 use super::Kind;
-use super::look::{Look, digest, owned_by, wanted};
+use super::context::{Context, controller_reference, digest, wanted};
 use crate::builtin::tree::{get, int};
 use crate::controllers::Action;
 use crate::controllers::object::meta;
 use serde_json::{Value, json};
 
-/// The label of pods and revisions.
 pub(super) const HASH: &str = "controller-revision-hash";
 
-/// The revisions of one object.
 pub(super) struct Revisions<'a> {
     known: Vec<&'a Value>,
-    /// The name of the one its template stands for.
+    /// The name of the current template's revision.
     pub(super) update: String,
-    /// What comes after the object's name in it.
     pub(super) hash: String,
 }
 
 impl<'a> Revisions<'a> {
-    pub(super) fn of(look: &Look<'a>, owner: &Value) -> Self {
+    pub(super) fn of(cx: &Context<'a>, owner: &Value) -> Self {
         let hash = digest(&[&get(owner, "spec.template").to_string()], 9);
-        let children = look.children_of(owner, Kind::Revision);
+        let children = cx.children_of(owner, Kind::Revision);
         let mut known: Vec<&'a Value> = children.into_iter().map(|(_, revision)| revision).collect();
         known.sort_by_key(|revision| number(revision));
         Self {
@@ -32,22 +29,27 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// The template of a revision that is known.
     pub(super) fn template(&self, name: &str) -> Option<&'a Value> {
         let revision = self.known.iter().find(|r| meta(r, "name") == name)?;
         Some(get(revision, "data.spec.template"))
     }
 
-    /// Keeps the current revision and as many old ones as are asked for; `used` are never dropped.
-    pub(super) fn keep(&self, look: &mut Look<'_>, owner: &Value, label: &str, used: &[&str]) -> Vec<Action> {
+    /// Keeps the current revision and as many old ones as the history limit; `used` are never deleted.
+    pub(super) fn keep(
+        &self,
+        cx: &mut Context<'_>,
+        owner: &Value,
+        label: &str,
+        used: &[&str],
+    ) -> Vec<Action> {
         let mut actions = Vec::new();
         let last = self.known.last().map_or(0, |r| number(r));
         match self.known.iter().find(|r| meta(r, "name") == self.update) {
-            None => actions.push(look.create(Kind::Revision, self.object(look, owner, label, last + 1))),
+            None => actions.push(cx.create(Kind::Revision, self.object(cx, owner, label, last + 1))),
             Some(present) if number(present) < last => {
                 let key =
-                    crate::store::Key::new(&Kind::Revision.resource(), &*look.key.namespace, &*self.update);
-                actions.push(look.change(&key, present, json!({ "revision": last + 1 })));
+                    crate::store::Key::new(&Kind::Revision.resource(), &*cx.key.namespace, &*self.update);
+                actions.push(cx.change(&key, present, json!({ "revision": last + 1 })));
             }
             Some(_) => {}
         }
@@ -60,15 +62,15 @@ impl<'a> Revisions<'a> {
         for revision in old.iter().take(old.len().saturating_sub(limit)) {
             let key = crate::store::Key::new(
                 &Kind::Revision.resource(),
-                &*look.key.namespace,
+                &*cx.key.namespace,
                 meta(revision, "name"),
             );
-            actions.push(look.kill(&key, revision));
+            actions.push(cx.kill(&key, revision));
         }
         actions
     }
 
-    fn object(&self, look: &Look<'_>, owner: &Value, label: &str, number: i64) -> Value {
+    fn object(&self, cx: &Context<'_>, owner: &Value, label: &str, number: i64) -> Value {
         let mut template = get(owner, "spec.template").clone();
         template["$patch"] = json!("replace");
         let mut labels = get(owner, "spec.template.metadata.labels").clone();
@@ -76,8 +78,8 @@ impl<'a> Revisions<'a> {
         json!({
             "apiVersion": "apps/v1", "kind": "ControllerRevision",
             "metadata": {
-                "name": self.update, "namespace": look.key.namespace,
-                "labels": labels, "ownerReferences": owned_by(owner),
+                "name": self.update, "namespace": cx.key.namespace,
+                "labels": labels, "ownerReferences": controller_reference(owner),
             },
             "data": { "spec": { "template": template } },
             "revision": number,

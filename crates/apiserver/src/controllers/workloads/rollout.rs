@@ -1,28 +1,27 @@
-//! The arithmetic of a rolling update: how many new and old pods there may be.
+//! The arithmetic of a rolling update: the numbers of new and old pods.
 //!
-//! Pure functions of numbers, by upstream's rules (1.36, `controller/deployment`).
+//! Pure functions, by upstream's rules (1.36, `controller/deployment`).
 
 use crate::builtin::tree::get;
 use serde_json::Value;
 
-/// How many pods a Deployment may have above and below what is wanted.
+/// The resolved `maxSurge` and `maxUnavailable` of a Deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Margin {
     pub(super) surge: usize,
     pub(super) unavailable: usize,
 }
 
-/// One ReplicaSet of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
-    /// As its specification says.
+    /// From its spec.
     pub(super) replicas: usize,
-    /// As its status says.
+    /// From its status.
     pub(super) available: usize,
 }
 
 impl Margin {
-    /// Of a Deployment that wants so many pods; nothing of either would be a standstill.
+    /// For a Deployment of that many pods. Both zero would never progress, so unavailable is then 1.
     pub(super) fn of(deployment: &Value, wanted: usize) -> Self {
         if get(deployment, "spec.strategy.type") == "Recreate" {
             return Self {
@@ -48,7 +47,6 @@ impl Margin {
     }
 }
 
-/// A number, or a percentage of a whole, rounded up or down.
 fn share(value: &Value, whole: usize, up: bool) -> usize {
     if let Some(number) = value.as_u64() {
         return usize::try_from(number).unwrap_or(usize::MAX);
@@ -61,7 +59,7 @@ fn share(value: &Value, whole: usize, up: bool) -> usize {
     if up { product.div_ceil(100) } else { product / 100 }
 }
 
-/// How large the new ReplicaSet may be now. `all` are the replicas of all, its own included.
+/// The size of the new ReplicaSet now. `all` counts the replicas of all ReplicaSets, including this one.
 pub(super) fn new_size(wanted: usize, own: usize, all: usize, margin: Margin) -> usize {
     if own > wanted {
         return wanted;
@@ -70,8 +68,8 @@ pub(super) fn new_size(wanted: usize, own: usize, all: usize, margin: Margin) ->
     own + room.min(wanted - own)
 }
 
-/// How large the old ones may be now, in their order: those of oldest first give way first, what
-/// is not available anywhere before what is.
+/// The sizes of the old ReplicaSets now. The oldest shrink first, and unavailable pods before available
+/// ones.
 pub(super) fn old_sizes(wanted: usize, new: Size, old: &[Size], margin: Margin) -> Vec<usize> {
     let mut sizes: Vec<usize> = old.iter().map(|size| size.replicas).collect();
     let all: usize = new.replicas + sizes.iter().sum::<usize>();

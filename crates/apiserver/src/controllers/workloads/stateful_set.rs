@@ -1,7 +1,7 @@
-//! StatefulSets: pods with numbers, one after the other unless they may come together.
+//! StatefulSets: numbered pods, one after the other unless parallel.
 
 use super::Kind;
-use super::look::{Look, Speaker, counted, is_active, is_ready, pod_of, seconds, wanted};
+use super::context::{Context, EventSource, is_active, is_ready, pod_of, seconds, set_count, wanted};
 use super::revision::{HASH, Revisions};
 use crate::builtin::tree::{entries, get, items, text};
 use crate::controllers::Action;
@@ -20,25 +20,24 @@ struct Set<'a> {
     parallel: bool,
     min_ready: Duration,
     revisions: Revisions<'a>,
-    /// The revision of pods below the partition.
     current: String,
     pods: BTreeMap<usize, (&'a Key, &'a Value)>,
 }
 
-pub(super) fn look(look: &mut Look<'_>, object: &Value) {
-    let set = Set::of(look, object);
-    if let Some(why) = look.refusal() {
+pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
+    let set = Set::of(cx, object);
+    if let Some(why) = cx.refusal() {
         let message = format!("create Pod in StatefulSet {} failed error: {why}", set.name());
-        look.tell_refusal(set.speaker(), &why, &message);
+        cx.report_refusal(set.event_source(), &why, &message);
     }
     let mut used: Vec<&str> = set.pods.values().map(|(_, pod)| revision_of(pod)).collect();
     used.push(&set.current);
-    let actions = set.revisions.keep(look, object, &set.revisions.update, &used);
-    look.step(actions);
-    let moved = set.grow(look) || set.shrink(look) || set.update(look);
+    let actions = set.revisions.keep(cx, object, &set.revisions.update, &used);
+    cx.step(actions);
+    let moved = set.grow(cx) || set.shrink(cx) || set.update(cx);
     // Between two steps the counts change with the pods.
     if !moved {
-        set.report(look);
+        set.report(cx);
     }
 }
 
@@ -47,16 +46,16 @@ fn revision_of(pod: &Value) -> &str {
 }
 
 impl<'a> Set<'a> {
-    fn of(look: &Look<'a>, object: &'a Value) -> Self {
+    fn of(cx: &Context<'a>, object: &'a Value) -> Self {
         let start = wanted(object, "spec.ordinals.start", 0);
-        let revisions = Revisions::of(look, object);
+        let revisions = Revisions::of(cx, object);
         let current = match text(object, "status.currentRevision") {
             "" => revisions.update.clone(),
             known => known.to_owned(),
         };
         let name = meta(object, "name");
         let ordinal = |pod: &str| pod.strip_prefix(name)?.strip_prefix('-')?.parse().ok();
-        let pods = look
+        let pods = cx
             .children_of(object, Kind::Pod)
             .into_iter()
             .filter_map(|(key, pod)| Some((ordinal(&key.name)?, (key, pod))))
@@ -77,18 +76,18 @@ impl<'a> Set<'a> {
         self.ordinals.start + partition
     }
 
-    fn is_well(&self, look: &mut Look<'_>, pod: &Value) -> bool {
-        !deleting(pod) && look.available(pod, self.min_ready)
+    fn is_available(&self, cx: &mut Context<'_>, pod: &Value) -> bool {
+        !deleting(pod) && cx.available(pod, self.min_ready)
     }
 
-    fn say(&self, look: &mut Look<'_>, verb: &str, pod: &str) -> Action {
+    fn event(&self, cx: &mut Context<'_>, verb: &str, pod: &str) -> Action {
         let message = format!("{verb} Pod {pod} in StatefulSet {} successful", self.name());
         let reason = format!("Successful{verb}");
-        look.event(self.speaker(), "Normal", &reason, &message)
+        cx.event(self.event_source(), "Normal", &reason, &message)
     }
 
-    fn speaker(&self) -> Speaker<'a> {
-        Speaker {
+    fn event_source(&self) -> EventSource<'a> {
+        EventSource {
             component: COMPONENT,
             about: self.object,
         }
@@ -98,23 +97,23 @@ impl<'a> Set<'a> {
         meta(self.object, "name")
     }
 
-    /// Makes the missing pods, in order the first of them once those before it are well.
-    /// Whether it has done anything.
-    fn grow(&self, look: &mut Look<'_>) -> bool {
+    /// Creates missing pods; when ordered, the first one, once its predecessors are ready. Returns whether
+    /// it did anything.
+    fn grow(&self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
         for ordinal in self.ordinals.clone() {
             match self.pods.get(&ordinal) {
                 None => {
-                    self.add(look, ordinal);
+                    self.add(cx, ordinal);
                     moved = true;
                 }
                 Some((key, pod)) if !is_active(pod) && !deleting(pod) => {
-                    let actions = vec![look.kill(key, pod)];
-                    look.step(actions);
+                    let actions = vec![cx.kill(key, pod)];
+                    cx.step(actions);
                     moved = true;
                 }
                 Some((_, pod)) => {
-                    if !self.parallel && !self.is_well(look, pod) {
+                    if !self.parallel && !self.is_available(cx, pod) {
                         return moved;
                     }
                     continue;
@@ -127,24 +126,24 @@ impl<'a> Set<'a> {
         moved
     }
 
-    fn add(&self, look: &mut Look<'_>, ordinal: usize) {
+    fn add(&self, cx: &mut Context<'_>, ordinal: usize) {
         let (set, name) = (self.object, format!("{}-{ordinal}", self.name()));
         let mut actions = Vec::new();
         let mut volumes: Vec<Value> = Vec::new();
         for template in items(set, "spec.volumeClaimTemplates") {
             let volume = meta(template, "name");
             let claim = format!("{volume}-{name}");
-            if look.get(Kind::Claim, &look.key.namespace, &claim).is_none() {
+            if cx.get(Kind::Claim, &cx.key.namespace, &claim).is_none() {
                 let mut labels = get(template, "metadata.labels").clone();
                 for (label, value) in entries(set, "spec.selector.matchLabels") {
                     labels[label] = value.clone();
                 }
                 let object = json!({
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                    "metadata": { "name": claim, "namespace": look.key.namespace, "labels": labels },
+                    "metadata": { "name": claim, "namespace": cx.key.namespace, "labels": labels },
                     "spec": template["spec"],
                 });
-                actions.push(look.create(Kind::Claim, object));
+                actions.push(cx.create(Kind::Claim, object));
             }
             volumes.push(json!({ "name": volume, "persistentVolumeClaim": { "claimName": claim } }));
         }
@@ -172,54 +171,53 @@ impl<'a> Set<'a> {
         if !service.is_empty() {
             pod["spec"]["subdomain"] = json!(service);
         }
-        actions.push(look.create(Kind::Pod, pod));
-        actions.push(self.say(look, "Create", &name));
-        look.step(actions);
+        actions.push(cx.create(Kind::Pod, pod));
+        actions.push(self.event(cx, "Create", &name));
+        cx.step(actions);
     }
 
-    /// Removes pods beyond the wanted ones, in order the last of them.
-    fn shrink(&self, look: &mut Look<'_>) -> bool {
+    fn shrink(&self, cx: &mut Context<'_>) -> bool {
         let beyond = self.pods.iter().rev().filter(|(n, _)| !self.ordinals.contains(n));
         let count = if self.parallel { usize::MAX } else { 1 };
         let mut moved = false;
         for (_, (key, pod)) in beyond.take(count) {
-            self.remove(look, key, pod);
+            self.remove(cx, key, pod);
             moved = true;
         }
         moved
     }
 
-    fn remove(&self, look: &mut Look<'_>, key: &Key, pod: &Value) {
+    fn remove(&self, cx: &mut Context<'_>, key: &Key, pod: &Value) {
         if !deleting(pod) {
-            let actions = vec![look.kill(key, pod), self.say(look, "Delete", &key.name)];
-            look.step(actions);
+            let actions = vec![cx.kill(key, pod), self.event(cx, "Delete", &key.name)];
+            cx.step(actions);
         }
     }
 
-    /// Replaces the last pod of another revision, once those after it are well.
-    fn update(&self, look: &mut Look<'_>) -> bool {
+    /// Replaces the last pod of another revision, once its successors are ready.
+    fn update(&self, cx: &mut Context<'_>) -> bool {
         if text(self.object, "spec.updateStrategy.type") == "OnDelete" {
             return false;
         }
         let partition = self.partition();
         for (_, (key, pod)) in self.pods.iter().rev().filter(|(n, _)| **n >= partition) {
             if revision_of(pod) != self.revisions.update {
-                self.remove(look, key, pod);
+                self.remove(cx, key, pod);
                 return true;
             }
-            if !self.is_well(look, pod) {
+            if !self.is_available(cx, pod) {
                 return false;
             }
         }
         false
     }
 
-    fn report(&self, look: &mut Look<'_>) {
+    fn report(&self, cx: &mut Context<'_>) {
         let set = self.object;
         let pods: Vec<&Value> = self.pods.values().map(|(_, pod)| *pod).collect();
         let of = |revision: &str| pods.iter().filter(|p| revision_of(p) == revision).count();
         let ready = pods.iter().filter(|p| is_ready(p)).count();
-        let available = pods.iter().filter(|p| look.available(p, self.min_ready)).count();
+        let available = pods.iter().filter(|p| cx.available(p, self.min_ready)).count();
         let (update, mut current) = (&self.revisions.update, &self.current);
         let updated = of(update);
         let rolls = text(set, "spec.updateStrategy.type") != "OnDelete";
@@ -234,10 +232,10 @@ impl<'a> Set<'a> {
             "collisionCount": 0,
             "availableReplicas": available,
         });
-        counted(&mut status, "readyReplicas", ready);
-        counted(&mut status, "currentReplicas", of(current));
-        counted(&mut status, "updatedReplicas", updated);
-        let action = look.status(set, &status);
-        look.step(action.into_iter().collect());
+        set_count(&mut status, "readyReplicas", ready);
+        set_count(&mut status, "currentReplicas", of(current));
+        set_count(&mut status, "updatedReplicas", updated);
+        let action = cx.status(set, &status);
+        cx.step(action.into_iter().collect());
     }
 }

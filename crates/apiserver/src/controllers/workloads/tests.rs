@@ -1,13 +1,13 @@
-//! The arithmetic and the small decisions; whole scenarios run through the API in
-//! `testkit/tests/it/workloads.rs`.
+//! The arithmetic and the small decisions. `testkit/tests/it/workloads.rs` runs whole scenarios through the
+//! API.
 
 use super::KINDS;
-use super::look::difference;
+use super::context::difference;
 use super::rollout::{Margin, Size, new_size, old_sizes};
 use serde_json::{Value, json};
 
 #[test]
-fn each_kind_stands_at_its_place() {
+fn kinds_are_in_table_order() {
     for (index, (group, plural, _, kind)) in KINDS.into_iter().enumerate() {
         assert_eq!(kind as usize, index, "{plural}");
         let resource = kind.resource();
@@ -16,7 +16,7 @@ fn each_kind_stands_at_its_place() {
 }
 
 #[test]
-fn how_many_more_and_fewer_pods_there_may_be() {
+fn surge_and_unavailable_are_resolved() {
     let check = |strategy: Value, wanted: usize, surge: usize, unavailable: usize| {
         let deployment = json!({ "spec": { "strategy": strategy } });
         let expected = Margin { surge, unavailable };
@@ -36,13 +36,13 @@ fn how_many_more_and_fewer_pods_there_may_be() {
     check(rolling(json!(2), json!(0)), 3, 2, 0);
     check(rolling(json!(0), json!("100%")), 3, 0, 3);
     check(rolling(json!(0), json!(9)), 3, 0, 3);
-    // A standstill is none.
+    // Both zero would never progress.
     check(rolling(json!(0), json!(0)), 3, 0, 1);
     check(rolling(json!(0), json!("10%")), 3, 0, 1);
     check(json!({ "type": "Recreate" }), 3, 0, 0);
 }
 
-/// A rollout until it stands still, all that is wanted being available after each step; one line a step.
+/// A rollout until it ends, all pods being available after each step; one line a step.
 fn rolled(wanted: usize, start: &[usize], margin: Margin) -> Vec<String> {
     let mut old: Vec<usize> = start.to_vec();
     let (mut new, mut lines) = (0, Vec::new());
@@ -73,7 +73,7 @@ fn rolled(wanted: usize, start: &[usize], margin: Margin) -> Vec<String> {
 }
 
 #[test]
-fn a_rollout_goes_step_by_step() {
+fn rollout_proceeds_in_steps() {
     let margin = |surge, unavailable| Margin { surge, unavailable };
     assert_eq!(
         rolled(2, &[2], margin(1, 0)),
@@ -103,16 +103,15 @@ fn a_rollout_goes_step_by_step() {
 }
 
 #[test]
-fn what_is_not_available_gives_way_first() {
+fn unavailable_pods_are_removed_first() {
     let size = |replicas, available| Size { replicas, available };
     let margin = Margin {
         surge: 1,
         unavailable: 1,
     };
-    // Four wanted, at least three available. The new pod is not there yet.
     let old = [size(2, 0), size(2, 2)];
     assert_eq!(old_sizes(4, size(1, 0), &old, margin), [1, 2]);
-    // A broken rollout stops at what it may take down.
+    // A broken rollout stops at maxUnavailable.
     let old = [size(4, 4)];
     assert_eq!(old_sizes(4, size(2, 0), &old, margin), [3]);
     assert_eq!(old_sizes(4, size(2, 0), &[size(3, 3)], margin), [3]);
@@ -138,7 +137,7 @@ fn differences_are_merge_patches() {
         json!({ "a": [1, 3] }),
     );
     check(json!(null), json!({ "a": 1 }), json!({ "a": 1 }));
-    // Absent and null are one.
+    // Absent and null are the same.
     check(json!({ "a": null }), json!({}), Value::Null);
     check(json!({}), json!({ "a": null }), Value::Null);
     check(json!([{ "a": 1 }]), json!([{ "a": 1, "b": null }]), Value::Null);

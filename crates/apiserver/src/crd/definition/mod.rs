@@ -1,8 +1,7 @@
-//! What a CustomResourceDefinition must be, beyond its own schema.
+//! Validation of CustomResourceDefinitions, except of their schemas.
 //!
-//! Texts and order are apiextensions-apiserver's (1.36). It validates an
-//! internal form in which what all versions have in common stands at the top:
-//! the schema of a single version is reported under `spec.validation`, not
+//! Texts and order are apiextensions-apiserver's (1.36). It validates an internal form that hoists what all
+//! versions share to the top: the schema of a single version is reported under `spec.validation`, not
 //! `spec.versions[0].schema`. Conversion webhooks are refused by name.
 
 mod version_rules;
@@ -13,7 +12,6 @@ use crate::field::{FieldError, FieldErrorKind};
 use serde_json::{Map, Value, json};
 use version_rules::{column_errors, deprecation_errors, selectable_errors, subresource_errors};
 
-/// Fills in singular, listKind, the conversion strategy, and `storedVersions` of a fresh status.
 pub(crate) fn default_crd(crd: &mut Value) {
     let Value::Object(root) = crd else { return };
     let storage = storage_version(root.get("spec").unwrap_or(&Value::Null));
@@ -57,7 +55,7 @@ pub(crate) fn default_crd(crd: &mut Value) {
     }
 }
 
-/// What a create must not say: the status starts empty, with the storage version as stored.
+/// The status starts empty, with the storage version as stored.
 pub(crate) fn prepare_create(crd: &mut Value) {
     if let Value::Object(root) = crd {
         root.remove("status");
@@ -90,7 +88,7 @@ fn storage_version(spec: &Value) -> Option<String> {
     Some(storage.get("name")?.as_str()?.to_owned())
 }
 
-/// What is wrong with a new definition. Its metadata is the pipeline's, but for the name's composition.
+/// Checks a new definition. The pipeline checks its metadata, except that the name is `<plural>.<group>`.
 pub(crate) fn validate_crd(new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(new.pointer("/metadata/name"));
@@ -112,7 +110,7 @@ pub(crate) fn validate_crd(new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a changed definition, all of it: `validate_crd` need not run besides.
+/// Checks a changed definition completely: `validate_crd` is not needed in addition.
 pub(crate) fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     common(new, &mut errors);
@@ -133,7 +131,7 @@ pub(crate) fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Formats in the schemas that mean nothing to the server: `unrecognized format "foo"`.
+/// Formats in the schemas that the server does not know: `unrecognized format "foo"`.
 pub(crate) fn format_warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
     let formats_of = |crd: &Value| {
         let mut found = Vec::new();
@@ -161,7 +159,6 @@ fn text(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The internal form: what every version shares, hoisted to the top.
 struct Internal<'a> {
     versions: Vec<&'a Value>,
     schema: Option<Option<&'a Value>>,
@@ -550,7 +547,7 @@ fn stored_versions(crd: &Value, spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Groups of the Kubernetes community need an annotation that says who approved the API.
+/// Groups of the Kubernetes community need an annotation with the API's approval.
 fn approval(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     let group = text(new.pointer("/spec/group"));

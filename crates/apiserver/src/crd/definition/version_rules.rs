@@ -1,4 +1,4 @@
-//! What one version of a CustomResourceDefinition must be beside its schema.
+//! Validation of one version of a CustomResourceDefinition, except its schema.
 
 use super::text;
 use crate::crd::selectable;
@@ -7,7 +7,6 @@ use equate_manifest::schema::Schema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The most fields a version may declare selectable.
 const SELECTABLE_FIELDS_MAX: usize = 8;
 
 pub(super) fn deprecation_errors(version: &Value, path: &str, errors: &mut Vec<FieldError>) {

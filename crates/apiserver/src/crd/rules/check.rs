@@ -1,8 +1,7 @@
-//! The types of a rule, found before it ever runs: undeclared names, undefined fields, operands that do not match.
+//! Type-checks a rule before it runs: undeclared names, undefined fields, mismatched operands.
 //!
-//! Functions of the Kubernetes libraries are known by name and result; their
-//! arguments are checked when they run. Values without a declared type match
-//! anything.
+//! Functions of the Kubernetes libraries are known by name and result; their arguments are checked when
+//! they run. Values without a declared type match anything.
 
 use super::escape;
 use super::program::{Binary, Each, EachKind, Fold, Ir, at_offset, find_word};
@@ -13,10 +12,8 @@ use equate_manifest::schema::SchemaType;
 use regex::Regex;
 use std::collections::HashMap;
 
-/// A static type.
 #[derive(Debug, Clone)]
 pub(super) enum Type<'a> {
-    /// Anything.
     Dyn,
     Null,
     Bool,
@@ -34,12 +31,10 @@ pub(super) enum Type<'a> {
     Optional(Box<Type<'a>>),
     /// The type of types.
     Meta,
-    /// A type of a Kubernetes library.
     Library(&'static str),
 }
 
 impl Type<'_> {
-    /// Whether a value of this type can be of the other.
     pub(super) fn may_be(&self, other: &Type<'_>) -> bool {
         match (self, other) {
             (Type::Dyn, _) | (_, Type::Dyn) => true,
@@ -123,7 +118,6 @@ pub(super) fn declared(node: &Node, whole: bool) -> Type<'_> {
     }
 }
 
-/// The type of an expression at a schema, or why it has none, with the place.
 pub(super) fn type_of<'a>(
     source: &str,
     root: &Ir,
@@ -156,24 +150,20 @@ pub(super) fn type_of<'a>(
     Err(texts.join("\n"))
 }
 
-/// Where an error stands.
 enum Place<'p> {
-    /// At a word or an operator.
     At(&'p str),
     /// At the parenthesis that opens a function's arguments.
     Call(&'p str),
     /// At its first argument.
     Argument(&'p str),
-    /// Where an expression is held to begin: at its last operator.
+    /// At the last operator of an expression.
     Of(&'p Ir),
 }
 
 struct Checker<'s, 'a> {
     source: &'s str,
     scope: Vec<Type<'a>>,
-    /// What is wrong, by place. Checking goes on: what failed may be anything.
     errors: Vec<(usize, String)>,
-    /// How often each undeclared name was met, for its next place.
     seen: HashMap<String, usize>,
 }
 
@@ -361,7 +351,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    /// Literal arguments are read when the rule is written.
+    /// Literal arguments are checked when the rule is written.
     fn check_literal(&mut self, name: &str, text: &str) {
         let valid = match name {
             "duration" => parse_go_duration(text).is_some(),
@@ -461,7 +451,7 @@ impl<'a> Checker<'_, 'a> {
             Binary::Modulo => (matches!(a, Type::Int | Type::UInt) && a.may_be(b)).then(|| a.clone()),
         };
         match found {
-            // An operand of any type says nothing of the result.
+            // An operand of any type gives a result of any type.
             Some(_) if dynamic && !is_relation(operator) => Type::Dyn,
             Some(found) => found,
             None => self.no_overload(&Place::At(symbol(operator)), name, &[a, b]),
@@ -582,7 +572,6 @@ impl<'a> Checker<'_, 'a> {
     }
 }
 
-/// An operator as rules write it.
 fn symbol(operator: Binary) -> &'static str {
     match operator {
         Binary::In => "in",
@@ -597,7 +586,6 @@ fn is_relation(operator: Binary) -> bool {
     )
 }
 
-/// The common type of a literal's elements.
 fn join<'a>(known: Option<Type<'a>>, found: Type<'a>) -> Option<Type<'a>> {
     match known {
         None => Some(found),
@@ -606,7 +594,6 @@ fn join<'a>(known: Option<Type<'a>>, found: Type<'a>) -> Option<Type<'a>> {
     }
 }
 
-/// What a function gives; none for a name nobody declared.
 fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
     let first = || types.first().cloned().unwrap_or(Type::Dyn);
     let texts = || Type::List(Box::new(Type::Text));

@@ -26,7 +26,6 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// The identifier of a field; none when a rule cannot name it.
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -52,7 +51,6 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(escaped))
 }
 
-/// The field of an identifier; none when the identifier is escaped wrongly.
 pub(super) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(Cow::Borrowed(identifier));
@@ -65,7 +63,7 @@ pub(super) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
             .find("__")
             .filter(|end| *end > 0 && !after[..*end].contains('_'))
         else {
-            // No closing pair: the underscores stand for themselves.
+            // No closing pair: the underscores are literal.
             out.push_str(&rest[..start + 1]);
             rest = &rest[start + 1..];
             if !rest.contains("__") {

@@ -1,7 +1,7 @@
-//! Running a rule, with a limit on its work.
+//! Evaluation of a rule, with a limit on its work.
 //!
-//! Errors are values until something needs the value: `&&`, `||` and the
-//! accumulator of a comprehension absorb them, as CEL defines.
+//! Errors are values until something needs the value: `&&`, `||` and the accumulator of a comprehension
+//! absorb them, as CEL defines.
 
 use super::functions;
 use super::program::{Binary, Each, EachKind, Fold, Ir};
@@ -9,19 +9,16 @@ use super::value::{Evaluated, Fail, List, Map, Text, Val};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// The most steps one rule may take: upstream's cost limit for one call.
+/// The steps of one rule: upstream's cost limit for one call.
 pub(super) const STEPS_MAX: u64 = 1_000_000;
 
-/// One run of one expression.
 pub(super) struct Run<'a> {
-    /// Variables by place: `self`, `oldSelf`, then those of comprehensions.
+    /// Variables by position: `self`, `oldSelf`, then those of comprehensions.
     stack: Vec<Evaluated<'a>>,
-    /// What is left of the budget.
     steps: u64,
 }
 
 impl<'a> Run<'a> {
-    /// A run that may take `steps` steps.
     pub(super) fn new(this: Evaluated<'a>, old: Evaluated<'a>, steps: u64) -> Self {
         Self {
             stack: vec![this, old],
@@ -29,12 +26,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How many steps are left.
     pub(super) fn remaining(&self) -> u64 {
         self.steps
     }
 
-    /// Counts work; fails when the budget is spent.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), Fail> {
         self.steps = self
             .steps
@@ -179,7 +174,7 @@ impl<'a> Run<'a> {
         out
     }
 
-    /// `&&` (deciding false) and `||` (deciding true): a decision outweighs an error on the other side.
+    /// `&&` (deciding false) and `||` (deciding true): a decision overrides an error on the other side.
     fn logic(&mut self, a: &Ir, b: &Ir, deciding: bool) -> Evaluated<'a> {
         let truth = |value: Evaluated<'a>| match value {
             Ok(Val::Bool(b)) => Ok(b),
@@ -261,7 +256,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The elements a comprehension visits: items of a list, keys of a map.
     fn elements(&mut self, range: &Val<'a>) -> Result<Vec<Evaluated<'a>>, Fail> {
         match range {
             Val::List(list) => {
@@ -376,7 +370,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a comprehension of two variables has gathered.
 struct Output<'a> {
     kind: EachKind,
     error: Option<Fail>,
@@ -398,7 +391,6 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Takes one body's value; true ends the loop.
     fn take(&mut self, key: Evaluated<'a>, item: Evaluated<'a>, value: Val<'a>) -> Result<bool, Fail> {
         match self.kind {
             EachKind::All | EachKind::Exists | EachKind::ExistsOne => {
@@ -436,7 +428,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Takes an error: `all` and `exists` go on, for another item may decide.
+    /// Adds an error: `all` and `exists` go on, because another item may decide.
     fn fail(&mut self, error: Fail) -> Result<bool, Fail> {
         if matches!(self.kind, EachKind::All | EachKind::Exists) {
             self.error.get_or_insert(error);
@@ -485,7 +477,6 @@ fn insert<'a>(entries: &mut Vec<(Val<'a>, Val<'a>)>, key: Val<'a>, value: Val<'a
     Ok(())
 }
 
-/// Roughly how much there is to compare.
 fn weight(value: &Val<'_>) -> usize {
     match value {
         Val::Text(t) => t.as_str().len() / 10,
@@ -549,7 +540,6 @@ fn select<'a>(operand: Val<'a>, field: &str, test: bool) -> Evaluated<'a> {
     }
 }
 
-/// The member of a list or map; none when there is none.
 fn member<'a>(operand: &Val<'a>, index: &Val<'_>) -> Result<Option<Val<'a>>, Fail> {
     match operand {
         Val::Map(map) => map.get(index).transpose(),

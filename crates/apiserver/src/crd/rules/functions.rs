@@ -1,8 +1,7 @@
-//! The functions of the rule language.
+//! The functions of rules.
 //!
-//! CEL's own and optionals are here; the Kubernetes libraries (quantities,
-//! addresses, URLs, semver, formats, sets, math, ...) are kube-cel's, reached
-//! by converting the arguments.
+//! CEL's own functions and optionals are here. The Kubernetes libraries (quantities, addresses, URLs,
+//! semver, formats, sets, math, ...) are kube-cel's, called with converted arguments.
 
 use super::eval::Run;
 use super::value::{Evaluated, Fail, Library, List, Map, Text, Val, parse_time};
@@ -17,7 +16,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type as a value: `type(self.x) == string`.
 pub(super) fn type_value<'a>(name: &str) -> Option<Val<'a>> {
     const TYPES: &[&str] = &[
         "bool",
@@ -37,7 +35,6 @@ pub(super) fn type_value<'a>(name: &str) -> Option<Val<'a>> {
     TYPES.contains(&name).then(|| Val::Type(Rc::from(name)))
 }
 
-/// Calls a function; of a method, the first value is the receiver.
 pub(super) fn call<'a>(run: &mut Run<'a>, name: &str, is_method: bool, args: &[Val<'a>]) -> Evaluated<'a> {
     let size: usize = args.iter().map(text_weight).sum();
     run.spend(size / 10 + 1)?;
@@ -57,7 +54,6 @@ fn text_weight(value: &Val<'_>) -> usize {
     }
 }
 
-/// CEL's own functions; none when the name or the types are not theirs.
 fn native<'a>(run: &mut Run<'a>, name: &str, args: &[Val<'a>]) -> Result<Option<Val<'a>>, Fail> {
     let int = |n: usize| Val::Int(i64::try_from(n).unwrap_or(i64::MAX));
     Ok(Some(match (name, args) {
@@ -143,7 +139,6 @@ fn is_zero(value: &Val<'_>) -> bool {
     }
 }
 
-/// A conversion; none when a library's types are concerned.
 fn convert<'a>(to: &str, value: &Val<'a>) -> Option<Evaluated<'a>> {
     let mismatch = || {
         Fail::new(format!(
@@ -203,7 +198,7 @@ fn convert<'a>(to: &str, value: &Val<'a>) -> Option<Evaluated<'a>> {
     })
 }
 
-/// A value as text, as `string()` gives it.
+/// As `string()` converts it.
 pub(super) fn show(value: &Val<'_>) -> String {
     match value {
         Val::Null => "null".to_owned(),
@@ -270,7 +265,6 @@ thread_local! {
     static LIBRARY: Context<'static> = Context::default().with_all();
 }
 
-/// A function of the Kubernetes libraries, by kube-cel.
 fn library<'a>(name: &str, is_method: bool, args: &[Val<'a>]) -> Evaluated<'a> {
     let converted: Vec<Cel> = args.iter().map(to_library).collect::<Result<_, _>>()?;
     LIBRARY.with(|root| {
@@ -297,7 +291,7 @@ fn library<'a>(name: &str, is_method: bool, args: &[Val<'a>]) -> Evaluated<'a> {
             }),
         };
         match Cel::resolve(&expression, &context) {
-            // Upstream answers with an optional; kube-cel with the format or an error.
+            // Upstream returns an optional; kube-cel the format or an error.
             Ok(value) if name == "format.named" => match from_library(&value)? {
                 optional @ Val::Optional(_) => Ok(optional),
                 Val::Null => Ok(Val::Optional(None)),
@@ -386,7 +380,7 @@ fn to_library(value: &Val<'_>) -> Result<Cel, Fail> {
         Val::Text(t) => Cel::String(Arc::new(t.as_str().to_owned())),
         Val::Bytes(b) => Cel::Bytes(Arc::new(b.to_vec())),
         Val::Opaque(o) => Cel::Opaque(Arc::clone(&o.0)),
-        // Times become their text: the libraries only print them.
+        // Times are passed as text: the libraries only print them.
         Val::Duration(_) | Val::Time(_) | Val::Type(_) => Cel::String(Arc::new(show(value))),
         Val::List(list) => {
             let mut out = Vec::with_capacity(list.len());

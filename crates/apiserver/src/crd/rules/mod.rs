@@ -1,10 +1,9 @@
-//! `x-kubernetes-validations`: rules in CEL that objects must satisfy.
+//! `x-kubernetes-validations`: CEL rules that objects must satisfy.
 //!
-//! Rules are parsed once per version of a definition and checked against the
-//! schema's types when the definition is written; [`evaluate`] then walks an
-//! object with its stored counterpart and runs them. Order and texts are
-//! apiextensions-apiserver's (1.36). One rule may take a limited number of
-//! steps, and so may all rules on one object, so that no rule holds the server.
+//! Rules are parsed once per version of a definition and checked against the schema's types when the
+//! definition is written. [`evaluate`] walks an object with its stored counterpart and runs them. Order and
+//! texts are apiextensions-apiserver's (1.36). Steps are limited per rule and per object, so that no rule
+//! blocks the server.
 
 mod check;
 mod escape;
@@ -23,17 +22,15 @@ use program::Program;
 use serde_json::Value;
 use value::{Fail, Text, Val};
 
-/// The most steps all rules on one object may take together.
 const STEPS_TOTAL_MAX: u64 = 10_000_000;
 
-/// The longest text a `messageExpression` may give, in bytes.
+/// The limit for the result of a `messageExpression`.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// A rule, parsed.
 #[derive(Debug)]
 pub(super) struct Rule {
     source: ValidationRule,
-    /// None: the rule is blank and never runs. An error: it does not compile.
+    /// `None`: the rule is blank and never runs. An error: it does not compile.
     program: Option<Result<Program, String>>,
     message: Option<Program>,
     /// `fieldPath` as field errors write it, without a leading dot.
@@ -54,7 +51,6 @@ impl Rule {
         }
     }
 
-    /// What a person knows the rule by.
     fn text(&self) -> &str {
         if self.source.message.is_empty() {
             self.source.rule.trim()
@@ -64,7 +60,6 @@ impl Rule {
     }
 }
 
-/// Parses the rules of `schema` and all below it into `node`, which was compiled from it.
 pub(super) fn attach(node: &mut Node, schema: &Schema) {
     node.rules = schema
         .validations
@@ -91,18 +86,14 @@ pub(super) fn attach(node: &mut Node, schema: &Schema) {
     node.has_rules = has_rules;
 }
 
-/// What is wrong with a rule of a definition.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Why the rule does not compile.
     pub(super) rule: Option<String>,
-    /// Why its `messageExpression` does not.
     pub(super) message_expression: Option<String>,
-    /// Whether it looks at the stored value.
     pub(super) uses_old_self: bool,
 }
 
-/// Compiles a rule against the types of the schema it stands at; `whole` when that is a whole object's.
+/// Compiles a rule against the types of its schema; `whole` if that is a whole object's.
 pub(super) fn check(rule: &ValidationRule, node: &Node, whole: bool) -> Checked {
     let mut out = Checked::default();
     if rule.rule.trim().is_empty() {
@@ -147,7 +138,8 @@ pub(super) fn check(rule: &ValidationRule, node: &Node, whole: bool) -> Checked 
     out
 }
 
-/// Runs all rules of `schema` on `new`, whose stored counterpart is `old`. `path` is empty at the root of an object.
+/// Runs all rules of `schema` on `new`, whose stored counterpart is `old`. `path` is empty at the root of
+/// an object.
 pub(super) fn evaluate(
     new: &Value,
     old: Option<&Value>,
@@ -173,7 +165,8 @@ pub(super) fn evaluate(
     walk.errors
 }
 
-/// What ratcheting compares: the value with its counterpart, or the nearest value above that has one.
+/// The values that ratcheting compares: the value with its counterpart, or the nearest ancestor that has
+/// one.
 #[derive(Clone, Copy)]
 struct Tolerated<'a> {
     here: Option<Pair<'a>>,
@@ -182,7 +175,7 @@ struct Tolerated<'a> {
 }
 
 impl<'a> Tolerated<'a> {
-    /// Whether errors of rules that do not look at the stored value are tolerated here.
+    /// Whether errors of rules that do not read the stored value are tolerated here.
     fn is_unchanged(&self) -> bool {
         self.here.or(self.above).is_some_and(|pair| pair.unchanged())
     }
@@ -215,9 +208,7 @@ impl<'a> Tolerated<'a> {
 
 struct Walk {
     errors: Vec<FieldError>,
-    /// What is left for all rules together.
     steps: u64,
-    /// Whether a limit was hit: nothing more is run.
     spent: bool,
 }
 
@@ -251,7 +242,7 @@ impl Walk {
         whole: bool,
         tolerated: Tolerated<'_>,
     ) {
-        // Null is the concern of the surrounding schema.
+        // The surrounding schema decides about null.
         if !schema.has_rules || value.is_null() || self.spent {
             return;
         }
@@ -393,7 +384,7 @@ impl Walk {
                         self.errors.push(fail(why));
                         return;
                     }
-                    // A message that fails gives way to the static one.
+                    // A failed message expression falls back to the static message.
                     Ok(_) | Err(Fail::Error(_)) => None,
                 },
             };
@@ -432,14 +423,12 @@ impl Walk {
     }
 }
 
-/// A message of an expression, if people can read it.
 fn usable_message(text: &Text<'_>) -> Option<String> {
     let text = text.as_str().trim();
     let usable = !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
     usable.then(|| text.to_owned())
 }
 
-/// The error of a rule that is not satisfied.
 fn broken(rule: &Rule, value: &Value, schema: &Node, path: &str, detail: String) -> FieldError {
     let field = match (path.is_empty(), rule.field_path.is_empty()) {
         (true, true) => "<nil>".to_owned(),

@@ -1,18 +1,16 @@
-//! Rules, parsed once into what the evaluator walks: operators by name, variables by position.
+//! Parsed rules: operators by name, variables by position.
 //!
-//! The `cel` crate parses; evaluation is ours, because its values know no
-//! schema and its evaluator has no limit. The macros it does not know
-//! (two-variable comprehensions, `sortBy`, `optMap`) are expanded here.
+//! The `cel` crate parses. The evaluator is our own: cel's values have no schema and its evaluator no
+//! limit. Macros it lacks (two-variable comprehensions, `sortBy`, `optMap`) are expanded here.
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators as op};
 use kube_cel::cel::parser::{ParseErrors, Parser};
 use regex::Regex;
 use std::rc::Rc;
 
-/// Namespaces of functions: `sets.contains(...)`. Rules know no `math`, `base64`, `jsonpatch` or `cel`.
+/// Namespaces of functions: `sets.contains(...)`. Rules have no `math`, `base64`, `jsonpatch` or `cel`.
 const NAMESPACES: &[&str] = &["format", "ip", "lists", "optional", "sets", "strings"];
 
-/// An expression ready to run.
 #[derive(Debug, Clone)]
 pub(super) enum Ir {
     Null,
@@ -22,9 +20,8 @@ pub(super) enum Ir {
     Double(f64),
     Text(String),
     Bytes(Vec<u8>),
-    /// A variable by its place on the stack.
     Var(usize),
-    /// A name that is no variable: a type, or undeclared.
+    /// Not a variable: a type, or undeclared.
     Name(String),
     Select {
         operand: Box<Ir>,
@@ -44,7 +41,6 @@ pub(super) enum Ir {
     NotStrictlyFalse(Box<Ir>),
     If(Box<Ir>, Box<Ir>, Box<Ir>),
     Binary(Binary, Box<Ir>, Box<Ir>),
-    /// Elements, and whether each is optional.
     List(Vec<(Ir, bool)>),
     Map(Vec<(Ir, Ir, bool)>),
     Fold(Box<Fold>),
@@ -84,7 +80,6 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// The operator's name in error texts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Add => op::ADD,
@@ -114,7 +109,6 @@ pub(super) struct Fold {
     pub(super) accu: usize,
 }
 
-/// What a comprehension with a key and a value does, or a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EachKind {
     All,
@@ -123,11 +117,10 @@ pub(super) enum EachKind {
     TransformList,
     TransformMap,
     TransformMapEntry,
-    /// One variable: the items in the order of the body's values.
+    /// One variable: sorts the items by the body's values.
     SortBy,
 }
 
-/// A comprehension whose body sees index (or key) and value.
 #[derive(Debug, Clone)]
 pub(super) struct Each {
     pub(super) kind: EachKind,
@@ -136,23 +129,22 @@ pub(super) struct Each {
     pub(super) body: Ir,
 }
 
-/// A parsed expression with its text.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) root: Ir,
     pub(super) uses_old_self: bool,
 }
 
-/// A longer rule is none that somebody wrote.
+/// No hand-written rule is longer.
 const TEXT_MAX: usize = 16 << 10;
-/// How deep brackets may stand in each other, and operations in operations; cel-go's limit.
+/// The nesting of brackets and operations; cel-go's limit.
 const DEPTH_MAX: usize = 250;
-/// What the parser needs for the deepest text that it is given; memory is what is used of it.
+/// Enough for the parser at the deepest accepted text; only used pages take memory.
 const STACK: usize = 512 << 20;
 
-/// Parses `source`; the error is cel-go's text, with the place.
+/// Parses `source`; the error is cel-go's text, with the position.
 ///
-/// The parser goes as deep as the text is nested, so it has a stack of its own.
+/// The parser recurses with the text's nesting, so it gets a stack of its own.
 pub(super) fn parse(source: &str) -> Result<Program, String> {
     if source.len() > TEXT_MAX {
         return Err(format!(
@@ -179,7 +171,6 @@ fn too_deep() -> String {
     format!("the rule is nested more than {DEPTH_MAX} levels deep")
 }
 
-/// How deep brackets stand in each other, those in texts as well.
 fn brackets(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {
@@ -255,19 +246,17 @@ fn syntax_error(source: &str, errors: &ParseErrors) -> String {
     texts.join("\n")
 }
 
-/// A message with its place, as cel-go prints it.
 fn at_position(source: &str, line: usize, column: usize, message: &str) -> String {
     let snippet = source.lines().nth(line - 1).unwrap_or_default();
     let dots = ".".repeat(column - 1);
     format!("ERROR: <input>:{line}:{column}: {message}\n | {snippet}\n | {dots}^")
 }
 
-/// A message at the first appearance of `needle` as a whole word, or at the start.
+/// A message at the first occurrence of `needle` as a whole word, or at the start.
 pub(super) fn at_needle(source: &str, needle: &str, message: &str) -> String {
     at_offset(source, find_word(source, needle, 0).unwrap_or(0), message)
 }
 
-/// A message at an offset in bytes.
 pub(super) fn at_offset(source: &str, offset: usize, message: &str) -> String {
     let before = &source[..offset];
     let line = before.matches('\n').count() + 1;
@@ -275,7 +264,6 @@ pub(super) fn at_offset(source: &str, offset: usize, message: &str) -> String {
     at_position(source, line, column, message)
 }
 
-/// Where `needle` stands as a whole word for the `nth` time, in bytes.
 pub(super) fn find_word(source: &str, needle: &str, nth: usize) -> Option<usize> {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     source
@@ -292,7 +280,7 @@ pub(super) fn find_word(source: &str, needle: &str, nth: usize) -> Option<usize>
 
 struct Lower<'s> {
     source: &'s str,
-    /// Variables by place. `@` hides a place from lookup.
+    /// Variables by position. `@` hides one from lookup.
     scope: Vec<Rc<str>>,
     uses_old_self: bool,
 }
@@ -395,7 +383,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The name of a type that is written with dots: `google.protobuf.Timestamp`.
     fn type_path(&self, expr: &IdedExpr) -> Option<String> {
         let Expr::Select(select) = &expr.expr else {
             return None;

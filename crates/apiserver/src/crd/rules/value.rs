@@ -1,7 +1,6 @@
-//! Values of the rule language, borrowed from the objects they stand for.
+//! Values of rules, borrowed from the objects.
 //!
-//! JSON becomes typed by its schema, and only where a rule looks: a list or an
-//! object is a reference until it is opened.
+//! A schema types JSON only where a rule reads it: a list or an object stays a reference until then.
 
 use crate::crd::correlate;
 use crate::crd::formats::parse_duration;
@@ -16,12 +15,10 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-/// Why an evaluation failed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fail {
-    /// The rule did more work than one rule may.
     Limit,
-    /// Anything else, in cel-go's words.
+    /// Any other error, with cel-go's text.
     Error(Rc<str>),
 }
 
@@ -41,7 +38,6 @@ impl Fail {
 
 pub(super) type Evaluated<'a> = Result<Val<'a>, Fail>;
 
-/// A value.
 #[derive(Debug, Clone)]
 pub(super) enum Val<'a> {
     Null,
@@ -51,20 +47,18 @@ pub(super) enum Val<'a> {
     Double(f64),
     Text(Text<'a>),
     Bytes(Rc<[u8]>),
-    /// Nanoseconds.
     Duration(i64),
     Time(Timestamp),
     List(List<'a>),
     Map(Map<'a>),
     Optional(Option<Rc<Val<'a>>>),
     Type(Rc<str>),
-    /// A value of a Kubernetes library: a quantity, an address, ...
     Opaque(Library),
-    /// Data without a schema: good for comparison only.
+    /// Data without a schema: supports comparison only.
     Unknown(&'a Value),
 }
 
-/// A value only its library understands.
+/// A value opaque to everything but its library.
 #[derive(Clone)]
 pub(super) struct Library(pub(super) Arc<dyn Opaque>);
 
@@ -91,7 +85,6 @@ impl Text<'_> {
 
 #[derive(Debug, Clone)]
 pub(super) enum List<'a> {
-    /// Items and the list's schema.
     Json(&'a [Value], &'a Node),
     Own(Rc<Vec<Val<'a>>>),
 }
@@ -135,13 +128,12 @@ pub(super) fn field_schema<'a>(schema: &'a Node, whole: bool, name: &str) -> Opt
     schema.properties.get(name)
 }
 
-/// Whether the fields of an object schema are declared one by one, so that their names are escaped.
+/// Whether the schema declares its fields one by one, so that their names are escaped.
 pub(super) fn is_struct(schema: &Node, whole: bool) -> bool {
     whole || schema.embedded || !schema.properties.is_empty() || schema.additional_schema().is_none()
 }
 
 impl<'a> Val<'a> {
-    /// A JSON value of a schema.
     pub(super) fn from_json(value: &'a Value, schema: &'a Node, whole: bool) -> Evaluated<'a> {
         if value.is_null() {
             return if schema.nullable {
@@ -250,7 +242,6 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The order of two values; none when they have none.
     pub(super) fn compare(&self, other: &Val<'_>) -> Option<Ordering> {
         let int_double = |i: i128, f: f64| {
             if f.is_nan() {
@@ -429,14 +420,13 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a key; none when it is absent.
     pub(super) fn get(&self, key: &Val<'_>) -> Option<Evaluated<'a>> {
         match self {
             Map::Json(map, schema, whole) => {
                 let Val::Text(key) = key else { return None };
                 if is_struct(schema, *whole) {
                     let name = super::escape::unescape(key.as_str())?;
-                    // A declared field that is null is as good as absent.
+                    // A declared field that is null counts as absent.
                     let value = map.get(name.as_ref()).filter(|v| !v.is_null())?;
                     let inner = field_schema(schema, *whole, &name)?;
                     return Some(Val::from_json(value, inner, inner.embedded));
@@ -451,7 +441,6 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys as rules see them.
     pub(super) fn keys(&self) -> Vec<Val<'a>> {
         match self {
             Map::Json(map, schema, whole) => {

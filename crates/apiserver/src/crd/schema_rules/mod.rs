@@ -1,8 +1,8 @@
-//! What a CustomResourceDefinition's schema must be: structural, with defaults that hold and rules that compile.
+//! Validation of a CustomResourceDefinition's schema: it is structural, its defaults are valid and its
+//! rules compile.
 //!
-//! Works on the schema as written, because it must see what the typed form
-//! does not hold (`definitions`, `patternProperties`, ...). Texts and order are
-//! apiextensions-apiserver's (1.36); where its order follows Go's maps, ours
+//! Works on the schema as written, because the typed form drops `definitions`, `patternProperties` and
+//! others. Texts and order are apiextensions-apiserver's (1.36); where its order follows Go's maps, ours
 //! follows the names.
 
 mod openapi;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use structural::{Level, completeness, invariants, unsupported};
 
-/// What is wrong with `openAPIV3Schema`. `has_status` limits what may stand at its root.
+/// Checks `openAPIV3Schema`. `has_status` limits the fields of its root.
 pub(super) fn validate(schema: &Value, has_status: bool, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     root_errors(schema, has_status, path, &mut errors);
@@ -63,7 +63,6 @@ pub(super) fn validate(schema: &Value, has_status: bool, path: &str) -> Vec<Fiel
     errors
 }
 
-/// The schema compiled with its rules.
 fn compile(raw: &Value) -> Result<Node, String> {
     let schema = Schema::deserialize(raw).map_err(|e| e.to_string())?;
     let mut node = Node::new(&schema).map_err(|e| e.to_string())?;
@@ -94,7 +93,6 @@ fn present<'a>(schema: &'a Value, field: &str) -> Option<&'a Value> {
     schema.get(field).filter(|v| !v.is_null())
 }
 
-/// Every schema below and including this one.
 fn each<'a>(schema: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     visit(schema);
     for field in ["items", "not", "additionalProperties", "additionalItems"] {
@@ -114,14 +112,12 @@ fn each<'a>(schema: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// Whether a default stands anywhere in the schema.
 pub(super) fn has_defaults(schema: &Value) -> bool {
     let mut found = false;
     each(schema, &mut |s| found |= present(s, "default").is_some());
     found
 }
 
-/// Adds the formats that mean nothing to the server.
 pub(super) fn unrecognized_formats(schema: &Value, found: &mut Vec<String>) {
     each(schema, &mut |s| {
         let format = text(s, "format");
@@ -132,7 +128,7 @@ pub(super) fn unrecognized_formats(schema: &Value, found: &mut Vec<String>) {
     });
 }
 
-/// The only fields a root schema may set beside a status subresource: JSON name, Go name, in Go's order.
+/// The only fields of a root schema beside a status subresource: JSON name, Go name, in Go's order.
 const AT_ROOT: &[(&str, &str)] = &[
     ("description", "Description"),
     ("type", "Type"),
@@ -219,7 +215,7 @@ fn default_errors(node: &Node, path: &str, is_root: bool, inside_meta: bool, err
         if wrong.is_empty() {
             let schema_errors = values::validate(default, node, "", None);
             if schema_errors.is_empty() {
-                // A default must hold when it is introduced, and when it is what stood there before.
+                // A default must be valid both as a new value and as the unchanged stored value.
                 let mut wrong = rules::evaluate(default, Some(default), node, &at, false);
                 if wrong.is_empty() {
                     wrong = rules::evaluate(default, None, node, &at, false);

@@ -1,4 +1,4 @@
-//! What keywords, extensions and rules of a schema may say, place by place.
+//! Validation of a schema's keywords, extensions and rules.
 
 use super::{fields, flag, list, present, text};
 use crate::crd::node::Node;
@@ -366,7 +366,7 @@ fn rule_errors(s: &Value, node: Option<&Node>, path: &str, walk: &Walk, out: &mu
             &mut out.schema,
         );
     }
-    // Rules are compiled only where nothing at this level or below is wrong.
+    // Rules are compiled only if nothing at this level or below is invalid.
     let Some(node) = node.filter(|_| out.schema.is_empty()) else {
         return;
     };

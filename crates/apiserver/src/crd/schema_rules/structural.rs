@@ -1,4 +1,4 @@
-//! Whether a schema is structural: declared outside of its combinators, with types where they must be.
+//! Checks that a schema is structural: declared outside of its combinators, with the required types.
 
 use super::{fields, flag, list, present, text};
 use crate::crd::node;
@@ -6,7 +6,6 @@ use crate::field::FieldError;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-/// Why the schema cannot be taken as structural at all.
 pub(super) fn unsupported(schema: &Value, depth: usize) -> Option<String> {
     if depth > node::SCHEMA_DEPTH_MAX {
         return Some(node::TooDeep.to_string());
@@ -173,7 +172,6 @@ pub(super) fn invariants(s: &Value, level: Level, path: &str, errors: &mut Vec<F
     }
 }
 
-/// Whether a root's `metadata` restricts nothing but `name` and `generateName`.
 fn is_plain_metadata(metadata: &Value) -> bool {
     metadata
         .as_object()
@@ -240,7 +238,7 @@ fn value_validation(
     }
 }
 
-/// Why a pattern does not compile, as Go's `regexp` says it for the common mistakes.
+/// The error of a pattern, with the text of Go's `regexp` for common mistakes.
 fn regex_error(pattern: &str, error: &regex::Error) -> String {
     let why = error.to_string();
     let said = |text: &str| why.contains(text);
@@ -271,7 +269,7 @@ fn regex_error(pattern: &str, error: &regex::Error) -> String {
     format!("error parsing regexp: {go}")
 }
 
-/// Inside a combinator nothing structural may stand.
+/// Combinators must not contain structural keywords.
 fn nested(v: &Value, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
     value_validation(v, skip_any_of, false, path, errors);
     if let Some(items) = v.get("items").filter(|i| i.is_object()) {
@@ -331,7 +329,7 @@ fn nested(v: &Value, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>
     }
 }
 
-/// What combinators speak of must be declared outside of them.
+/// Fields that combinators mention must be declared outside of them.
 pub(super) fn completeness(v: &Value, s: &Value, s_path: &str, v_path: &str, errors: &mut Vec<FieldError>) {
     if let Some(inner) = v.get("not").filter(|n| n.is_object()) {
         nested_completeness(inner, Some(s), s_path, &format!("{v_path}.not"), errors);

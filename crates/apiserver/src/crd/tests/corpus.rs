@@ -1,4 +1,4 @@
-//! Definitions people really install: none may be refused. Read from the shared corpus; skipped where it is absent.
+//! Widely installed definitions: none is refused. Read from the shared corpus; skipped if it is absent.
 
 use super::{CustomVersion, causes, default_crd, validate_crd};
 use equate_manifest::yaml;

@@ -1,8 +1,7 @@
 //! Answers of a real kube-apiserver 1.36.3, replayed.
 //!
-//! `definitions.json`: definitions and what was wrong with them.
-//! `objects.json`: objects (and their stored counterparts) per schema, with errors or the stored result.
-//! `rules.json`: single rules on one object.
+//! `definitions.json`: definitions and their errors. `objects.json`: objects (and their stored
+//! counterparts) per schema, with errors or the stored result. `rules.json`: single rules on one object.
 
 use super::{CustomVersion, default_crd, validate_crd};
 use crate::field::FieldError;
@@ -79,7 +78,7 @@ fn definition(name: &str, kind: &str, version: &Value, schema: &Value) -> Value 
 }
 
 #[test]
-fn definitions_are_judged_as_by_a_real_server() {
+fn definitions_are_validated_as_by_a_real_server() {
     let cases: Vec<Value> = serde_json::from_str(include_str!("definitions.json")).expect("cases");
     let mut report = Report(Vec::new());
     for case in &cases {
@@ -104,7 +103,7 @@ fn whole(object: &Value, kind: &str) -> Value {
 }
 
 #[test]
-fn objects_are_judged_as_by_a_real_server() {
+fn objects_are_validated_as_by_a_real_server() {
     let groups: Vec<Value> = serde_json::from_str(include_str!("objects.json")).expect("cases");
     let mut report = Report(Vec::new());
     let mut count = 0;
@@ -123,7 +122,7 @@ fn objects_are_judged_as_by_a_real_server() {
                 object
             };
             let new = ready(&case["new"]);
-            // What was stored before the schema became strict was neither pruned nor judged by it.
+            // Objects stored before the schema became strict were neither pruned nor validated by it.
             let old = Some(&case["old"])
                 .filter(|o| !o.is_null())
                 .map(|o| whole(o, kind));
@@ -148,7 +147,7 @@ fn objects_are_judged_as_by_a_real_server() {
 }
 
 #[test]
-fn rules_are_run_as_by_a_real_server() {
+fn rules_run_as_on_a_real_server() {
     let file: Value = serde_json::from_str(include_str!("rules.json")).expect("cases");
     let mut report = Report(Vec::new());
     let mut count = 0;

@@ -141,7 +141,7 @@ fn conversion_webhooks_are_refused_by_name() {
 }
 
 #[test]
-fn objects_are_scaled_by_their_paths() {
+fn scale_uses_the_declared_paths() {
     let paths = |selector: Option<&str>| ScalePaths {
         spec_replicas: ".spec.size".to_owned(),
         status_replicas: ".status.replicas".to_owned(),
@@ -182,7 +182,7 @@ fn objects_are_scaled_by_their_paths() {
 }
 
 #[test]
-fn unknown_fields_are_named_and_dropped() {
+fn unknown_fields_are_reported_and_dropped() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": {"type": "string"},
         "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
@@ -253,7 +253,7 @@ fn defaults_are_filled_in_and_stray_nulls_dropped() {
 }
 
 #[test]
-fn no_rule_holds_the_server() {
+fn rules_have_a_step_limit() {
     let loops = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))";
     let schema = json!({"type": "object", "properties": {"spec": {
         "type": "array", "items": {"type": "integer"},
@@ -282,9 +282,9 @@ fn no_rule_holds_the_server() {
     );
 }
 
-/// Rules come from whoever may write a definition; a worker's stack is what they have.
+/// Rules come from anyone who may write a definition, and run on a worker's stack.
 #[test]
-fn no_rule_takes_the_process_along() {
+fn deeply_nested_rules_do_not_overflow_the_stack() {
     let check = |head: &str, part: &str, middle: &str, tail: &str| {
         for times in [10, 90, 240, 1_000, 8_000, 20_000] {
             let rule = format!("{head}{}{middle}{}", part.repeat(times), tail.repeat(times));

@@ -1,4 +1,4 @@
-//! What a real server recorded, replayed: its objects come from the recording, the managers are ours.
+//! Recordings of a real server, replayed: objects from the recording, managers computed here.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn scenario(name: &str) -> Option<Vec<Value>> {
     found[0]["steps"].as_array_mut().map(std::mem::take)
 }
 
-/// Replays the steps on one object. Bodies of refusals are compared if this layer refuses.
+/// Replays the steps on one object. Compares the bodies of refusals that this layer makes.
 struct Replay {
     kind: Kind,
     live: Option<Value>,
@@ -88,7 +88,6 @@ impl Replay {
         }
     }
 
-    /// Compares the managers, and goes on from the recorded object with ours.
     fn keep(&mut self, about: &str, ours: &Value, recorded: &Value) {
         assert_eq!(timeless(ours), timeless(recorded), "{about}");
         self.compared += 1;
@@ -100,7 +99,7 @@ impl Replay {
         self.live = Some(live);
     }
 
-    /// Books what a controller wrote between two steps, as far as the recorded object shows it.
+    /// Records a controller's write between two steps, as far as the recorded object shows it.
     fn controller(&mut self, name: &str, recorded: &Value, fields: &[&str]) {
         let Some(live) = self.live.clone() else { return };
         let mut new = live.clone();
@@ -240,7 +239,7 @@ fn custom_resource_and_its_definition() {
     assert_eq!((a.compared, s.compared), (5, 5));
 }
 
-/// What admission, allocation and the strategies write after the managers were booked.
+/// Fields that admission, allocation and the strategies write after the managers were recorded.
 const SERVERS_OWN: &[(&str, &[&[&str]])] = &[
     (
         "Job",
@@ -273,7 +272,6 @@ const SERVERS_OWN: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
-/// Every built-in object that a recorded POST created, whatever the scenario.
 #[test]
 fn created_objects() {
     let Some(recordings) = recordings() else { return };

@@ -8,7 +8,6 @@ mod rules;
 
 const TIME: &str = "2026-01-01T00:00:00Z";
 
-/// A kind as the tests need it: its type and what an object that says nothing looks like.
 struct Kind {
     api_version: String,
     kind: String,

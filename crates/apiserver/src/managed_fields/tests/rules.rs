@@ -1,8 +1,7 @@
-//! The rules that no recording shows.
+//! Rules that no recording covers.
 
 use super::*;
 
-/// A ConfigMap that is only worked on through this layer.
 struct Map {
     kind: Kind,
     object: Option<Value>,
@@ -27,7 +26,6 @@ impl Map {
         format!("2026-01-01T00:00:{:02}Z", self.clock)
     }
 
-    /// As the store would hand it back.
     fn store(&mut self, mut object: Value) {
         object["metadata"]["uid"] = json!("u");
         self.object = Some(object);
@@ -104,7 +102,7 @@ impl Map {
 }
 
 #[test]
-fn a_manager_has_a_name() {
+fn manager_name_falls_back_to_the_user_agent() {
     let long = "x".repeat(200);
     for (field_manager, user_agent, name) in [
         ("flux", "kubectl/v1.36", "flux"),
@@ -123,7 +121,7 @@ fn a_manager_has_a_name() {
 }
 
 #[test]
-fn an_update_books_what_it_changes_and_only_then_moves_the_time() {
+fn update_records_changed_fields_and_their_time() {
     Map::new()
         .put("a", &json!({ "x": "1", "y": "1" }))
         .check(&["a Update 01: .data .data.x .data.y"])
@@ -184,7 +182,7 @@ fn managed_fields_in_a_request_reset_or_replace_or_are_ignored() {
             .check(owners);
     }
 
-    // Other endpoints take the stored ones, whatever is said.
+    // Other endpoints keep the stored managers, whatever the request has.
     let mut map = Map::new();
     map.put("a", &json!({ "x": "1" }));
     let manager = map.kind.manager("c", "status");
@@ -219,7 +217,7 @@ fn an_untracked_object_stays_untracked_until_the_first_apply() {
 }
 
 #[test]
-fn metadata_that_the_server_writes_is_nobodys() {
+fn server_written_metadata_has_no_owner() {
     let mut map = Map::new();
     let bare =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n" } });
@@ -234,7 +232,7 @@ fn metadata_that_the_server_writes_is_nobodys() {
 }
 
 #[test]
-fn conflicts_are_told_manager_by_manager() {
+fn conflicts_are_grouped_by_manager() {
     let mut map = Map::new();
     map.apply("b", &json!({ "x": "1", "y": "1" }))
         .apply("a", &json!({ "x": "1" }))
@@ -267,7 +265,7 @@ fn more_than_ten_updaters_share_an_entry() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_configured_before() {
+fn kubectl_takes_over_its_earlier_configuration() {
     const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let config = |data: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data });
     let client_side = |map: &mut Map, data: Value| {
@@ -290,7 +288,7 @@ fn kubectl_takes_over_what_it_configured_before() {
          \"metadata\":{\"name\":\"a\"}}\n"
     );
 
-    // Another name has no such right, and neither has kubectl over what someone changed since.
+    // Other managers have no such right, and neither has kubectl over fields that someone changed since.
     for (name, changed, conflict) in [
         ("other", json!({ "x": "1", "y": "1" }), ".data.x"),
         ("kubectl", json!({ "x": "1", "y": "2" }), ".data.y"),
@@ -309,7 +307,7 @@ fn kubectl_takes_over_what_it_configured_before() {
 }
 
 #[test]
-fn times_are_settled_if_nothing_else_differs() {
+fn times_are_restored_if_nothing_else_differs() {
     let mut map = Map::new();
     map.apply("a", &json!({ "x": "1" }));
     let live = map.object.clone().unwrap();
@@ -331,7 +329,7 @@ fn times_are_settled_if_nothing_else_differs() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_bodies_are_refused_by_name() {
     let mut map = Map::new();
     map.apply("a", &json!({ "x": "1" }));
     for (entry, message) in [

@@ -1,8 +1,7 @@
 //! The journal on a disk that loses power, or fails.
 //!
-//! Killing a process does not show whether writes were flushed in time: the
-//! kernel still has them. This disk forgets what was not synced, any part of
-//! it, as a power cut does.
+//! Killing a process does not show whether writes were flushed in time: the kernel still has them. This
+//! disk loses any part of the unsynced writes, as a power cut does.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +18,7 @@ use super::super::journal::Journal;
 use super::super::*;
 use super::{pods, put};
 
-/// What a drive writes in one piece.
+/// A drive writes sectors atomically.
 const SECTOR: usize = 512;
 
 #[derive(Debug, Clone, Default)]
@@ -27,23 +26,21 @@ struct Disk(Arc<Mutex<Platter>>);
 
 #[derive(Debug, Default)]
 struct Platter {
-    /// What reads see.
     cached: Vec<u8>,
-    /// What survives for certain.
+    /// The content that surely survives.
     synced: Vec<u8>,
-    /// What may survive, in order.
+    /// Writes that may survive, in order.
     pending: Vec<(usize, Vec<u8>)>,
     /// Operations until the power fails.
     left: Option<u64>,
-    /// Which of the pending sectors make it.
+    /// Chooses the pending sectors that survive.
     luck: u64,
-    /// What is found after the power failed.
     after: Option<Vec<u8>>,
     syncs: usize,
 }
 
 impl Platter {
-    /// One operation more, or the end.
+    /// Counts an operation; fails once the power is off.
     fn tick(&mut self) -> io::Result<()> {
         if let Some(left) = &mut self.left {
             if *left == 0 {
@@ -58,12 +55,12 @@ impl Platter {
     }
 }
 
-/// The synced bytes and whatever else was lucky.
+/// The synced bytes and the surviving sectors.
 fn lose(synced: &[u8], pending: &[(usize, Vec<u8>)], mut luck: u64) -> Vec<u8> {
     let mut image = synced.to_vec();
     for (offset, data) in pending {
         for (index, sector) in data.chunks(SECTOR).enumerate() {
-            // xorshift: a coin that falls the same way for the same seed
+            // xorshift: the same seed gives the same choice
             luck ^= luck << 13;
             luck ^= luck >> 7;
             luck ^= luck << 17;
@@ -90,7 +87,7 @@ impl StorageBackend for Disk {
         Ok(())
     }
 
-    /// The length is the file system's to journal: it survives.
+    /// The file system journals the length: it survives.
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut platter = locked(&self.0);
         platter.tick()?;
@@ -147,12 +144,12 @@ fn twins(count: u64) -> Vec<Change> {
     ]
 }
 
-/// Without a runtime a commit does not wait for anybody.
+/// Without a runtime a commit never waits.
 fn commit(store: &Store, changes: Vec<Change>) -> Result<Vec<Arc<Entry>>, CommitError> {
     store.commit(changes).now_or_never().unwrap()
 }
 
-/// The count the twins agree on.
+/// The count that both objects have.
 fn reached(store: &Store) -> u64 {
     let snapshot = store.snapshot();
     let count = |name: &str| {
@@ -174,7 +171,7 @@ fn reached(store: &Store) -> u64 {
     left
 }
 
-/// Writes until the power fails; how far was acknowledged, and what is left.
+/// Writes until the power fails. Returns the last acknowledged count.
 fn run(disk: &Disk, until: u64) -> u64 {
     let acknowledged = AtomicU64::new(0);
     if let Ok(store) = open(disk) {
@@ -186,7 +183,7 @@ fn run(disk: &Disk, until: u64) -> u64 {
                     acknowledged.store(count, Ordering::SeqCst);
                 }
                 Err(CommitError::Journal(_)) => {
-                    // what is on disk is open: nothing more is written, and what was read stays
+                    // the state on disk is unknown: nothing more is written, and reads still work
                     assert!(matches!(commit(&store, twins(count)), Err(CommitError::Closed)));
                     assert_eq!(reached(&store), count - 1);
                     break;
@@ -201,7 +198,7 @@ fn run(disk: &Disk, until: u64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn a_power_cut_loses_nothing_acknowledged_and_halves_nothing(
+    fn power_cut_loses_no_acknowledged_commit(
         cuts in proptest::collection::vec((0u64..160, 1u64..), 1..4),
     ) {
         let mut disk = Disk::default();
@@ -235,8 +232,7 @@ proptest! {
     }
 }
 
-/// A runtime whose only blocking thread is busy until the sender is dropped,
-/// so that what is committed meanwhile has to wait.
+/// A runtime whose only blocking thread is busy until the sender is dropped, so that commits have to wait.
 fn busy() -> (tokio::runtime::Runtime, mpsc::Sender<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(1)
@@ -260,7 +256,7 @@ fn commits_that_wait_travel_together() {
             commits.spawn(async move { store.commit(vec![change]).await });
         }
         tokio::task::yield_now().await;
-        // nobody reads what is not on disk
+        // reads never show a state that is not durable
         assert_eq!(store.revision(), 1);
         assert_eq!(store.snapshot().count(&pods(), None), 0);
         let before = locked(&disk.0).syncs;
@@ -282,7 +278,7 @@ fn a_group_fails_as_one() {
     locked(&disk.0).left = Some(0);
     runtime.block_on(async {
         let mut commits = JoinSet::new();
-        // the second conflicts with what the first does not come to do
+        // the second conflicts with a change that the first never makes
         for _ in 0..2 {
             let store = store.clone();
             let change = put(&key("pod"), json!({}), Expect::Absent);
@@ -299,7 +295,7 @@ fn a_group_fails_as_one() {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_no_store_with_it() {
+fn runtime_shutdown_fails_commits_but_keeps_the_store() {
     let store = open(&Disk::default()).unwrap();
     let (runtime, release) = busy();
     let handle = runtime.handle().clone();

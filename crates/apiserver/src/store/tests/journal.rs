@@ -1,4 +1,4 @@
-//! Opening journals: good ones, foreign ones, broken ones.
+//! Opening journals: valid, foreign and damaged ones.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,6 @@ fn open(path: &Path) -> Result<Store, StoreError> {
     })
 }
 
-/// A journal of three objects that have seen some changes.
 async fn write(path: &Path) {
     let store = open(path).unwrap();
     for n in 0..4 {
@@ -76,7 +75,6 @@ async fn a_journal_keeps_objects_and_revisions_but_no_history() {
     // one from before the start
     assert_eq!(events[0].previous.as_ref().unwrap().revision, 2);
 
-    // a fork is another store, in memory
     let fork = store.fork();
     fork.commit(vec![delete(&pod(1), Expect::Any)]).await.unwrap();
     drop((store, watch));
@@ -85,7 +83,7 @@ async fn a_journal_keeps_objects_and_revisions_but_no_history() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_journal_is_for_its_owner_alone() {
+async fn journal_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
@@ -94,7 +92,7 @@ async fn a_journal_is_for_its_owner_alone() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// The error for a file, its path left out.
+/// The error for a file, without its path.
 async fn check_refused(what: &str, spoil: impl AsyncFnOnce(&Path), expected: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
@@ -114,17 +112,17 @@ fn alter(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
 }
 
 #[tokio::test]
-async fn what_is_no_journal_is_refused_by_name() {
+async fn foreign_files_are_refused_by_name() {
     check_refused(
         "text",
         async |path| fs::write(path, "apiVersion: v1\n").unwrap(),
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
         "a long text",
         async |path| fs::write(path, "apiVersion: v1\n".repeat(10_000)).unwrap(),
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
@@ -135,7 +133,7 @@ async fn what_is_no_journal_is_refused_by_name() {
                 transaction.open_table(theirs).unwrap().insert(1, 1).unwrap();
             });
         },
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
@@ -146,7 +144,7 @@ async fn what_is_no_journal_is_refused_by_name() {
                 transaction.open_table(theirs).unwrap().insert(1, 1).unwrap();
             });
         },
-        "FILE is not a journal",
+        "FILE is not an Equate journal",
     )
     .await;
     check_refused(
@@ -157,7 +155,7 @@ async fn what_is_no_journal_is_refused_by_name() {
                 transaction.open_table(META).unwrap().insert("format", 2).unwrap();
             });
         },
-        "FILE has journal format 2, this Equate reads up to 1",
+        "journal FILE has format 2, but this Equate reads only up to 1; use a newer Equate",
     )
     .await;
     check_refused(
@@ -177,7 +175,7 @@ async fn what_is_no_journal_is_refused_by_name() {
 type Spoil<'a> = &'a dyn Fn(&redb::WriteTransaction);
 
 #[tokio::test]
-async fn what_contradicts_itself_is_refused_by_name() {
+async fn inconsistent_journals_are_refused_by_name() {
     let row = ("", "pods", "default", "pod-0");
     let cases: [(&str, Spoil<'_>, &str); 6] = [
         (
@@ -189,14 +187,14 @@ async fn what_contradicts_itself_is_refused_by_name() {
                     .insert("revision", 3)
                     .unwrap();
             },
-            "FILE is damaged: pods default/pod-1 is at revision 7, the journal at 3",
+            "journal FILE is damaged: pods default/pod-1 is at revision 7, the journal at 3",
         ),
         (
             "no revision",
             &|transaction| {
                 transaction.open_table(META).unwrap().remove("revision").unwrap();
             },
-            "FILE is damaged: it has no revision",
+            "journal FILE is damaged: it has no revision",
         ),
         (
             "half an object",
@@ -204,7 +202,7 @@ async fn what_contradicts_itself_is_refused_by_name() {
                 let mut table = transaction.open_table(OBJECTS).unwrap();
                 table.insert(row, (2, br#"{"metadata":"#.as_slice())).unwrap();
             },
-            "FILE is damaged: pods default/pod-0 is not JSON: EOF",
+            "journal FILE is damaged: pods default/pod-0 is not JSON: EOF",
         ),
         (
             "another revision's object",
@@ -213,21 +211,21 @@ async fn what_contradicts_itself_is_refused_by_name() {
                 let object = br#"{"metadata":{"resourceVersion":"5"}}"#;
                 table.insert(row, (2, object.as_slice())).unwrap();
             },
-            "FILE is damaged: pods default/pod-0 is not the object of revision 2",
+            "journal FILE is damaged: pods default/pod-0 is not the object of revision 2",
         ),
         (
             "no objects",
             &|transaction| {
                 transaction.delete_table(OBJECTS).unwrap();
             },
-            "FILE is damaged: it has no table objects",
+            "journal FILE is damaged: it has no table objects",
         ),
         (
             "a format that never was",
             &|transaction| {
                 transaction.open_table(META).unwrap().insert("format", 0).unwrap();
             },
-            "FILE is damaged: there is no journal format 0",
+            "journal FILE is damaged: there is no journal format 0",
         ),
     ];
     for (what, change, expected) in cases {
@@ -240,7 +238,7 @@ async fn what_contradicts_itself_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_journal_has_one_store() {
+async fn journal_is_opened_by_one_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
     let store = open(&path).unwrap();
@@ -252,7 +250,7 @@ async fn a_journal_has_one_store() {
     assert_eq!(open(&path).unwrap().revision(), 1);
 }
 
-/// Wherever a byte is wrong, the store says so or the byte did not matter.
+/// Changes a byte at many places: the store reports it or the byte did not matter.
 #[tokio::test]
 async fn damage_is_noticed_or_harmless() {
     let directory = tempfile::tempdir().unwrap();
@@ -271,7 +269,7 @@ async fn damage_is_noticed_or_harmless() {
             Err(error) => panic!("{what}: {error}"),
         }
     };
-    // used pages are in the front; a prime step strikes all parts of them
+    // used pages are in the front; a prime step hits all parts of them
     for at in (0..good.len().min(150_000)).step_by(1009) {
         let mut bytes = good.clone();
         bytes[at] ^= 0xff;

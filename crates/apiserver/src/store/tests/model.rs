@@ -37,7 +37,7 @@ struct Wish {
 enum Wanted {
     Any,
     Absent,
-    /// What the model has there before the commit, less this.
+    /// The model's revision before the commit, minus this.
     Current(u64),
 }
 
@@ -129,7 +129,6 @@ struct Happened {
     previous: Option<u64>,
 }
 
-/// All there ever was.
 #[derive(Clone)]
 struct Model {
     /// By revision, the first being 1.
@@ -174,7 +173,7 @@ impl Model {
                     return Err(format!("{key} does not exist"));
                 }
                 (Some((at, _)), Expect::Revision(revision)) if *at != revision => {
-                    return Err(format!("{key} is at revision {at}, not at the expected one"));
+                    return Err(format!("{key} is at revision {at}, not at the expected revision"));
                 }
                 _ => {}
             }
@@ -280,7 +279,7 @@ fn listed<'a>(list: impl Iterator<Item = (&'a ObjectPath, &'a Arc<Entry>)>) -> V
     .collect()
 }
 
-/// Everything a snapshot shows of the resources, against the model.
+/// Compares everything a snapshot shows of the resources with the model.
 fn check_snapshot(snapshot: &Snapshot, model: &Model, scope: Option<&ResourceId>) {
     let mut found = Vec::new();
     for resource in [true, false].map(resource) {
@@ -303,9 +302,9 @@ struct Run<'a> {
     model: Model,
     journal: Option<&'a Path>,
     kept: Vec<Snapshot>,
-    /// With what they follow and what they have seen.
+    /// With their scope and last seen revision.
     subscriptions: Vec<(Subscription, Option<ResourceId>, u64)>,
-    /// Stores that were forked off, with what they must still be.
+    /// Forked-off stores and their expected content.
     left: Vec<(Store, Model)>,
 }
 
@@ -465,13 +464,13 @@ impl Run<'_> {
                 let fork = self.store.fork();
                 let left = std::mem::replace(&mut self.store, fork);
                 self.left.push((left, self.model.clone()));
-                // these follow the store that was left, where nothing happens any more
+                // these follow the abandoned store, where nothing changes any more
                 self.subscriptions.clear();
             }
             Step::Fork => self.left.push((self.store.fork(), self.model.clone())),
             Step::Reopen => {
                 let Some(journal) = self.journal else { return };
-                // every handle of the old one goes first: it holds the file
+                // every handle of the old one must go first: it keeps the file open
                 self.subscriptions.clear();
                 self.store = Store::in_memory();
                 self.store = Self::open(Some(journal));
@@ -520,16 +519,15 @@ fn check(steps: Vec<Step>, journal: Option<&Path>) {
 
 proptest! {
     #[test]
-    fn in_memory_it_is_a_map_with_history(steps in steps()) {
+    fn store_in_memory_is_a_map_with_history(steps in steps()) {
         check(steps, None);
     }
 }
 
 proptest! {
-    // each commit waits for the disk
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn with_a_journal_it_is_so_across_restarts(steps in steps()) {
+    fn store_with_a_journal_survives_restarts(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();
         check(steps, Some(&directory.path().join("journal")));
     }

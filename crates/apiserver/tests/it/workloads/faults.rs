@@ -1,4 +1,4 @@
-//! Failures on request.
+//! Simulated failures.
 
 use super::{World, condition, merge, seconds, workload};
 use equate_apiserver::Simulation;
@@ -12,7 +12,6 @@ async fn world() -> World {
     World::new(Simulation::default()).await
 }
 
-/// The phase, why the container waits, how often it was started again.
 fn pod(object: &Value) -> String {
     let container = &object["status"]["containerStatuses"][0];
     format!(
@@ -80,7 +79,6 @@ async fn an_image_that_cannot_be_pulled_keeps_the_old_pods() {
         .filter(|p| *p == "Pending ImagePullBackOff 0")
         .count();
     assert_eq!(waiting, 2);
-    // And mended.
     let mended = json!({ "spec": { "template": asked(None) } });
     world.patch("deployments", "web", mended).await;
     seconds(5).await;
@@ -90,7 +88,7 @@ async fn an_image_that_cannot_be_pulled_keeps_the_old_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_annotation_of_a_workload_holds_for_pods_that_run() {
+async fn workload_annotation_applies_to_running_pods() {
     for kind in ["deployments", "statefulsets", "daemonsets"] {
         let world = world().await;
         world.create(kind, workload(kind, "web", json!({}))).await;
@@ -106,7 +104,7 @@ async fn the_annotation_of_a_workload_holds_for_pods_that_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misspelt_fault_is_named_and_nothing_fails() {
+async fn unknown_fault_is_reported_and_ignored() {
     let world = world().await;
     let mut web = workload("deployments", "web", json!({}));
     merge(&mut web["spec"]["template"], asked(Some("CrashLoop")));
@@ -126,8 +124,8 @@ async fn a_misspelt_fault_is_named_and_nothing_fails() {
     assert_eq!(
         said,
         [
-            "Deployment Warning UnknownSimulation: equate.dev/simulate: \"CrashLoop\" is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\"",
-            "Pod Warning UnknownSimulation: equate.dev/simulate: \"OOM\" is not known, so nothing fails; known are \"CrashLoopBackOff\" and \"ImagePullBackOff\"",
+            "Deployment Warning UnknownSimulation: equate.dev/simulate: unknown value \"CrashLoop\" has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\"",
+            "Pod Warning UnknownSimulation: equate.dev/simulate: unknown value \"OOM\" has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\"",
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! The other kinds.
+//! StatefulSets, DaemonSets, Jobs and others.
 
 use super::{World, condition, merge, path, seconds, workload};
 use equate_apiserver::Simulation;
@@ -24,7 +24,7 @@ async fn the_node_is_ready_and_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateful_set_goes_in_order() {
+async fn stateful_set_is_ordered() {
     let world = world().await;
     let claim = json!({
         "metadata": { "name": "data" },
@@ -62,7 +62,7 @@ async fn a_stateful_set_goes_in_order() {
     );
     assert_ne!(db["status"]["currentRevision"], db["status"]["updateRevision"]);
     assert_eq!(world.names("controllerrevisions").await.len(), 2);
-    // One that goes below the partition comes back as it was.
+    // A pod below the partition comes back unchanged.
     world.delete("pods", "db-0").await;
     seconds(5).await;
     let pod = world.get("pods", "db-0").await;
@@ -164,7 +164,7 @@ async fn a_daemon_set_has_one_pod_and_rolls_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_end() {
+async fn jobs_complete() {
     let world = world().await;
     let spec = json!({ "completions": 5, "parallelism": 2, "completionMode": "Indexed", "ttlSecondsAfterFinished": 60 });
     world.create("jobs", workload("jobs", "five", spec)).await;
@@ -179,7 +179,7 @@ async fn jobs_end() {
     assert!(world.names("jobs").await.is_empty());
     assert!(world.names("pods").await.is_empty());
 
-    // Failed pods are tried again after a growing pause.
+    // Failed pods are retried with growing back-off.
     let mut bad = workload("jobs", "bad", json!({ "backoffLimit": 2 }));
     merge(
         &mut bad,
@@ -193,7 +193,7 @@ async fn jobs_end() {
     assert_eq!(condition(&bad, "Failed"), "True BackoffLimitExceeded");
     assert_eq!(bad["status"]["failed"], 3);
 
-    // One that waits for its image runs into its deadline.
+    // A Job that waits for its image reaches its deadline.
     let mut stuck = workload("jobs", "stuck", json!({ "activeDeadlineSeconds": 30 }));
     merge(
         &mut stuck,
@@ -272,7 +272,7 @@ async fn bare_pods_run_and_end_by_their_restart_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_asks_for_an_address_gets_one() {
+async fn load_balancers_and_ingresses_get_addresses() {
     let world = world().await;
     let ports = json!([{ "port": 80 }]);
     let service =
@@ -299,7 +299,7 @@ async fn what_asks_for_an_address_gets_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_with_workloads_goes() {
+async fn namespace_with_workloads_is_deleted() {
     let world = world().await;
     for kind in ["deployments", "statefulsets", "daemonsets", "jobs"] {
         world.create(kind, workload(kind, "web", json!({}))).await;

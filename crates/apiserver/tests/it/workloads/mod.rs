@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A cluster that plays workloads, and its namespace `wl`.
 struct World(Bench);
 
-/// The path of a resource in the namespace.
 fn path(kind: &str, name: &str) -> String {
     let group = match kind {
         "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "controllerrevisions" => {
@@ -28,7 +26,7 @@ fn path(kind: &str, name: &str) -> String {
     format!("/{group}/namespaces/wl/{kind}{slash}{name}")
 }
 
-/// A workload of one container, named after its object; `spec` is merged into its specification.
+/// A workload of one container, named after its object; `spec` is merged into its own.
 fn workload(kind: &str, name: &str, spec: Value) -> Value {
     let container = json!({ "name": "c", "image": "nginx" });
     let mut object = json!({
@@ -75,7 +73,7 @@ impl World {
         let world = Self(Bench::with(builder).await);
         let namespace = json!({ "metadata": { "name": "wl" } });
         world.0.done("POST", "/api/v1/namespaces", namespace).await;
-        // Its ServiceAccount comes a moment later.
+        // A controller creates the ServiceAccount a moment later.
         pass(Duration::from_millis(100)).await;
         world
     }
@@ -101,7 +99,6 @@ impl World {
         self.0.done("DELETE", &path(kind, name), Value::Null).await;
     }
 
-    /// Names of a kind, hashes and suffixes as they are.
     async fn names(&self, kind: &str) -> Vec<String> {
         let list = self.list(kind).await;
         list.iter()
@@ -109,7 +106,7 @@ impl World {
             .collect()
     }
 
-    /// `KIND REASON message` of all Events, in order of their writing.
+    /// `KIND REASON message` of all Events, in write order.
     async fn events(&self) -> Vec<String> {
         let mut list = self.list("events").await;
         let revision = |e: &Value| {
@@ -133,7 +130,6 @@ impl World {
     }
 }
 
-/// The condition of a type as `Status Reason`.
 fn condition(object: &Value, kind: &str) -> String {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|c| c["type"] == kind);

@@ -1,8 +1,7 @@
-//! What the real controllers of 1.36.2 wrote, and what the simulated ones write.
+//! The simulated controllers against recordings of the real ones (1.36.2).
 //!
-//! The recordings are not part of the repository; without them the test says so and passes.
-//! They hold no requests: the inputs are played as their README tells. Differences that are
-//! known stand below, each with its reason, and nowhere else.
+//! The recordings are not part of the repository; without them the test is skipped. They hold no requests:
+//! the inputs follow their README. `KNOWN` lists the known differences with reasons.
 
 use super::{World, merge, seconds, workload};
 use equate_apiserver::Simulation;
@@ -54,7 +53,6 @@ impl Judge {
         })
     }
 
-    /// Compares an object with what was recorded under a title.
     fn object(&mut self, title: &str, object: &Value) {
         let meta = &object["metadata"];
         let owners = meta["ownerReferences"].as_array().map(|owners| {
@@ -105,7 +103,7 @@ impl Judge {
     }
 }
 
-/// Times, addresses, uids and hashes are each run's own.
+/// Times, addresses, uids and hashes differ from run to run.
 fn mask(name: &str, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -143,7 +141,7 @@ fn without_hashes(text: &str) -> String {
         let shown = match word.split_once('-') {
             Some(("web", _)) => "web-<h>",
             Some(("jok" | "jbad" | "ds", _)) => "<n>",
-            // `ss-0` is a name of its own.
+            // `ss-0` has no hash.
             Some(("ss", hash)) if hash.len() > 2 => "ss-<h>",
             None if is_hash => "<h>",
             _ => word,

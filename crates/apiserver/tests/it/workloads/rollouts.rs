@@ -1,4 +1,4 @@
-//! Deployments, from their creation through updates to their end.
+//! Deployments: creation, updates and deletion.
 
 use super::{World, condition, path, seconds, workload};
 use equate_apiserver::Simulation;
@@ -8,7 +8,6 @@ async fn world() -> World {
     World::new(Simulation::default()).await
 }
 
-/// The wanted, present, updated and available pods.
 fn counts(object: &Value) -> [u64; 4] {
     let status = |name: &str| object["status"][name].as_u64().unwrap_or(0);
     let wanted = object["spec"]["replicas"].as_u64().unwrap();
@@ -20,7 +19,7 @@ fn counts(object: &Value) -> [u64; 4] {
     ]
 }
 
-/// ReplicaSets by revision: revision, image, pods.
+/// By revision: revision, image, pods.
 async fn history(world: &World) -> Vec<String> {
     let mut sets = world.list("replicasets").await;
     let revision = |set: &Value| {
@@ -41,7 +40,7 @@ fn image(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_lives() {
+async fn deployment_rolls_out_scales_and_rolls_back() {
     let world = world().await;
     let spec = json!({ "replicas": 3, "revisionHistoryLimit": 1 });
     world
@@ -124,7 +123,7 @@ async fn a_deleted_pod_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreate_empties_before_it_fills() {
+async fn recreate_deletes_old_pods_first() {
     let world = world().await;
     let spec = json!({ "replicas": 2, "strategy": { "type": "Recreate" } });
     world
@@ -189,7 +188,7 @@ async fn a_pod_is_available_after_its_minimum_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_are_refused_are_told_of() {
+async fn refused_pods_are_reported() {
     for kind in ["deployments", "statefulsets", "daemonsets", "jobs"] {
         let world = world().await;
         let spec = json!({ "template": { "spec": { "serviceAccountName": "robot" } } });
@@ -217,7 +216,7 @@ async fn pods_that_are_refused_are_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphaned_replica_set_is_taken_back() {
+async fn orphaned_replica_set_is_adopted() {
     let world = world().await;
     world
         .create(
@@ -243,7 +242,7 @@ async fn an_orphaned_replica_set_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_deployments_at_once_all_get_there() {
+async fn many_deployments_at_once_all_complete() {
     const COUNT: usize = 60;
     let world = world().await;
     for n in 0..COUNT {

@@ -1,14 +1,12 @@
-//! What upstream says of a strategic merge patch whose result is not of the kind's Go type.
+//! Messages for a strategic merge patch whose result does not fit the kind's Go type.
 //!
-//! It patches a map and converts that into the type, and the conversion has
-//! words of its own (apimachinery `runtime.DefaultUnstructuredConverter`,
-//! 1.36), unlike the decoder's that every other write is refused with.
+//! Upstream patches a map and converts it to the type. The converter's messages (apimachinery
+//! `runtime.DefaultUnstructuredConverter`, 1.36) differ from the decoder's, which every other write uses.
 
 use equate_manifest::schema::DecodeError;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The converter's words for what the decoder found.
 pub(super) fn of_conversion(error: &DecodeError) -> String {
     let Some((found, expected)) = error.mismatch() else {
         return error.to_string();
@@ -39,7 +37,7 @@ pub(super) fn of_conversion(error: &DecodeError) -> String {
     }
 }
 
-/// A document as Go prints a map: `map[spec:map[replicas:x]]`.
+/// As Go prints a map: `map[spec:map[replicas:x]]`.
 pub(super) fn go_map(value: &Value) -> String {
     let mut out = String::new();
     write_go(&mut out, value);
@@ -101,7 +99,7 @@ mod tests {
 
     // The texts are those of a real kube-apiserver 1.36.3.
     #[test]
-    fn words() {
+    fn conversion_errors_have_upstreams_text() {
         check(
             &json!({"spec": {"replicas": "x"}}),
             "map[spec:map[replicas:x]]",

@@ -1,7 +1,6 @@
-//! What every living namespace has: a `default` ServiceAccount, the root CA.
+//! Objects that every active namespace has: the `default` ServiceAccount and the root CA.
 //!
-//! Created with the namespace, and again when somebody deletes it; the
-//! ConfigMap is also put right when somebody edits it.
+//! Both are created with the namespace, and again after a deletion. Edits of the ConfigMap are reverted.
 
 use super::object::{deleting, text};
 use super::{Action, Controller, Seen, Step};
@@ -16,20 +15,19 @@ const DESCRIPTION_KEY: &str = "kubernetes.io/description";
 /// Upstream's text, which `kubectl` shows.
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
-/// One object for each namespace.
 #[derive(Debug)]
-pub(super) struct Furnish {
+pub(super) struct NamespaceDefaults {
     title: &'static str,
     namespaces: ResourceId,
     resource: ResourceId,
     /// As created; also its name.
     object: Value,
-    /// What a present object must hold, as a merge patch; `None` leaves edits alone.
+    /// The required content, as a merge patch; `None` leaves edits alone.
     kept: Option<Value>,
     dirty: BTreeSet<String>,
 }
 
-impl Furnish {
+impl NamespaceDefaults {
     pub(super) fn service_account() -> Self {
         let object =
             json!({ "kind": "ServiceAccount", "apiVersion": "v1", "metadata": { "name": "default" } });
@@ -63,7 +61,7 @@ impl Furnish {
         text(&self.object["metadata"], "name")
     }
 
-    fn look(&self, namespace: &str, seen: &Seen<'_>) -> Option<Step> {
+    fn reconcile(&self, namespace: &str, seen: &Seen<'_>) -> Option<Step> {
         let living = seen
             .snapshot
             .get(&Key::new(&self.namespaces, "", namespace))
@@ -96,7 +94,6 @@ impl Furnish {
             return None;
         }
         let mut patch = kept.clone();
-        // Keys that are not ours go.
         for (name, _) in present["data"].as_object().into_iter().flatten() {
             if kept["data"].get(name).is_none() {
                 patch["data"][name] = Value::Null;
@@ -111,7 +108,7 @@ impl Furnish {
     }
 }
 
-impl Controller for Furnish {
+impl Controller for NamespaceDefaults {
     fn name(&self) -> &'static str {
         self.title
     }
@@ -141,7 +138,7 @@ impl Controller for Furnish {
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
         std::mem::take(&mut self.dirty)
             .iter()
-            .filter_map(|namespace| self.look(namespace, seen))
+            .filter_map(|namespace| self.reconcile(namespace, seen))
             .collect()
     }
 }

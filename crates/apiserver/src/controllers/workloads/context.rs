@@ -1,4 +1,4 @@
-//! One look at one object: what it sees, and the writes it asks for.
+//! The context of one object's reconciliation: its inputs, and the writes it requests.
 
 use super::alarm::Alarms;
 use super::{Children, Kind, NODE, Simulation};
@@ -11,19 +11,18 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use tokio::time::Duration;
 
-/// As the real controllers are called in managed fields.
 const MANAGER: &str = "kube-controller-manager";
 const KUBELET: &str = "kubelet";
-/// Of upstream's alphabet, which spells no words.
+/// Upstream's alphabet, which spells no words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many Events about pods one look makes: upstream's recorder lets 25 through in a burst.
+/// Events about pods per reconciliation: upstream's recorder has a burst of 25.
 pub(super) const EVENTS_MAX: usize = 25;
 
-/// How long pods may be refused before it is said: a namespace's ServiceAccount may come a
-/// moment after the namespace.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long pods may be refused before it is reported: a namespace's ServiceAccount may arrive a moment
+/// after the namespace.
+const REFUSAL_REPORT_DELAY: Duration = Duration::from_secs(1);
 
-pub(super) struct Look<'a> {
+pub(super) struct Context<'a> {
     pub(super) seen: &'a Seen<'a>,
     pub(super) key: &'a Key,
     pub(super) simulation: &'a Simulation,
@@ -34,15 +33,13 @@ pub(super) struct Look<'a> {
     pub(super) steps: &'a mut Vec<Step>,
 }
 
-/// Who says something, and about what.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Speaker<'a> {
+pub(super) struct EventSource<'a> {
     pub(super) component: &'a str,
     pub(super) about: &'a Value,
 }
 
-impl<'a> Look<'a> {
-    /// The children of a kind that an owner controls.
+impl<'a> Context<'a> {
     pub(super) fn children_of(&self, owner: &Value, kind: Kind) -> Vec<(&'a Key, &'a Value)> {
         let resource = kind.resource();
         let children = self.children.get(uid(owner)).into_iter().flatten();
@@ -57,18 +54,16 @@ impl<'a> Look<'a> {
         self.seen.snapshot.get(&key).map(|entry| entry.object())
     }
 
-    /// See [`Alarms::passed`].
-    pub(super) fn passed(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
+    pub(super) fn has_lasted(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
         self.alarms
-            .passed(self.key, state, wait, (self.seen.at, self.key))
+            .has_lasted(self.key, state, wait, (self.seen.at, self.key))
     }
 
-    /// The question has no answer any more: asked again, it begins anew.
-    pub(super) fn settled(&mut self, question: &'static str) {
-        self.alarms.settled(self.key, question);
+    /// Clears a question: asked again, it starts anew.
+    pub(super) fn clear(&mut self, question: &'static str) {
+        self.alarms.clear(self.key, question);
     }
 
-    /// Whether a pod has been ready for so long.
     pub(super) fn available(&mut self, pod: &Value, min_ready: Duration) -> bool {
         if !is_ready(pod) || min_ready.is_zero() {
             return is_ready(pod);
@@ -76,35 +71,33 @@ impl<'a> Look<'a> {
         let state = format!("{}/{}", uid(pod), condition_time(pod, "Ready"));
         let key = Key::new(&Kind::Pod.resource(), &*self.key.namespace, meta(pod, "name"));
         self.alarms
-            .passed(&key, ("ready", &state), min_ready, (self.seen.at, self.key))
+            .has_lasted(&key, ("ready", &state), min_ready, (self.seen.at, self.key))
     }
 
-    /// Why pods of the object at hand are refused, once that has lasted.
     pub(super) fn refusal(&mut self) -> Option<String> {
         match self.refusals.remove(self.key) {
             None => {
-                self.settled("refused");
-                self.settled("told");
+                self.clear("refused");
+                self.clear("reported");
                 None
             }
-            Some(why) => self.passed(("refused", "create"), PATIENCE).then_some(why),
+            Some(why) => self
+                .has_lasted(("refused", "create"), REFUSAL_REPORT_DELAY)
+                .then_some(why),
         }
     }
 
-    /// Says so in an Event, each reason once.
-    pub(super) fn tell_refusal(&mut self, by: Speaker<'_>, why: &str, message: &str) {
-        if self.alarms.is_new(self.key, ("told", why), self.seen.at) {
+    pub(super) fn report_refusal(&mut self, by: EventSource<'_>, why: &str, message: &str) {
+        if self.alarms.is_new(self.key, ("reported", why), self.seen.at) {
             let event = self.event(by, "Warning", "FailedCreate", message);
             self.step(vec![event]);
         }
     }
 
-    /// The time that objects carry.
     pub(super) fn now(&self) -> Value {
         json!(self.seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 
-    /// Does all of it in order, or looks again.
     pub(super) fn step(&mut self, actions: Vec<Action>) {
         if !actions.is_empty() {
             self.steps.push(Step {
@@ -114,7 +107,6 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A new object of a kind in this namespace.
     pub(super) fn create(&self, kind: Kind, object: Value) -> Action {
         let key = Key::new(&kind.resource(), &*self.key.namespace, meta(&object, "name"));
         Action::Create {
@@ -124,7 +116,6 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A change of an object outside of its status; `patch` is a merge patch.
     pub(super) fn change(&self, key: &Key, object: &Value, mut patch: Value) -> Action {
         patch["metadata"]["uid"] = json!(uid(object));
         Action::Merge {
@@ -135,13 +126,11 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The write that gives the object at hand this status; none if it has it.
     pub(super) fn status(&self, object: &Value, status: &Value) -> Option<Action> {
         let patch = difference(get(object, "status"), status)?;
         Some(self.status_patch(object, patch))
     }
 
-    /// A change of the status of the object at hand.
     pub(super) fn status_patch(&self, object: &Value, patch: Value) -> Action {
         let manager = match Kind::of(&self.key.resource) {
             Some(Kind::Pod | Kind::Node) => KUBELET,
@@ -164,8 +153,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// An Event about an object: `Normal` or `Warning`.
-    pub(super) fn event(&mut self, by: Speaker<'_>, kind: &str, reason: &str, message: &str) -> Action {
+    /// `kind`: `Normal` or `Warning`.
+    pub(super) fn event(&mut self, by: EventSource<'_>, kind: &str, reason: &str, message: &str) -> Action {
         *self.events += 1;
         let (about, namespace) = (by.about, meta(by.about, "namespace"));
         let namespace = if namespace.is_empty() {
@@ -212,8 +201,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The merge patch from one value to another; `None` if there is nothing to change. What is
-/// absent and what is `null` are the same.
+/// The merge patch from one value to another; `None` if they are equal. Absent and `null` are the same.
 pub(super) fn difference(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
         return (!same(old, new)).then(|| new.clone());
@@ -249,25 +237,21 @@ fn same(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// A number as statuses have it: left out when it is zero.
-pub(super) fn counted(status: &mut Value, name: &str, count: usize) {
+pub(super) fn set_count(status: &mut Value, name: &str, count: usize) {
     if count > 0 {
         status[name] = json!(count);
     }
 }
 
-/// A count that a specification asks for.
 pub(super) fn wanted(object: &Value, path: &str, default: usize) -> usize {
     int(object, path).map_or(default, |n| usize::try_from(n).unwrap_or(0))
 }
 
-/// A number of seconds of a specification.
 pub(super) fn seconds(object: &Value, path: &str) -> Duration {
     let seconds = int(object, path).and_then(|n| u64::try_from(n).ok());
     Duration::from_secs(seconds.unwrap_or(0))
 }
 
-/// The condition of a type.
 pub(super) fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     let conditions = get(object, "status.conditions").as_array()?;
     conditions.iter().find(|c| c["type"] == kind)
@@ -281,13 +265,13 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     condition(pod, "Ready").is_some_and(|c| c["status"] == "True")
 }
 
-/// Whether a pod counts: it neither ended nor goes.
+/// Whether a pod counts: neither ended nor being deleted.
 pub(super) fn is_active(pod: &Value) -> bool {
     let phase = get(pod, "status.phase");
     !deleting(pod) && phase != "Succeeded" && phase != "Failed"
 }
 
-/// A short text that depends on all of the parts and reads like one of upstream's hashes.
+/// A short text that depends on all parts and looks like one of upstream's hashes.
 pub(super) fn digest(parts: &[&str], length: usize) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -299,8 +283,7 @@ pub(super) fn digest(parts: &[&str], length: usize) -> String {
     bytes.iter().take(length).map(letter).collect()
 }
 
-/// The reference of a child to its controller.
-pub(super) fn owned_by(owner: &Value) -> Value {
+pub(super) fn controller_reference(owner: &Value) -> Value {
     json!([{
         "apiVersion": text(owner, "apiVersion"), "kind": text(owner, "kind"),
         "name": meta(owner, "name"), "uid": uid(owner),
@@ -308,10 +291,9 @@ pub(super) fn owned_by(owner: &Value) -> Value {
     }])
 }
 
-/// A pod by the template of its owner.
 pub(super) fn pod_of(owner: &Value, template: &Value, name: &str) -> Value {
     let mut metadata = json!({
-        "name": name, "namespace": meta(owner, "namespace"), "ownerReferences": owned_by(owner),
+        "name": name, "namespace": meta(owner, "namespace"), "ownerReferences": controller_reference(owner),
     });
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = template["metadata"].get(field) {
@@ -321,16 +303,16 @@ pub(super) fn pod_of(owner: &Value, template: &Value, name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
 }
 
-/// So many names `OWNER-xxxxx` that no pod has, the same for the same owner.
-pub(super) fn free_names(look: &Look<'_>, owner: &str, count: usize) -> Vec<String> {
+/// That many unused names `OWNER-xxxxx`, the same for the same owner.
+pub(super) fn free_names(cx: &Context<'_>, owner: &str, count: usize) -> Vec<String> {
     // As upstream's generated names, which fit a label.
     let base: String = owner.chars().take(57).collect();
     let free = |n: usize| {
         let name = format!(
             "{base}-{}",
-            digest(&[&look.key.namespace, owner, &n.to_string()], 5)
+            digest(&[&cx.key.namespace, owner, &n.to_string()], 5)
         );
-        look.get(Kind::Pod, &look.key.namespace, &name)
+        cx.get(Kind::Pod, &cx.key.namespace, &name)
             .is_none()
             .then_some(name)
     };
