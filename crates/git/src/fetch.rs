@@ -63,7 +63,7 @@ pub enum FetchError {
         source: gix::Error,
     },
     /// The remote sent a commit without all that belongs to it, or one beyond a limit.
-    #[error("commit {commit} of {place} came incomplete")]
+    #[error("fetch of commit {commit} from {place} is incomplete")]
     Incomplete {
         /// The commit.
         commit: String,
@@ -73,7 +73,7 @@ pub enum FetchError {
         source: TreeError,
     },
     /// Another call worked in the same mirror for the whole time.
-    #[error("the mirror of {place} was busy for {seconds}s")]
+    #[error("timed out after {seconds}s waiting for the mirror of {place}")]
     Busy {
         /// The remote.
         place: String,
@@ -84,7 +84,7 @@ pub enum FetchError {
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// The directory of all mirrors cannot be used.
-    #[error("the directory of mirrors {} cannot be used", root.display())]
+    #[error("cannot use the mirror directory {}", root.display())]
     Root {
         /// The directory.
         root: PathBuf,
@@ -92,11 +92,11 @@ pub enum FetchError {
         source: std::io::Error,
     },
     /// The mirror cannot be read or written.
-    #[error("the mirror of {place} cannot be {doing}")]
+    #[error("cannot {doing} the mirror of {place}")]
     Mirror {
         /// The remote.
         place: String,
-        /// `opened`, `read` or `written`.
+        /// The operation: `open`, `read` or `write`.
         doing: &'static str,
         /// What the system or gix said.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -132,9 +132,9 @@ impl From<SessionError> for FetchError {
 
 fn moved(reference: Option<&str>, tip: Option<&str>) -> String {
     match (reference, tip) {
-        (Some(reference), Some(tip)) => format!(": {reference} is at {tip} now"),
-        (Some(reference), None) => format!(": {reference} is gone"),
-        (None, _) => ": no branch leads to it".to_owned(),
+        (Some(reference), Some(tip)) => format!(": {reference} is now at {tip}"),
+        (Some(reference), None) => format!(": {reference} no longer exists"),
+        (None, _) => ": no branch contains it".to_owned(),
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn fetch(
             Ok(commit) => return Ok(commit),
             // Marked and unreadable: the disk lost something. What is there cannot be trusted as
             // a base either.
-            Err(error) => tracing::warn!(place = %job.place, %error, "a damaged mirror is fetched afresh"),
+            Err(error) => tracing::warn!(place = %job.place, %error, "fetching a damaged mirror again"),
         }
         return job.afresh(&held);
     }
@@ -273,7 +273,7 @@ impl Job<'_> {
     /// Waits for the mirror.
     fn hold<'m>(&self, mirror: &'m Mirror) -> Result<Held<'m>, FetchError> {
         let held = mirror.hold(self.deadline);
-        held.map_err(|error| self.mirror("opened", error))?
+        held.map_err(|error| self.mirror("open", error))?
             .ok_or_else(|| FetchError::Busy {
                 place: self.place.clone(),
                 seconds: self.remote.timeout.as_secs_f64(),
@@ -302,7 +302,7 @@ impl Job<'_> {
     }
 
     fn opened(&self, error: MirrorError) -> FetchError {
-        self.mirror("opened", error)
+        self.mirror("open", error)
     }
 
     fn afresh(&self, held: &Held<'_>) -> Result<Commit, FetchError> {
@@ -427,7 +427,7 @@ impl Job<'_> {
             }
             Ok(())
         });
-        marked.map_err(|error| self.mirror("written", error))
+        marked.map_err(|error| self.mirror("write", error))
     }
 
     /// Everything the tree names is there: a mirror that says "fetched" never fails later for

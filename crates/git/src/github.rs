@@ -83,7 +83,7 @@ pub enum GithubError {
         problem: &'static str,
     },
     /// The owner's name.
-    #[error("the installation's owner {owner:?} is no name of a user or organisation")]
+    #[error("installation owner {owner:?} is not a valid user or organisation name")]
     Owner {
         /// What was written.
         owner: String,
@@ -92,7 +92,7 @@ pub enum GithubError {
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The API refuses.
-    #[error("the GitHub API does not {doing} (HTTP {status}){}", said(message))]
+    #[error("the GitHub API failed to {doing} (HTTP {status}){}", said(message))]
     Refused {
         /// What was asked for.
         doing: &'static str,
@@ -102,7 +102,7 @@ pub enum GithubError {
         message: String,
     },
     /// Somebody else asked for the same token, and had no answer in time.
-    #[error("the GitHub API was asked for the same token already, and gave none within {seconds}s")]
+    #[error("timed out after {seconds}s waiting for a concurrent request for the same GitHub token")]
     Busy {
         /// How long that was waited for.
         seconds: f64,
@@ -111,7 +111,7 @@ pub enum GithubError {
     #[error(transparent)]
     Shared(Arc<GithubError>),
     /// The API answers something else.
-    #[error("the GitHub API does not {doing}: its answer is not understood")]
+    #[error("the GitHub API failed to {doing}: its answer is malformed")]
     Answer {
         /// What was asked for.
         doing: &'static str,
@@ -170,11 +170,11 @@ impl GithubApp {
         let url = reqwest::Url::parse(text).map_err(|_| problem("it is malformed"))?;
         if !is_confidential(&url) {
             return Err(problem(
-                "use https: the app's word is as good as its key for two minutes",
+                "use https: the request carries a token that is valid for two minutes",
             ));
         }
         if url.password().is_some() || !url.username().is_empty() {
-            return Err(problem("it holds credentials"));
+            return Err(problem("it contains credentials"));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(problem("it has a query"));
@@ -186,12 +186,12 @@ impl GithubApp {
     fn jwt(&self, now: SystemTime) -> Result<Secret, GithubError> {
         let problem = |problem| GithubError::Key { problem };
         let key = PrivateKeyDer::from_pem_slice(self.private_key.expose())
-            .map_err(|_| problem("it is no PEM of a private key"))?;
+            .map_err(|_| problem("it is not a PEM private key"))?;
         let key =
-            rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| problem("it is not usable"))?;
+            rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| problem("its type is not supported"))?;
         let signer = key
             .choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])
-            .ok_or_else(|| problem("it is no RSA key"))?;
+            .ok_or_else(|| problem("it is not an RSA key"))?;
         let since = now
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
@@ -206,7 +206,7 @@ impl GithubApp {
         );
         let signature = signer
             .sign(text.as_bytes())
-            .map_err(|_| problem("it does not sign"))?;
+            .map_err(|_| problem("it cannot sign"))?;
         Ok(Secret::new(format!("{text}.{}", base64url(&signature))))
     }
 }
@@ -386,7 +386,7 @@ fn request(
     let id = match &app.installation {
         Installation::Id(id) => *id,
         Installation::Owner(owner) => {
-            const DOING: &str = "name the installation of the owner";
+            const DOING: &str = "find the owner's installation";
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             if owner.is_empty() || !owner.chars().all(plain) {
                 return Err(GithubError::Owner { owner: owner.clone() });
@@ -400,7 +400,7 @@ fn request(
             id.ok_or(GithubError::Answer { doing: DOING })?
         }
     };
-    const DOING: &str = "give a token of the installation";
+    const DOING: &str = "issue an installation token";
     let answer = understood(
         &ask(true, &format!("app/installations/{id}/access_tokens"))?,
         DOING,

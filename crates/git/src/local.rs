@@ -51,7 +51,7 @@ pub enum OpenError {
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// There is one, but it cannot be read.
-    #[error("the git repository {} cannot be read", root.display())]
+    #[error("cannot read the git repository {}", root.display())]
     Read {
         /// Its directory.
         root: PathBuf,
@@ -113,7 +113,7 @@ pub enum TreeishError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Nothing is called that, or several things are.
-    #[error("{revision:?} is no commit or tree of {}", root.display())]
+    #[error("{revision:?} is not a commit or tree of {}", root.display())]
     Revision {
         /// What was asked for.
         revision: String,

@@ -233,7 +233,7 @@ impl Drop for Guard {
         if *self.retired.get_mut() {
             // A leftover is removed by the next process that opens the mirror.
             if let Err(error) = fs::remove_dir_all(&self.directory) {
-                tracing::warn!(%error, "a replaced mirror could not be removed");
+                tracing::warn!(%error, "cannot remove a replaced mirror");
             }
         }
     }

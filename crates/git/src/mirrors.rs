@@ -244,7 +244,7 @@ fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
             && !mirrors.contains_key(&path)
             && let Err(error) = mirror::remove_unused(&path, UNUSED_MAX)
         {
-            tracing::warn!(%error, "an unused mirror could not be removed");
+            tracing::warn!(%error, "cannot remove an unused mirror");
         }
     }
 }

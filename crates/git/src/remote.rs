@@ -317,7 +317,7 @@ pub enum UrlError {
     #[error("the url has no host: write https://HOST/PATH")]
     Host,
     /// A host or user that looks like an option, or a path with a line break in it.
-    #[error("the url's {part} is not usable")]
+    #[error("the url's {part} is invalid")]
     Part {
         /// Which part.
         part: &'static str,
@@ -542,10 +542,10 @@ mod tests {
             "ext::sh -c id",
             "the url's scheme \"ext\" is not supported: use https, http or ssh",
         );
-        check("ssh://-oProxyCommand=id/x", "the url's host is not usable");
-        check("ssh://-l@h/x", "the url's user is not usable");
-        check("ssh://h/x%0ay", "the url's path is not usable");
-        check("https://h/", "the url's path is not usable");
+        check("ssh://-oProxyCommand=id/x", "the url's host is invalid");
+        check("ssh://-l@h/x", "the url's user is invalid");
+        check("ssh://h/x%0ay", "the url's path is invalid");
+        check("https://h/", "the url's path is invalid");
         check(
             "git@github.com:org/repo",
             "the url is malformed (relative URL without a base): write https://HOST/PATH or ssh://git@HOST/PATH",

@@ -61,7 +61,7 @@ pub enum ResolveError {
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// A local repository could not be read.
-    #[error("the refs of {place} cannot be read")]
+    #[error("cannot read the refs of {place}")]
     Read {
         /// The directory.
         place: String,

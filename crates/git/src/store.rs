@@ -26,7 +26,7 @@ impl std::fmt::Debug for Store {
 
 /// A directory that cannot be opened as a repository.
 #[derive(Debug, thiserror::Error)]
-#[error("{} cannot be opened as a git repository", path.display())]
+#[error("cannot open {} as a git repository", path.display())]
 pub struct OpenStoreError {
     path: PathBuf,
     source: gix::Error,

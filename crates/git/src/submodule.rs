@@ -65,7 +65,7 @@ pub enum SubmoduleError {
         max: usize,
     },
     /// Submodules in submodules in submodules.
-    #[error("submodule {path:?} lies deeper than {max} submodules")]
+    #[error("submodule {path:?} is nested deeper than {max} submodules")]
     Depth {
         /// Where it stands.
         path: String,
@@ -73,7 +73,7 @@ pub enum SubmoduleError {
         max: usize,
     },
     /// The time for all of them is over.
-    #[error("its submodules took longer than {seconds}s together, up to {path:?}")]
+    #[error("its submodules took longer than {seconds}s in total, up to {path:?}")]
     Timeout {
         /// The one that would have been next.
         path: String,
@@ -81,7 +81,7 @@ pub enum SubmoduleError {
         seconds: f64,
     },
     /// Its commit cannot be fetched.
-    #[error("submodule {path:?} cannot be fetched")]
+    #[error("cannot fetch submodule {path:?}")]
     Fetch {
         /// Where it stands.
         path: String,
@@ -89,7 +89,7 @@ pub enum SubmoduleError {
         source: Box<FetchError>,
     },
     /// A commit's tree cannot be read.
-    #[error("submodules cannot be looked for in {path:?}")]
+    #[error("cannot look for submodules in {path:?}")]
     Tree {
         /// Where it stands.
         path: String,
@@ -105,7 +105,7 @@ pub enum ModulesError {
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// A directory, a link.
-    #[error("it is no file")]
+    #[error("it is not a file")]
     Kind,
     /// It is too long.
     #[error("it has more than {max} bytes")]
@@ -120,7 +120,7 @@ pub enum ModulesError {
     #[error(transparent)]
     Syntax(#[from] gix::config::parse::Error),
     /// A path that leads elsewhere.
-    #[error("the path {0:?} is not usable")]
+    #[error("the path {0:?} is invalid")]
     Path(String),
 }
 
@@ -131,13 +131,13 @@ pub enum SubmoduleUrlError {
     #[error(transparent)]
     Url(#[from] UrlError),
     /// It could be taken for something else.
-    #[error("it looks like an option, or holds control characters")]
+    #[error("it looks like an option or contains control characters")]
     Hostile,
     /// Whoever reads the repository would read that, too.
-    #[error("it holds a password")]
+    #[error("it contains a password")]
     Password,
     /// It names a program.
-    #[error("a remote helper is not run")]
+    #[error("remote helpers are not supported")]
     Helper,
     /// It names a directory of this machine.
     #[error(
@@ -149,7 +149,7 @@ pub enum SubmoduleUrlError {
     #[error("its parent's url is malformed")]
     Parent,
     /// It has more `..` than its parent's path has names.
-    #[error("it leads out of the parent's host")]
+    #[error("it leaves the parent's host")]
     Leaves,
 }
 
@@ -478,11 +478,11 @@ mod tests {
         check(https, "../other.git", "https://h:8443/org/other.git");
         check(https, "../../a/b", "https://h:8443/a/b");
         check(https, "./inner.git", "https://h:8443/org/fleet.git/inner.git");
-        check(https, "../../../x", "error: it leads out of the parent's host");
+        check(https, "../../../x", "error: it leaves the parent's host");
         check("ssh://git@h/org/fleet", "../other", "ssh://git@h/org/other");
         check(https, "https://else/x", "https://else/x");
         check(https, "git@else:org/x.git", "ssh://git@else/org/x.git");
-        check(https, "ext::sh -c id", "error: a remote helper is not run");
+        check(https, "ext::sh -c id", "error: remote helpers are not supported");
         check(https, "/etc", "error: a local path is not followed*");
         check(https, "C:/x", "error: a local path is not followed*");
         check(https, "other", "error: a local path is not followed*");

@@ -126,14 +126,14 @@ impl Failure {
     /// What to check next.
     fn hint(&self) -> Option<&'static str> {
         match self.kind {
-            Kind::Authentication => Some("check the credentials and what they are allowed to read"),
+            Kind::Authentication => Some("check the credentials and their read permissions"),
             Kind::RepositoryNotFound => {
-                Some("check the path; hosts also say so when credentials are missing or may not read it")
+                Some("check the path; hosts also answer this when credentials are missing or lack read access")
             }
             Kind::Unreachable => Some("check the host's name and port, and that it is reachable from here"),
-            Kind::Tls => Some("check the host's certificate, and the ca that is given for it"),
+            Kind::Tls => Some("check the host's certificate and the configured ca"),
             Kind::Timeout => Some("check the host, or allow a longer timeout"),
-            Kind::Protocol => Some("check that the url is a git repository's"),
+            Kind::Protocol => Some("check that the url is that of a git repository"),
             Kind::UrlInvalid
             | Kind::ReferenceInvalid
             | Kind::ReferenceNotFound
@@ -302,7 +302,7 @@ impl Session {
             }
         };
         let watchdog = watchdog.map_err(|error| {
-            failed(Failure::new(Kind::Storage, "no thread to watch the time").because(error))
+            failed(Failure::new(Kind::Storage, "cannot start a thread for the timeout").because(error))
         })?;
         let mut transport = transport;
         // Credentials travel in our transports; nobody is asked for any.
@@ -315,7 +315,7 @@ impl Session {
             &mut gix::progress::Discard,
         );
         let handshake =
-            shaken.map_err(|error| failed(failure(&shared, "it does not answer as git does", error)))?;
+            shaken.map_err(|error| failed(failure(&shared, "its answer is not git's protocol", error)))?;
         Ok(Self {
             transport,
             handshake,
@@ -365,7 +365,7 @@ impl Session {
         listed.map_err(|error| {
             self.error(
                 "list the refs of",
-                failure(&self.shared, "its list of refs is not git's", error),
+                failure(&self.shared, "its list of refs is malformed", error),
             )
         })
     }

@@ -111,7 +111,7 @@ pub enum TreeError {
         max: usize,
     },
     /// [`Limits::depth_max`].
-    #[error("{path:?} lies deeper than {max} directories")]
+    #[error("{path:?} is nested deeper than {max} directories")]
     Depth {
         /// Where the walk stopped.
         path: String,
@@ -137,13 +137,13 @@ pub enum TreeError {
         max: u64,
     },
     /// [`Limits::tree_bytes_max`].
-    #[error("the files of the tree have more than {max} bytes together")]
+    #[error("the files of the tree have more than {max} bytes in total")]
     Bytes {
         /// The limit.
         max: u64,
     },
     /// A name no file system may be given (`..`, a slash in it), or one that is not UTF-8.
-    #[error("the name {name:?} in directory {directory:?} is not usable: {problem}")]
+    #[error("the name {name:?} in directory {directory:?} is invalid: {problem}")]
     Name {
         /// The name, made printable.
         name: String,
@@ -153,7 +153,7 @@ pub enum TreeError {
         problem: &'static str,
     },
     /// An object is missing or damaged.
-    #[error("git object {id} cannot be read")]
+    #[error("cannot read git object {id}")]
     Object {
         /// The object.
         id: String,
@@ -394,7 +394,7 @@ fn checked<'a>(name: &'a gix::bstr::BStr, directory: &str) -> Result<&'a str, Tr
     match std::str::from_utf8(name) {
         Err(_) => refuse("not UTF-8"),
         Ok("" | "." | "..") => refuse("reserved"),
-        Ok(name) if name.contains(['/', '\0']) => refuse("a slash or a zero byte in it"),
+        Ok(name) if name.contains(['/', '\0']) => refuse("it contains a slash or a zero byte"),
         Ok(name) => Ok(name),
     }
 }

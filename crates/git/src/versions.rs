@@ -318,10 +318,10 @@ impl<'a> Scanner<'a> {
         if text.is_empty() {
             return Err(match self.rest {
                 "" => "a version is missing".to_owned(),
-                rest => format!("{rest:?} is no version"),
+                rest => format!("{rest:?} is not a version"),
             });
         }
-        let partial = partial(text).ok_or_else(|| format!("{text:?} is no version"))?;
+        let partial = partial(text).ok_or_else(|| format!("{text:?} is not a version"))?;
         Ok((operator, partial))
     }
 

@@ -31,7 +31,7 @@ pub enum WatchError {
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// The system refuses: too many watches, or the directory went away.
-    #[error("the refs in {} cannot be watched: check the system's limit of file watches", path.display())]
+    #[error("cannot watch the refs in {}: check the system's limit of file watches", path.display())]
     Notify {
         /// The directory.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum WatchError {
         source: notify::Error,
     },
     /// No thread to call from.
-    #[error("no thread to watch {} with", path.display())]
+    #[error("cannot start a thread to watch {}", path.display())]
     Thread {
         /// The directory.
         path: PathBuf,

@@ -39,7 +39,7 @@ pub enum Flaw {
     Expired,
     /// The certificate does not say anything of itself that holds.
     Silent,
-    /// The primary key may not sign, or is too weak to.
+    /// The primary key may not sign or is too weak.
     MayNotSign,
     /// The subkey was taken back.
     SubkeyRevoked,
@@ -61,11 +61,11 @@ impl fmt::Display for Flaw {
             Self::Revoked => "is revoked",
             Self::Expired => "has expired",
             Self::Silent => "has no valid signature of its own",
-            Self::MayNotSign => "may not sign, or is too weak to",
+            Self::MayNotSign => "may not sign or is too weak",
             Self::SubkeyRevoked => "has revoked the subkey that signed",
             Self::SubkeyExpired => "has a subkey that has expired",
             Self::SubkeyUnbound => "does not bind the subkey that signed",
-            Self::SubkeyMayNotSign => "does not let its subkey sign",
+            Self::SubkeyMayNotSign => "does not allow its subkey to sign",
             Self::SubkeyWeak => "has a subkey that is too weak to sign",
         })
     }

@@ -35,13 +35,13 @@ pub struct KeyRing {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoKeyRing {
     /// It is larger than is read.
-    #[error("it has {bytes} bytes, and at most {RING_BYTES_MAX} are read")]
+    #[error("it has {bytes} bytes, more than the limit of {RING_BYTES_MAX}")]
     TooLarge {
         /// How large it is.
         bytes: usize,
     },
     /// It says it is a keybox, and its parts do not fit together.
-    #[error("the keybox is broken at byte {at}")]
+    #[error("the keybox is corrupt at byte {at}")]
     Keybox {
         /// Where.
         at: usize,
@@ -50,7 +50,7 @@ pub enum NoKeyRing {
     #[error("no keys found")]
     Empty,
     /// None of what is in it can be read.
-    #[error("no key in it can be read: {}", .0.join("; "))]
+    #[error("none of its keys can be read: {}", .0.join("; "))]
     Unreadable(Vec<String>),
 }
 
@@ -59,7 +59,7 @@ impl KeyRing {
     pub fn armored(text: &str) -> Self {
         let mut ring = Self::default();
         if !ring.add_armored(text, &[PUBLIC_BLOCK]) {
-            ring.note("it holds no armored public key".to_owned());
+            ring.note("it contains no armored public key".to_owned());
         }
         ring
     }

@@ -22,7 +22,7 @@ pub enum MalformedSignature {
     #[error(transparent)]
     Unreadable(#[from] pgp::errors::Error),
     /// There is nothing in it.
-    #[error("it holds no signature")]
+    #[error("it contains no signature")]
     Empty,
 }
 
@@ -30,16 +30,16 @@ pub enum MalformedSignature {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Worthless {
     /// It is about a key, or about nothing.
-    #[error("it is no signature of a document")]
+    #[error("it is not the signature of a document")]
     OtherPurpose,
     /// Documents with the same hash can be made.
-    #[error("{0} proves nothing any more")]
+    #[error("{0} is no longer secure")]
     WeakHash(HashAlgorithm),
     /// It cannot be held against anything.
-    #[error("it names no hash")]
+    #[error("it names no hash algorithm")]
     NoHash,
     /// Nobody can tell whether the key was good then.
-    #[error("it does not say when it was made")]
+    #[error("it has no creation time")]
     Undated,
     /// Somebody's clock is wrong, or it is forged.
     #[error("it was made in the future: check the clocks")]

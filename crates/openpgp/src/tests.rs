@@ -31,9 +31,9 @@ fn rings_of_every_form() {
         ("both.kbx", both),
         ("legacy.gpg", both),
         ("empty.gpg", ""),
-        ("cut.asc", "error: no key in it can be read: "),
-        ("cut.kbx", "error: the keybox is broken at byte 32"),
-        ("garbage.gpg", "error: no key in it can be read: "),
+        ("cut.asc", "error: none of its keys can be read: "),
+        ("cut.kbx", "error: the keybox is corrupt at byte 32"),
+        ("garbage.gpg", "error: none of its keys can be read: "),
     ] {
         let got = users(&read(name));
         assert!(
@@ -43,7 +43,7 @@ fn rings_of_every_form() {
     }
     assert_eq!(
         users(&vec![0; RING_BYTES_MAX + 1]),
-        "error: it has 16777217 bytes, and at most 16777216 are read"
+        "error: it has 16777217 bytes, more than the limit of 16777216"
     );
     assert_eq!(users(b" \n-----BEGIN PGP MESSAGE-----\n"), "error: no keys found");
 }

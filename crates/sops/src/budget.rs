@@ -16,13 +16,13 @@ const BYTES_PER_ENTRY: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// There are too many values.
-    #[error("there are more than {0} values and comments, of which long ones count several times")]
+    #[error("there are more than {0} values and comments (long ones count several times)")]
     Entries(usize),
     /// A key is too long.
     #[error("a key is longer than {0} bytes")]
     Key(usize),
     /// Nobody waits any more.
-    #[error("nobody waits for it any more")]
+    #[error("it was cancelled")]
     Stopped,
 }
 

@@ -23,10 +23,10 @@ const NAME_CHARS_MAX: usize = 120;
 #[derive(Debug, thiserror::Error)]
 pub enum DataKeyError {
     /// No recipient's private key is there.
-    #[error("none of the keys given opens its data key: {}", Shown(.0))]
+    #[error("none of the given keys decrypts its data key: {}", Shown(.0))]
     NoKey(Vec<KeyFailure>),
     /// Too few groups.
-    #[error("its data key needs {needed} of {groups} key groups, and {opened} could be opened: {}", Shown(.failures))]
+    #[error("its data key needs {needed} of {groups} key groups, and only {opened} could be decrypted: {}", Shown(.failures))]
     Groups {
         /// How many are needed.
         needed: usize,
@@ -38,7 +38,7 @@ pub enum DataKeyError {
         failures: Vec<KeyFailure>,
     },
     /// The groups' shares give no key.
-    #[error("the shares of its key groups")]
+    #[error("cannot combine the shares of its key groups")]
     Shares(#[from] ShamirError),
 }
 
@@ -59,7 +59,7 @@ pub struct KeyFailure {
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFault {
     /// Its private key was not given.
-    #[error("its private key is not among the {given} given ({hint})")]
+    #[error("its private key is not among the {given} given; add {hint}")]
     NotGiven {
         /// How many keys of the service were given.
         given: usize,
@@ -67,16 +67,16 @@ pub enum KeyFault {
         hint: &'static str,
     },
     /// What is sealed for it is not what the service writes.
-    #[error("what is sealed for it is damaged ({0})")]
+    #[error("its encrypted data key is damaged ({0})")]
     Damaged(&'static str),
     /// The private key is there but does not open it.
-    #[error("its private key does not open what is sealed for it")]
+    #[error("its private key does not decrypt the data key")]
     DoesNotOpen,
     /// The service, or this kind of its keys, is not there yet.
     #[error("this kind of key is not supported yet; add an age, PGP or Vault recipient")]
     Unsupported,
     /// Nobody to ask a transit engine.
-    #[error("no token for it is given (sops.vault-token)")]
+    #[error("no token is given for it (sops.vault-token)")]
     NoTransit,
     /// The transit engine said no.
     #[error(transparent)]

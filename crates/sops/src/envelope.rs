@@ -29,16 +29,16 @@ pub(crate) const PREFIX: &str = "ENC[AES256_GCM,data:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// It does not look like one.
-    #[error("it is not sealed: there is no ENC[AES256_GCM,…] here")]
+    #[error("it is not encrypted: ENC[AES256_GCM,…] is missing")]
     NotSealed,
     /// A part is not base64, or not as long as it has to be.
     #[error("its {0} is damaged")]
     Damaged(&'static str),
     /// The authentication fails.
-    #[error("it does not open with this file's data key: it was changed, or moved here from another place")]
+    #[error("it does not decrypt with this file's data key: it was changed or moved from another place")]
     Tampered,
     /// What comes out is not of the type it says.
-    #[error("what it holds is not the {0} it says it is")]
+    #[error("its value is not the {0} that its type declares")]
     Type(&'static str),
     /// A type that is none of SOPS's.
     #[error("its type is unknown")]

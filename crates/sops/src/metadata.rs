@@ -30,10 +30,10 @@ pub enum MetadataError {
     #[error("sops.{0} is missing")]
     Field(String),
     /// More than one rule for what is sealed.
-    #[error("sops has both {0} and {1}, and only one of its rules can hold")]
+    #[error("sops has both {0} and {1}, and only one rule may be set")]
     TwoRules(&'static str, &'static str),
     /// An expression that cannot be used.
-    #[error("sops.{field} is no regular expression that can be used")]
+    #[error("sops.{field} is not a valid regular expression")]
     Regex {
         /// The field.
         field: &'static str,
@@ -42,7 +42,7 @@ pub enum MetadataError {
         source: Box<regex::Error>,
     },
     /// No recipient at all.
-    #[error("sops names no recipient that its data key is sealed for")]
+    #[error("sops names no recipient of its data key")]
     NoRecipients,
     /// Too many groups.
     #[error("sops has more than {GROUPS_MAX} key groups")]
@@ -51,7 +51,7 @@ pub enum MetadataError {
     #[error("sops has more than {RECIPIENTS_MAX} recipients")]
     TooManyRecipients,
     /// Two keys of a flattened metadata contradict each other.
-    #[error("{0} and another key say different things of the same place")]
+    #[error("{0} contradicts another key about the same value")]
     Flattened(String),
 }
 

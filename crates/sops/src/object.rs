@@ -34,10 +34,10 @@ pub enum ObjectError {
         source: FileError,
     },
     /// A number that SOPS would make another one of.
-    #[error("the value at {0}: a number beyond 64 bits, which SOPS cannot hold; quote it")]
+    #[error("the value at {0}: a number beyond 64 bits, which SOPS cannot store; quote it")]
     Number(String),
     /// It decrypts to what JSON cannot hold.
-    #[error("a value of it is no text")]
+    #[error("one of its values is not text")]
     NotText,
 }
 

@@ -20,13 +20,13 @@ const DATA_KEY_BYTES_MAX: u64 = 4 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum SecretKeyError {
     /// They cannot be read.
-    #[error("it is no OpenPGP key")]
+    #[error("it is not an OpenPGP key")]
     Unreadable(#[source] Box<pgp::errors::Error>),
     /// There is a passphrase on it.
-    #[error("the PGP key {0} has a passphrase, which nobody is there to enter; export it without one")]
+    #[error("the PGP key {0} has a passphrase, which is not supported; export it without one")]
     Passphrase(String),
     /// Only public keys.
-    #[error("it holds no private PGP key; export one with gpg --export-secret-keys --armor")]
+    #[error("it contains no private PGP key; export one with gpg --export-secret-keys --armor")]
     NoSecret,
 }
 

@@ -7,13 +7,13 @@ use zeroize::Zeroizing;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShamirError {
     /// One share is no share.
-    #[error("a key shared among groups needs two shares, and there are fewer")]
+    #[error("a key shared among groups needs at least two shares")]
     TooFew,
     /// Shares of different lengths, or empty ones.
-    #[error("the groups' shares are not of one length")]
+    #[error("the groups' shares differ in length")]
     Lengths,
     /// Two shares of the same point.
-    #[error("two groups hold the same share")]
+    #[error("two groups have the same share")]
     Repeated,
 }
 

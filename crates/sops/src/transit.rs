@@ -47,7 +47,7 @@ pub trait Transit {
 pub enum TransitError {
     /// The address is not one that may be asked.
     #[error(
-        "{0} is not an address that its token may be sent to (sops.vault-address in the Secret of the keys)"
+        "{0} may not receive its token: check sops.vault-address in the Secret of the keys"
     )]
     NotAllowed(String),
     /// There is no answer.
@@ -68,10 +68,10 @@ pub enum TransitError {
         message: String,
     },
     /// The answer is not a transit engine's.
-    #[error("its answer is not a transit engine's")]
+    #[error("its answer is not that of a transit engine")]
     Answer,
     /// What the metadata names is no key.
-    #[error("{0:?} is no name of a key or engine")]
+    #[error("{0:?} is not a valid key or engine name")]
     Name(String),
 }
 

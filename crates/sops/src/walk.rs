@@ -34,7 +34,7 @@ pub enum WalkFault {
     )]
     Readable(&'static str),
     /// A sealed comment where only a value can be.
-    #[error("it holds a comment")]
+    #[error("it contains a comment")]
     Comment,
     /// There is too much up to it.
     #[error(transparent)]

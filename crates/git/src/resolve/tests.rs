@@ -87,7 +87,7 @@ fn choosing() {
     );
     check(
         Reference::semver("two"),
-        "semver \"two\" is not a range of versions: \"two\" is no version",
+        "semver \"two\" is not a range of versions: \"two\" is not a version",
     );
     check(
         Reference::commit("f".repeat(40)),

@@ -103,7 +103,7 @@ pub enum SignatureError {
         notes: Vec<String>,
     },
     /// The tag object says it is another tag.
-    #[error("the tag object is that of {own:?}, not of {reference:?}")]
+    #[error("the tag object names {own:?}, not {reference:?}")]
     OtherTag {
         /// The name in the object.
         own: String,
@@ -111,7 +111,7 @@ pub enum SignatureError {
         reference: String,
     },
     /// The tag object leads elsewhere.
-    #[error("the tag object leads to {target}, not to commit {commit}")]
+    #[error("the tag object points to {target}, not to commit {commit}")]
     OtherTarget {
         /// Where it leads.
         target: String,
@@ -119,13 +119,13 @@ pub enum SignatureError {
         commit: String,
     },
     /// Larger than any that people write.
-    #[error("the object has {bytes} bytes: more than {OBJECT_BYTES_MAX} are not verified")]
+    #[error("the object has {bytes} bytes, more than the limit of {OBJECT_BYTES_MAX} for verification")]
     Size {
         /// Its size.
         bytes: usize,
     },
     /// It cannot be read.
-    #[error("git object {id} cannot be read")]
+    #[error("cannot read git object {id}")]
     Object {
         /// The object.
         id: String,

@@ -27,7 +27,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
                 Ok(entry) => entry,
                 Err(error) => {
                     notes.push(format!(
-                        "{:?} has a line that is no public key: {error}",
+                        "{:?} has a line that is not a public key: {error}",
                         file.name
                     ));
                     continue;
@@ -73,8 +73,8 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
         ));
     }
     match signature.signature().algorithm() {
-        Algorithm::Dsa => return refused("DSA proves nothing any more".to_owned()),
-        Algorithm::Rsa { hash: None } => return refused("RSA with SHA-1 proves nothing any more".to_owned()),
+        Algorithm::Dsa => return refused("DSA is no longer secure".to_owned()),
+        Algorithm::Rsa { hash: None } => return refused("RSA with SHA-1 is no longer secure".to_owned()),
         _ => {}
     }
     match signature.public_key() {
@@ -82,7 +82,7 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
             let bits = key.n.as_positive_bytes().map_or(0, |bytes| bytes.len() * 8);
             if bits < RSA_BITS_MIN {
                 return refused(format!(
-                    "an RSA key of {bits} bits is too short: {RSA_BITS_MIN} are needed"
+                    "an RSA key of {bits} bits is too short: at least {RSA_BITS_MIN} are required"
                 ));
             }
         }
@@ -91,7 +91,7 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
             let bytes = signature.signature_bytes();
             let flags = bytes.len().checked_sub(5).and_then(|at| bytes.get(at));
             if flags.is_none_or(|flags| flags & USER_PRESENT == 0) {
-                return refused("nobody touched the hardware key that made it".to_owned());
+                return refused("its hardware key signed without a touch".to_owned());
             }
         }
         _ => {}

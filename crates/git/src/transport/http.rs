@@ -78,7 +78,7 @@ fn authorization(credentials: &Credentials) -> Result<Option<HeaderValue>, Failu
         Credentials::Bearer(token) => ("Bearer ", token.clone()),
     };
     let mut value = HeaderValue::from_bytes(&[scheme.as_bytes(), secret.expose()].concat())
-        .map_err(|_| Failure::new(Kind::Authentication, "the token holds bytes no header may have"))?;
+        .map_err(|_| Failure::new(Kind::Authentication, "the token contains bytes that a header cannot carry"))?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
@@ -201,12 +201,12 @@ fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
         ))
     };
     if from.scheme() != to.scheme() && (from.scheme(), to.scheme()) != ("http", "https") {
-        return refuse("which is a less safe protocol: use the url it has now");
+        return refuse("a less secure protocol: use its new url");
     }
     let upgraded = from.scheme() != to.scheme() && to.port().is_none();
     let same_port = from.port_or_known_default() == to.port_or_known_default();
     if from.host_str() != to.host_str() || !(same_port || upgraded) {
-        return refuse("another host, which is not followed: use the url it has now");
+        return refuse("another host, which is not followed: use its new url");
     }
     let mut base = to.clone();
     // Nothing a host writes into its answer becomes a credential.
@@ -215,11 +215,11 @@ fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
         .and_then(|()| base.set_password(None))
         .is_err()
     {
-        return refuse("which is no place for git");
+        return refuse("which is not a git url");
     }
     match base.as_str().strip_suffix(tail) {
         Some(base) => Ok(base.to_owned()),
-        None => refuse("a page that is no git repository: check the path"),
+        None => refuse("a page that is not a git repository: check the path"),
     }
 }
 
@@ -319,7 +319,7 @@ impl Exchange {
         }
         match &mut self.state {
             State::Answered(response) => Ok(response),
-            State::Asked { .. } | State::Failed => Err(io::Error::other("the request failed before")),
+            State::Asked { .. } | State::Failed => Err(io::Error::other("the request has already failed")),
         }
     }
 
@@ -477,22 +477,22 @@ mod tests {
         check(
             "https://h/x/TAIL",
             "http://h/x/TAIL",
-            "it redirects to http://h, which is a less safe protocol: use the url it has now",
+            "it redirects to http://h, a less secure protocol: use its new url",
         );
         check(
             "https://h/x/TAIL",
             "https://evil/x/TAIL",
-            "it redirects to https://evil, another host, which is not followed: use the url it has now",
+            "it redirects to https://evil, another host, which is not followed: use its new url",
         );
         check(
             "https://h/x/TAIL",
             "https://h:444/x/TAIL",
-            "it redirects to https://h, another host, which is not followed: use the url it has now",
+            "it redirects to https://h, another host, which is not followed: use its new url",
         );
         check(
             "https://h/x/TAIL",
             "https://h/login",
-            "it redirects to https://h, a page that is no git repository: check the path",
+            "it redirects to https://h, a page that is not a git repository: check the path",
         );
     }
 }

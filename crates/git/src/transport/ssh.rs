@@ -71,7 +71,7 @@ pub(super) fn connect(
     };
     let unusable = |problem, error| Failure::new(Kind::Authentication, problem).because(error);
     let known = Known::read(known_hosts, endpoint.bare_host(), endpoint.ssh_port())
-        .map_err(|error| Failure::new(Kind::Limit, "known_hosts is not read").because(error))?;
+        .map_err(|error| Failure::new(Kind::Limit, "cannot read known_hosts").because(error))?;
     let key = key::read(identity, passphrase.as_ref())
         .map_err(|error| unusable("the private key cannot be used", error))?;
     // What a passphrase costs has its own limits, and counts.
@@ -83,7 +83,7 @@ pub(super) fn connect(
     let conversation = async {
         let open = host::open(endpoint, proxy, known, preferred, key).await?;
         let ended =
-            |error| Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(error);
+            |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
         // A host that refuses it, as most do by default but git's own, is spoken to in the first protocol.
         let asked = open.channel.set_env(false, "GIT_PROTOCOL", "version=2").await;
         asked.map_err(ended)?;
@@ -114,7 +114,7 @@ pub(super) fn connect(
 fn over(shared: &Shared) -> Failure {
     shared.timed_out();
     let noted = shared.noted();
-    noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "no connection in time"))
+    noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "connecting took too long"))
 }
 
 /// `/~user/x` means the home directory, as git reads it.

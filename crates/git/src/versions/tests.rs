@@ -132,9 +132,9 @@ fn what_is_no_range() {
     check(">=", "! a version is missing");
     check(">=1.0.0 ||", "! a version is missing");
     check(">=1.0<2.0", "! a blank or a comma is missing before \"<2.0\"");
-    check("main", "! \"main\" is no version");
-    check("1.2.3.4", "! \"1.2.3.4\" is no version");
-    check("1.2-", "! \"1.2-\" is no version");
+    check("main", "! \"main\" is not a version");
+    check("1.2.3.4", "! \"1.2.3.4\" is not a version");
+    check("1.2-", "! \"1.2-\" is not a version");
     check("><1", "! operator \"><\" is unknown");
     check(&"1".repeat(513), "! longer than 512 bytes");
     check(&vec!["1"; 33].join("||"), "! more than 32 alternatives");

@@ -284,11 +284,11 @@ fn credentials_open_and_never_show() {
         username: "me".to_owned(),
         password: Secret::from(password),
     };
-    let hint = "(check the credentials and what they are allowed to read)";
+    let hint = "(check the credentials and their read permissions)";
     check(&remote(&server).with_credentials(basic("hunter2")), "fetched");
     check(
         &remote(&server),
-        &format!("Authentication: cannot connect to URL: the host wants credentials (HTTP 401) {hint}"),
+        &format!("Authentication: cannot connect to URL: the host requires credentials (HTTP 401) {hint}"),
     );
     check(
         &remote(&server).with_credentials(basic("hunter3")),
@@ -371,7 +371,7 @@ fn hosts_that_fail_are_told_apart() {
     check(
         Fault::Status(403),
         Kind::Authentication,
-        "the host forbids it (HTTP 403)",
+        "the host forbids access (HTTP 403)",
     );
     check(
         Fault::Status(404),
@@ -381,15 +381,15 @@ fn hosts_that_fail_are_told_apart() {
     check(
         Fault::Status(429),
         Kind::RemoteFailure,
-        "the host wants fewer requests (HTTP 429)",
+        "the host limits requests (HTTP 429)",
     );
     check(
         Fault::Status(503),
         Kind::RemoteFailure,
         "the host failed (HTTP 503)",
     );
-    check(Fault::Garbage, Kind::Protocol, "it does not answer as git does");
-    check(Fault::Page, Kind::Protocol, "it does not answer as git does");
+    check(Fault::Garbage, Kind::Protocol, "its answer is not git's protocol");
+    check(Fault::Page, Kind::Protocol, "its answer is not git's protocol");
     check(Fault::Cut(10), Kind::Unreachable, "the connection broke");
     check(
         Fault::Redirect("http://example.invalid/{path}".to_owned()),
@@ -606,7 +606,7 @@ fn limits_are_named() {
             depth_max: 1,
             ..Limits::default()
         },
-        "\"apps/web\" lies deeper than 1 directories",
+        "\"apps/web\" is nested deeper than 1 directories",
     );
     check(
         Limits {
@@ -627,7 +627,7 @@ fn limits_are_named() {
             tree_bytes_max: 19,
             ..Limits::default()
         },
-        "more than 19 bytes together",
+        "more than 19 bytes in total",
     );
 }
 

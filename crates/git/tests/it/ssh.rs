@@ -184,7 +184,7 @@ fn keys_open_and_unknown_hosts_are_refused() {
         path(),
         server.credentials("user", "stranger.pub", None),
         Kind::Authentication,
-        "the host's key is not in known_hosts",
+        "the host's key does not match known_hosts",
     );
     check(
         PathBuf::from("/nowhere/x"),

@@ -178,8 +178,8 @@ fn a_host_holds_to_what_was_agreed_on() {
     };
     // it is shown our key, and goes
     check(HONEST, Kind::Authentication, "the host refused the key", true);
-    let problem = "the host does not prove its key with what was agreed on";
-    let other = "rsa-sha2-512 was agreed on, and it signs with another";
+    let problem = "the host's key does not match the negotiated algorithm";
+    let other = "the host negotiated rsa-sha2-512 but signed with another algorithm";
     for hash in [None, Some(HashAlg::Sha256)] {
         let host = Host { hash, ..HONEST };
         check(host, Kind::Authentication, problem, false);
@@ -187,7 +187,7 @@ fn a_host_holds_to_what_was_agreed_on() {
     }
     let announced = "ssh-ed25519";
     let host = Host { announced, ..HONEST };
-    let want = "ssh-ed25519 was agreed on, and it shows a key of type ssh-rsa";
+    let want = "the host negotiated ssh-ed25519 but presented a ssh-rsa key";
     check(host, Kind::Authentication, problem, false);
     check(host, Kind::Authentication, want, false);
 }

@@ -107,7 +107,7 @@ fn by_a_proxy() {
         let right = through(&address, Some("s3cret"));
         assert_eq!(pull(&Fixture::new().mirrors, &right), Ok(1), "{address}");
         assert_eq!(server.take().len(), 2, "to resolve, and to fetch");
-        let wants = "the proxy wants credentials";
+        let wants = "the proxy requires credentials";
         refused(&through(&address, Some("wr0ng")), Kind::Authentication, wants);
         refused(&through(&address, None), Kind::Authentication, wants);
     }
@@ -125,7 +125,7 @@ fn by_a_proxy() {
     );
     // who speaks SSH does not speak for others
     let other = format!("127.0.0.1:{}", server.port());
-    let no_answer = "the proxy does not speak SOCKS version 5";
+    let no_answer = "the proxy does not support SOCKS version 5";
     refused(
         &through(&format!("socks5h://{other}"), None),
         Kind::RemoteFailure,
@@ -169,16 +169,16 @@ fn keys_and_signatures() {
         let want = format!("cannot connect to URL: the private key cannot be used{want}");
         refused(&remote, Kind::Authentication, &want);
     };
-    let hint = " (check the credentials and what they are allowed to read)";
+    let hint = " (check the credentials and their read permissions)";
     check(
         "ed25519 locked",
         None,
-        &format!("{hint}: it is encrypted, and there is no passphrase"),
+        &format!("{hint}: it is encrypted and no passphrase is given"),
     );
     check(
         "ed25519 locked",
         Some("open barley"),
-        &format!("{hint}: the passphrase does not open it"),
+        &format!("{hint}: the passphrase does not decrypt it"),
     );
 }
 
@@ -216,13 +216,13 @@ fn hosts_that_are_not_trusted() {
     );
 
     let check = |known_hosts: &str, want: &str| {
-        let problem = "the host's key is not in known_hosts, or another one is";
-        let hint = "(check the credentials and what they are allowed to read)";
+        let problem = "the host's key does not match known_hosts";
+        let hint = "(check the credentials and their read permissions)";
         let want = format!("cannot connect to URL: {problem} {hint}: {want}");
         refused(&remote(known_hosts), Kind::Authentication, &want);
     };
-    let shown = "the host shows ssh-ed25519 SHA256:";
-    check("", &format!("no line of it is for {name}; {shown}"));
+    let shown = "the host presented ssh-ed25519 SHA256:";
+    check("", &format!("no line is for {name}; {shown}"));
     check(
         &format!("{name} {}\n", SshKey::ed25519(9).public()),
         &format!("line 1 has another ssh-ed25519 key for {name}; {shown}"),
@@ -249,20 +249,20 @@ fn refusals() {
     refused(
         &Remote::new(server.url()).with_credentials(stranger),
         Kind::Authentication,
-        "cannot connect to URL: the host refused the key (check the credentials and what they are allowed to \
-         read): of user \"git\"; it takes ",
+        "cannot connect to URL: the host refused the key (check the credentials and their read \
+         permissions): of user \"git\"; it accepts ",
     );
     refused(
         &at("/nowhere"),
         Kind::RepositoryNotFound,
-        "no such repository (check the path; hosts also say so when credentials are missing or may not read \
-         it): fatal: '/nowhere' does not appear to be a git repository",
+        "no such repository (check the path; hosts also answer this when credentials are missing or lack read \
+         access): fatal: '/nowhere' does not appear to be a git repository",
     );
     let check = |fault: SshFault, kind: Kind, want: &str| {
         server.set(fault);
         refused(&at("/fleet.git"), kind, want);
     };
-    let ended = "the host ended the conversation: ";
+    let ended = "the host ended the session: ";
     check(
         SshFault::Refuse("ERROR: Repository not found.\n"),
         Kind::RepositoryNotFound,
@@ -355,7 +355,7 @@ fn a_pack_that_breaks_off() {
     let error = fixture.mirrors.fetch(&remote, &revision).unwrap_err();
     assert_eq!(error.kind(), Kind::RemoteFailure, "{}", chain(&error));
     let told = chain(&error);
-    assert!(told.contains("the host ended the conversation: "), "{told}");
+    assert!(told.contains("the host ended the session: "), "{told}");
     server.set(SshFault::None);
     assert_eq!(pull(&fixture.mirrors, &remote), Ok(2));
     // and a large one comes whole, though it is more than a window
@@ -427,12 +427,12 @@ fn algorithms_that_are_named() {
     let (kind, told) = pull(&[], &["rsa-sha2-512"]).unwrap_err();
     assert_eq!(kind, Kind::RemoteFailure);
     assert!(
-        told.contains("it has no host key algorithm that is accepted here: it offers ssh-ed25519"),
+        told.contains("it has no accepted host key algorithm: it offers ssh-ed25519"),
         "{told}"
     );
     let (_, told) = pull(&["ecdh-sha2-nistp256"], &[]).unwrap_err();
     assert!(
-        told.contains("it has no key exchange algorithm that is accepted here: it offers "),
+        told.contains("it has no accepted key exchange algorithm: it offers "),
         "{told}"
     );
 }

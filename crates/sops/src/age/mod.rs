@@ -34,7 +34,7 @@ pub enum IdentityError {
     #[error("it is not text")]
     NotText,
     /// A line that is no identity.
-    #[error("line {0} is no age identity, which begins with AGE-SECRET-KEY-1")]
+    #[error("line {0} is not an age identity: it must begin with AGE-SECRET-KEY-1")]
     Unknown(usize),
     /// A line that is one, but damaged.
     #[error("the age identity in line {0} is damaged: its checksum or length is wrong")]
@@ -45,10 +45,10 @@ pub enum IdentityError {
     )]
     PostQuantum(usize),
     /// An identity of a plugin.
-    #[error("the age identity in line {0} needs a plugin, and plugins are not run")]
+    #[error("the age identity in line {0} needs a plugin, and plugins are not supported")]
     Plugin(usize),
     /// No identity at all.
-    #[error("it holds no age identity")]
+    #[error("it contains no age identity")]
     Empty,
 }
 

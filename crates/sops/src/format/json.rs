@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_u64<E: Error>(self, number: u64) -> Result<Node, E> {
         self.count(0)?;
         let number = i64::try_from(number);
-        let number = number.map_err(|_| E::custom("a number beyond 64 bits, which SOPS cannot hold"))?;
+        let number = number.map_err(|_| E::custom("a number beyond 64 bits, which SOPS cannot store"))?;
         Ok(Node::Int(number))
     }
 
@@ -130,7 +130,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         while let Some(key) = access.next_key::<String>()? {
             self.budget.key(&key).map_err(A::Error::custom)?;
             if !keys.insert(key.clone()) {
-                return Err(A::Error::custom(format!("the key {key:?} stands there twice")));
+                return Err(A::Error::custom(format!("the key {key:?} appears twice")));
             }
             let value = access.next_value_seed(below)?;
             entries.push(Entry::Pair { key, value });

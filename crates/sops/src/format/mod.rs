@@ -153,7 +153,7 @@ impl Format {
             Self::Binary => match (documents, get(first, "data")) {
                 ([_], Some(Node::Text(text))) => Ok(Zeroizing::new(text.as_bytes().to_vec())),
                 _ => Err(FormatError::NotWritable(
-                    "what is not one text under `data`",
+                    "a document that is not one text under `data`",
                     self,
                 )),
             },

@@ -188,7 +188,7 @@ impl<'b> Reader<'b> {
                 }
                 let known = self.anchors.get(&id).cloned();
                 let (node, spent) =
-                    known.ok_or_else(|| at(&span.start, "an alias stands in what it names"))?;
+                    known.ok_or_else(|| at(&span.start, "an alias refers to itself"))?;
                 self.place_pending();
                 self.finish(node, 0, spent, span)?;
             }
@@ -252,7 +252,7 @@ impl<'b> Reader<'b> {
             return Ok(());
         };
         if !keys.insert(name.to_owned()) {
-            return Err(at(&span.start, format!("the key {name:?} stands there twice")));
+            return Err(at(&span.start, format!("the key {name:?} appears twice")));
         }
         *key = Some(name.to_owned());
         Ok(())
@@ -358,7 +358,7 @@ fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -
         (None, _) if style == ScalarStyle::Plain => scalar::resolve(text).ok_or_else(|| {
             at(
                 &span.start,
-                "a number that is infinite, none, or beyond 64 bits, which SOPS cannot hold",
+                "a number that is infinite, NaN or beyond 64 bits, which SOPS cannot store",
             )
         }),
         (None, _) | (Some(_), Some("str" | "merge")) => Ok(Node::Text(text.into())),
@@ -366,7 +366,7 @@ fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -
             let packed: String = text.split_ascii_whitespace().collect();
             match base64::engine::general_purpose::STANDARD.decode(packed) {
                 Ok(bytes) => Ok(Node::Text(bytes.as_slice().into())),
-                Err(_) => Err(at(&span.start, "what is tagged !!binary is not base64")),
+                Err(_) => Err(at(&span.start, "a value tagged !!binary is not base64")),
             }
         }
         (Some(tag), _) => Err(at(&span.start, format!("the tag {tag} is not supported"))),

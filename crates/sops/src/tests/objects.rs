@@ -98,7 +98,7 @@ fn numbers_and_what_fails() {
     for (number, expected) in [
         (
             json!(u64::MAX),
-            "the value at spec.sizes.0: a number beyond 64 bits, which SOPS cannot hold; quote it",
+            "the value at spec.sizes.0: a number beyond 64 bits, which SOPS cannot store; quote it",
         ),
         (
             json!(1),
@@ -147,8 +147,8 @@ fn refusals() {
     for (object, expected) in [
         (
             moved,
-            "it cannot be decrypted: the value at stringData.user: it does not open with this file's data \
-             key: it was changed, or moved here from another place",
+            "it cannot be decrypted: the value at stringData.user: it does not decrypt with this file's data \
+             key: it was changed or moved from another place",
         ),
         (
             readable,
@@ -158,9 +158,9 @@ fn refusals() {
         ),
         (
             json!({"kind": "Secret", "data": {"a.yaml": entry}}),
-            "data.a.yaml cannot be decrypted: none of the keys given opens its data key: PGP \
-             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given (a key in \
-             the Secret that ends in .asc)",
+            "data.a.yaml cannot be decrypted: none of the given keys decrypts its data key: PGP \
+             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given; add a key \
+             in the Secret that ends in .asc",
         ),
     ] {
         assert_eq!(decrypt(object), Err(expected.to_owned()));

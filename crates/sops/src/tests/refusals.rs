@@ -47,8 +47,8 @@ fn changed_documents() {
             "secret.yaml",
             ("    user:", "    usher:"),
             ONE,
-            "the value at stringData.usher: it does not open with this file's data key: it was changed, or \
-             moved here from another place",
+            "the value at stringData.usher: it does not decrypt with this file's data key: it was changed or \
+             moved from another place",
         ),
         (
             "secret.yaml",
@@ -60,7 +60,7 @@ fn changed_documents() {
             "secret.yaml",
             ("type:str]", "type:int]"),
             ONE,
-            "the value at stringData.user: what it holds is not the integer it says it is",
+            "the value at stringData.user: its value is not the integer that its type declares",
         ),
         (
             "secret.yaml",
@@ -72,15 +72,15 @@ fn changed_documents() {
             "secret.yaml",
             ("lastmodified: \"2026", "lastmodified: \"2025"),
             ONE,
-            "its MAC cannot be read: it does not open with this file's data key: it was changed, or moved \
-             here from another place",
+            "its MAC cannot be read: it does not decrypt with this file's data key: it was changed or moved \
+             from another place",
         ),
         (
             "groups.env",
             ("__map_recipient", "__map_enc"),
             ONE,
-            "sops_key_groups__list_0__map_age__list_0__map_enc and another key say different things of the \
-             same place",
+            "sops_key_groups__list_0__map_age__list_0__map_enc contradicts another key about the same \
+             value",
         ),
     ]);
 }
@@ -110,13 +110,13 @@ fn damaged_metadata() {
             "secret.yaml",
             ("    age:", "    ages:"),
             ONE,
-            "sops names no recipient that its data key is sealed for",
+            "sops names no recipient of its data key",
         ),
         (
             "secret.yaml",
             ("    age:", "    unencrypted_suffix: x\n    age:"),
             ONE,
-            "sops has both unencrypted_suffix and encrypted_regex, and only one of its rules can hold",
+            "sops has both unencrypted_suffix and encrypted_regex, and only one rule may be set",
         ),
         (
             "secret.yaml",
@@ -140,7 +140,7 @@ fn formats() {
             "secret.yaml",
             ("kind:", "apiVersion:"),
             ONE,
-            "it cannot be read as YAML: 2:1: the key \"apiVersion\" stands there twice",
+            "it cannot be read as YAML: 2:1: the key \"apiVersion\" appears twice",
         ),
         (
             "secret.yaml",
@@ -158,7 +158,7 @@ fn formats() {
             "values.json",
             ("{", "{\"z\": 0,"),
             ONE,
-            "it cannot be read as JSON: 2:4: the key \"z\" stands there twice",
+            "it cannot be read as JSON: 2:4: the key \"z\" appears twice",
         ),
         (
             "settings.env",
@@ -182,22 +182,22 @@ fn recipients() {
             "cv.yaml",
             ("kind", "kind"),
             &["one.agekey", "rsa.asc"],
-            "none of the keys given opens its data key: PGP 3FE20A9001A587678EC33BF2ACF9351DDBADB890: its \
-             private key is not among the 1 given (a key in the Secret that ends in .asc)",
+            "none of the given keys decrypts its data key: PGP 3FE20A9001A587678EC33BF2ACF9351DDBADB890: its \
+             private key is not among the 1 given; add a key in the Secret that ends in .asc",
         ),
         (
             "everything.yaml",
             ("kind", "kind"),
             &["two.agekey", "rsa.asc"],
-            "none of the keys given opens its data key: age \
+            "none of the given keys decrypts its data key: age \
              age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among the \
-             1 given (a key in the Secret that ends in .agekey)",
+             1 given; add a key in the Secret that ends in .agekey",
         ),
         (
             "everything.yaml",
             ("recipient: age1", "recipient: age1pq1"),
             ONE,
-            "none of the keys given opens its data key: age \
+            "none of the given keys decrypts its data key: age \
              age1pq12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: this kind of key is not \
              supported yet; add an age, PGP or Vault recipient",
         ),
@@ -205,19 +205,19 @@ fn recipients() {
             "everything.yaml",
             ("BEGIN AGE", "BEGIN OLD"),
             ONE,
-            "none of the keys given opens its data key: age \
-             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: what is sealed for it is damaged \
+            "none of the given keys decrypts its data key: age \
+             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its encrypted data key is damaged \
              (age armor)",
         ),
         (
             "groups.yaml",
             ("kind", "kind"),
             &["two.agekey"],
-            "its data key needs 2 of 3 key groups, and 1 could be opened: age \
+            "its data key needs 2 of 3 key groups, and only 1 could be decrypted: age \
              age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among the \
-             1 given (a key in the Secret that ends in .agekey); PGP \
-             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given (a key in the \
-             Secret that ends in .asc)",
+             1 given; add a key in the Secret that ends in .agekey; PGP \
+             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given; add a key in \
+             the Secret that ends in .asc",
         ),
     ]);
 }
@@ -287,7 +287,7 @@ fn services() {
         (
             vault("transit"),
             alone,
-            "Vault https://vault.example.com/v1/transit/keys/k: no token for it is given (sops.vault-token)"
+            "Vault https://vault.example.com/v1/transit/keys/k: no token is given for it (sops.vault-token)"
                 .to_owned(),
         ),
         (
@@ -298,14 +298,14 @@ fn services() {
         (
             vault("../sys"),
             asking,
-            "Vault https://vault.example.com/v1/../sys/keys/k: \"..\" is no name of a key or engine"
+            "Vault https://vault.example.com/v1/../sys/keys/k: \"..\" is not a valid key or engine name"
                 .to_owned(),
         ),
     ] {
         let found = decrypted(&decrypter, document.as_bytes(), Format::Yaml);
         assert_eq!(
             found,
-            Err(format!("none of the keys given opens its data key: {failure}"))
+            Err(format!("none of the given keys decrypts its data key: {failure}"))
         );
     }
 }
@@ -317,9 +317,9 @@ fn key_entries() {
         (
             "a.agekey",
             "x",
-            "a.agekey: line 1 is no age identity, which begins with AGE-SECRET-KEY-1",
+            "a.agekey: line 1 is not an age identity: it must begin with AGE-SECRET-KEY-1",
         ),
-        ("a.agekey", "# only\n\n", "a.agekey: it holds no age identity"),
+        ("a.agekey", "# only\n\n", "a.agekey: it contains no age identity"),
         (
             "a.agekey",
             "\nAGE-SECRET-KEY-1QQQ",
@@ -334,7 +334,7 @@ fn key_entries() {
         (
             "a.agekey",
             "AGE-PLUGIN-YUBIKEY-1QQQ",
-            "a.agekey: the age identity in line 1 needs a plugin, and plugins are not run",
+            "a.agekey: the age identity in line 1 needs a plugin, and plugins are not supported",
         ),
         ("sops.aws-kms", "anything", "read"),
         ("notes.txt", "anything", "read"),
@@ -405,7 +405,7 @@ fn how_much_there_may_be() {
         let found = found.map_or_else(|error| error, |_| "decrypted".to_owned());
         assert_eq!(found, format!("it cannot be read as {format}: {expected}"));
     };
-    let many = "there are more than 200000 values and comments, of which long ones count several times";
+    let many = "there are more than 200000 values and comments (long ones count several times)";
     let bomb = format!(
         "a: &a {}\nb: [{}]\nsops: {{mac: ENC[}}\n",
         "x".repeat(100_000),
@@ -437,7 +437,7 @@ fn how_much_there_may_be() {
     check(
         Format::Json,
         "{\"a\": 9223372036854775808}",
-        "1:25: a number beyond 64 bits, which SOPS cannot hold",
+        "1:25: a number beyond 64 bits, which SOPS cannot store",
     );
 }
 
@@ -461,7 +461,7 @@ fn long_paths_above_many_values() {
         let found = decrypted(&Decrypter::new(&keys), &sealed, format).unwrap_err();
         assert!(
             found.ends_with(
-                "there are more than 200000 values and comments, of which long ones count several times"
+                "there are more than 200000 values and comments (long ones count several times)"
             ),
             "{found}"
         );
@@ -525,7 +525,7 @@ fn nobody_waits_any_more() {
             let stop = || left.replace(left.get().saturating_sub(1)) == 0;
             let found = decrypted(&decrypter.with_stop(&stop), &sealed, format);
             let found = found.unwrap_err();
-            assert!(found.ends_with("nobody waits for it any more"), "{found}");
+            assert!(found.ends_with("it was cancelled"), "{found}");
         }
     }
 }

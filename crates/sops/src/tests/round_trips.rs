@@ -64,11 +64,11 @@ fn shares_that_are_none() {
     for (all, expected) in [
         (
             &[&[1_u8, 1][..]][..],
-            "a key shared among groups needs two shares, and there are fewer",
+            "a key shared among groups needs at least two shares",
         ),
-        (&[&[1, 1], &[1, 2, 3]], "the groups' shares are not of one length"),
-        (&[&[1], &[2]], "the groups' shares are not of one length"),
-        (&[&[1, 7], &[2, 7]], "two groups hold the same share"),
+        (&[&[1, 1], &[1, 2, 3]], "the groups' shares differ in length"),
+        (&[&[1], &[2]], "the groups' shares differ in length"),
+        (&[&[1, 7], &[2, 7]], "two groups have the same share"),
     ] {
         assert_eq!(shares(all), Err(expected.to_owned()));
     }

@@ -57,7 +57,7 @@ pub enum ArchiveError {
         kind: &'static str,
     },
     /// The bytes are no `tar.gz`, or they end too early.
-    #[error("not a whole tar.gz archive")]
+    #[error("not a complete tar.gz archive")]
     Malformed(#[source] io::Error),
     /// A file of the tree could not be read.
     #[error("cannot read the tree")]

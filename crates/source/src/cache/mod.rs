@@ -121,7 +121,7 @@ impl Cache {
             Ok(file) => file,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(path = %path.display(), %error, "a kept artifact cannot be opened");
+                    tracing::warn!(path = %path.display(), %error, "cannot open a cached artifact");
                 }
                 return None;
             }
@@ -129,7 +129,7 @@ impl Cache {
         let tree = verified(&mut file, digest, &path).and_then(|()| self.unpacked(file));
         tree.inspect_err(|error| {
             let error = error as &dyn std::error::Error;
-            tracing::warn!(path = %path.display(), error, "a kept artifact is not usable, and goes");
+            tracing::warn!(path = %path.display(), error, "removing an unusable cached artifact");
             self.forget(digest);
         })
         .ok()
@@ -216,7 +216,7 @@ impl Cache {
             Ok(()) => true,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(path = %path.display(), %error, "a kept artifact cannot be removed");
+                    tracing::warn!(path = %path.display(), %error, "cannot remove a cached artifact");
                 }
                 false
             }
@@ -302,7 +302,7 @@ impl Receiving {
             file.persist(&path)
                 .map_err(|error| CacheError::of("write", &path)(error.error))?;
         } else {
-            tracing::warn!(%digest, bytes, "no room to keep an artifact: a restart fetches it again");
+            tracing::warn!(%digest, bytes, "cannot cache an artifact: the cache is full, and a restart fetches it again");
         }
         Ok(tree)
     }

@@ -97,7 +97,7 @@ fn what_does_not_is_refused_and_leaves_nothing() {
     check(
         &sha256(b"x"),
         b"x",
-        "failed to extract archive: not a whole tar.gz archive",
+        "failed to extract archive: not a complete tar.gz archive",
     );
     check(&wanted, &[0; 1001], "an archive larger than 1000 bytes");
 }

@@ -139,7 +139,7 @@ fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
     let name = |file: &str, why: &str| {
         check(file, b"", &format!("cannot store a file named {file:?}: {why}"));
     };
-    let characters = "it may hold letters, digits, `-`, `_`, `.` and `+`";
+    let characters = "it may contain letters, digits, `-`, `_`, `.` and `+`";
     name("", "the name is empty");
     name("../index.yaml", characters);
     name("a/b.yaml", characters);
@@ -152,10 +152,10 @@ fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
         ".writing-1.yaml",
         "it begins with a dot, as the store's own files do",
     );
-    name("latest.tar.gz", "the newest artifact is served under this name");
-    name("index.yaml", "the newest artifact is served under this name");
-    name("a.zip", "it ends in none of `.tar.gz`, `.tgz` and `.yaml`");
-    name("a.tgz.lock", "it ends in none of `.tar.gz`, `.tgz` and `.yaml`");
+    name("latest.tar.gz", "the name is reserved for the newest artifact");
+    name("index.yaml", "the name is reserved for the newest artifact");
+    name("a.zip", "it must end in `.tar.gz`, `.tgz` or `.yaml`");
+    name("a.tgz.lock", "it must end in `.tar.gz`, `.tgz` or `.yaml`");
     let long = format!("{}.yaml", "a".repeat(251));
     let shown = &long[..255];
     let why = "the name is longer than 255 bytes";

@@ -76,19 +76,19 @@ impl MediaType {
             return Err(refused("the name is longer than 255 bytes"));
         }
         if !file.bytes().all(is_taken) {
-            return Err(refused("it may hold letters, digits, `-`, `_`, `.` and `+`"));
+            return Err(refused("it may contain letters, digits, `-`, `_`, `.` and `+`"));
         }
         if file.starts_with('.') {
             return Err(refused("it begins with a dot, as the store's own files do"));
         }
         if MediaType::of_newest(file).is_some() {
-            return Err(refused("the newest artifact is served under this name"));
+            return Err(refused("the name is reserved for the newest artifact"));
         }
         let ends = |kind: &MediaType| kind.endings().iter().any(|ending| file.ends_with(ending));
         MediaType::ALL
             .into_iter()
             .find(ends)
-            .ok_or_else(|| refused("it ends in none of `.tar.gz`, `.tgz` and `.yaml`"))
+            .ok_or_else(|| refused("it must end in `.tar.gz`, `.tgz` or `.yaml`"))
     }
 }
 

@@ -119,7 +119,7 @@ pub enum StorageError {
         source: io::Error,
     },
     /// This process may not do it.
-    #[error("no permission to {what} {}: the store's directory has to belong to this user", path.display())]
+    #[error("no permission to {what} {}: the store's directory must belong to this user", path.display())]
     Denied {
         /// What was tried.
         what: &'static str,

@@ -263,7 +263,7 @@ fn a_full_or_closed_disk_is_named() {
     };
     use std::io::ErrorKind::{Other, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let full = "no space left to write a/b: free some, or place the store elsewhere";
-    let denied = "no permission to write a/b: the store's directory has to belong to this user";
+    let denied = "no permission to write a/b: the store's directory must belong to this user";
     check(StorageFull, full);
     check(QuotaExceeded, full);
     check(PermissionDenied, denied);

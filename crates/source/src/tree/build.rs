@@ -255,7 +255,7 @@ impl<'a> Building<'a> {
         }
         let file = File::of(whole, executable, content).ok_or_else(|| PathError::Path {
             path: path.to_owned(),
-            why: "its content is made to have the id of another (a SHA-1 collision)",
+            why: "its content collides with another object's id (a SHA-1 collision)",
         })?;
         self.place(path, file)
     }

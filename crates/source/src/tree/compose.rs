@@ -197,10 +197,10 @@ impl Composing<'_> {
             (to, path) => format!("{to}/{path}"),
         };
         match source.entry(from) {
-            None => return Err(refuse("nothing stands there".to_owned())),
+            None => return Err(refuse("it does not exist".to_owned())),
             Some(super::Entry::File { .. }) if to.is_empty() => {
                 return Err(refuse(
-                    "a file cannot take the place of the whole tree".to_owned(),
+                    "a file cannot replace the whole tree".to_owned(),
                 ));
             }
             Some(super::Entry::File { executable, .. }) => {
@@ -237,12 +237,12 @@ impl Composing<'_> {
         let mut parent = to;
         while let Some((above, _)) = parent.rsplit_once('/') {
             if matches!(self.items.get(above), Some(Item::File(..) | Item::Link)) {
-                return Err("a file stands on the way");
+                return Err("a parent directory is a file");
             }
             parent = above;
         }
         match self.items.get(to) {
-            Some(Item::File(..) | Item::Link) => return Err("a file stands there"),
+            Some(Item::File(..) | Item::Link) => return Err("a file exists there"),
             Some(Item::Directory) | None => {}
         }
         let mut below = self.items.range(to.to_owned()..);
@@ -253,7 +253,7 @@ impl Composing<'_> {
                 .is_some_and(|(path, _)| is_at_or_below(path, to)),
         };
         match taken {
-            true => Err("files are there already"),
+            true => Err("files already exist there"),
             false => Ok(()),
         }
     }

@@ -115,31 +115,31 @@ fn parts_stand_beside_each_other() {
         &["a"],
         &[include("a", "a")],
         &limits,
-        &format!("{failed}\"a\" to \"a\": files are there already"),
+        &format!("{failed}\"a\" to \"a\": files already exist there"),
     );
     check(
         &["a"],
         &[include("a", "")],
         &limits,
-        &format!("{failed}\"a\" to \"\": files are there already"),
+        &format!("{failed}\"a\" to \"\": files already exist there"),
     );
     check(
         &["a"],
         &[include("a", "a/x.yaml")],
         &limits,
-        &format!("{failed}\"a\" to \"a/x.yaml\": a file stands there"),
+        &format!("{failed}\"a\" to \"a/x.yaml\": a file exists there"),
     );
     check(
         &["a"],
         &[include("a", "a/x.yaml/z")],
         &limits,
-        &format!("{failed}\"a\" to \"a/x.yaml/z\": a file stands on the way"),
+        &format!("{failed}\"a\" to \"a/x.yaml/z\": a parent directory is a file"),
     );
     check(
         &["a"],
         &[include("gone", "z")],
         &limits,
-        &format!("{failed}\"gone\" to \"z\": nothing stands there"),
+        &format!("{failed}\"gone\" to \"z\": it does not exist"),
     );
     check(
         &["a"],

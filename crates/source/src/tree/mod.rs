@@ -159,7 +159,7 @@ pub enum ReadError {
         source: equate_git::TreeError,
     },
     /// Its bytes, which were unpacked beside others, could not be read.
-    #[error("cannot read {path:?} from where the archive was unpacked")]
+    #[error("cannot read {path:?} from the unpacked archive")]
     Packed {
         /// The path asked for.
         path: String,

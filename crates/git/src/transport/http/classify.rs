@@ -13,14 +13,14 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
             Kind::Authentication,
             "the host refused the credentials (HTTP 401)",
         ),
-        401 => Failure::new(Kind::Authentication, "the host wants credentials (HTTP 401)"),
-        407 => Failure::new(Kind::Authentication, "the proxy wants credentials (HTTP 407)"),
-        403 => Failure::new(Kind::Authentication, "the host forbids it (HTTP 403)"),
+        401 => Failure::new(Kind::Authentication, "the host requires credentials (HTTP 401)"),
+        407 => Failure::new(Kind::Authentication, "the proxy requires credentials (HTTP 407)"),
+        403 => Failure::new(Kind::Authentication, "the host forbids access (HTTP 403)"),
         404 | 410 => Failure::new(
             Kind::RepositoryNotFound,
             format!("no such repository (HTTP {code})"),
         ),
-        429 => Failure::new(Kind::RemoteFailure, "the host wants fewer requests (HTTP 429)"),
+        429 => Failure::new(Kind::RemoteFailure, "the host limits requests (HTTP 429)"),
         500.. => Failure::new(Kind::RemoteFailure, format!("the host failed (HTTP {code})")),
         _ => Failure::new(Kind::Protocol, format!("the host answers HTTP {code}")),
     }
@@ -40,7 +40,7 @@ pub(super) fn transfer(error: reqwest::Error) -> Failure {
     };
     let problem = match kind {
         Kind::Tls => "the connection is not trusted",
-        Kind::Timeout => "no connection in time",
+        Kind::Timeout => "connecting took too long",
         _ if error.is_connect() => "no connection",
         _ => "the connection broke",
     };

@@ -111,7 +111,7 @@ impl Runtime {
         what: impl Future<Output = T>,
     ) -> io::Result<T> {
         let Some(runtime) = &self.0 else {
-            return Err(io::Error::other("the runtime is gone"));
+            return Err(io::Error::other("the network thread has stopped"));
         };
         let deadline = tokio::time::Instant::from_std(shared.deadline);
         runtime
@@ -155,7 +155,7 @@ impl Clients {
             .enable_all()
             .build();
         let built =
-            built.map_err(|error| Failure::new(Kind::Storage, "no thread for the network").because(error))?;
+            built.map_err(|error| Failure::new(Kind::Storage, "cannot start a thread for the network").because(error))?;
         let runtime = Arc::new(Runtime(Some(built)));
         inner.runtime = Some(Arc::clone(&runtime));
         Ok(runtime)
@@ -191,7 +191,7 @@ impl Clients {
     ) -> Result<Answer, Failure> {
         let (runtime, client) = self.get(remote)?;
         let Some(runtime) = &runtime.0 else {
-            return Err(Failure::new(Kind::Storage, "the runtime is gone"));
+            return Err(Failure::new(Kind::Storage, "the network thread has stopped"));
         };
         let url = Url::parse(ask.url).map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
         let request = match ask.post {
@@ -238,12 +238,12 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
         .user_agent(AGENT);
     if let Some(pem) = &remote.ca {
         let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|error| Failure::new(Kind::Tls, "the given ca is no PEM certificate").because(error))?;
+            .map_err(|error| Failure::new(Kind::Tls, "the given ca is not a PEM certificate").because(error))?;
         builder = builder.tls_certs_merge(certificates);
     }
     if let Some(pem) = &remote.client_certificate {
         let identity = reqwest::Identity::from_pem(pem.expose())
-            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not usable PEM"))?;
+            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not valid PEM"))?;
         builder = builder.identity(identity);
     }
     if let Some(proxy) = &remote.proxy {
@@ -252,12 +252,12 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
     }
     builder
         .build()
-        .map_err(|error| Failure::new(Kind::Tls, "no http client can be made").because(error))
+        .map_err(|error| Failure::new(Kind::Tls, "cannot build an http client").because(error))
 }
 
 /// A proxy as the client takes it.
 fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
-    let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is not usable");
+    let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is invalid");
     let mut address = Url::parse(proxy.address()).map_err(|_| unusable())?;
     let mut header = None;
     if let Some((username, password)) = proxy.credentials() {

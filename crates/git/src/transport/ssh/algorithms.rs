@@ -86,7 +86,7 @@ pub struct SshAlgorithms {
 
 /// A name no algorithm that is spoken has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no {what} algorithm that is spoken: {}", known.join(", "))]
+#[error("{name:?} is not a supported {what} algorithm: use one of {}", known.join(", "))]
 pub struct SshAlgorithmError {
     name: String,
     what: &'static str,
@@ -216,7 +216,7 @@ mod tests {
         check(
             &["none"],
             &[],
-            "\"none\" is no key exchange algorithm that is spoken: mlkem768x25519-sha256, \
+            "\"none\" is not a supported key exchange algorithm: use one of mlkem768x25519-sha256, \
              curve25519-sha256, curve25519-sha256@libssh.org, ecdh-sha2-nistp256, ecdh-sha2-nistp384, \
              ecdh-sha2-nistp521, diffie-hellman-group-exchange-sha256, diffie-hellman-group16-sha512, \
              diffie-hellman-group18-sha512, diffie-hellman-group14-sha256, diffie-hellman-group15-sha512, \
@@ -226,7 +226,7 @@ mod tests {
         check(
             &[],
             &["ssh-rsa"],
-            "\"ssh-rsa\" is no host key algorithm that is spoken: ssh-ed25519, ecdsa-sha2-nistp256, \
+            "\"ssh-rsa\" is not a supported host key algorithm: use one of ssh-ed25519, ecdsa-sha2-nistp256, \
              ecdsa-sha2-nistp384, ecdsa-sha2-nistp521, rsa-sha2-512, rsa-sha2-256",
         );
     }

@@ -196,7 +196,7 @@ impl Command {
                 .parting
                 .words()
                 .unwrap_or_else(|| "the connection broke".to_owned()),
-            End::Refused => "it does not run commands".to_owned(),
+            End::Refused => "it refuses to run commands".to_owned(),
             End::Open | End::Answered | End::Closed => match heard.status {
                 Some(status) if status != 0 => format!("its git ended with status {status}"),
                 _ => "it closed the connection".to_owned(),

@@ -60,13 +60,13 @@ pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<T
         }
         Ok(stream)
     });
-    let late = |_| Failure::new(Kind::Timeout, "no connection in time");
+    let late = |_| Failure::new(Kind::Timeout, "connecting took too long");
     dialled.await.map_err(late)?
 }
 
 fn not_connected(error: io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::TimedOut => Failure::new(Kind::Timeout, "no connection in time"),
+        io::ErrorKind::TimedOut => Failure::new(Kind::Timeout, "connecting took too long"),
         _ => Failure::new(Kind::Unreachable, "no connection"),
     }
     .because(error)
@@ -111,11 +111,11 @@ async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 
 /// The proxy's answer breaks off or is none.
 fn broken(error: io::Error) -> Failure {
-    Failure::new(Kind::RemoteFailure, "the proxy does not answer as one").because(error)
+    Failure::new(Kind::RemoteFailure, "the proxy's answer is malformed").because(error)
 }
 
 fn wants_credentials() -> Failure {
-    Failure::new(Kind::Authentication, "the proxy wants credentials")
+    Failure::new(Kind::Authentication, "the proxy requires credentials")
 }
 
 /// Asks an HTTP proxy.
@@ -150,12 +150,12 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
         Some("200") => Ok(()),
         Some("407") => Err(wants_credentials()),
         Some(status) if status.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let problem = format!("the proxy does not connect (HTTP {status})");
+            let problem = format!("the proxy cannot connect (HTTP {status})");
             Err(Failure::new(Kind::RemoteFailure, problem))
         }
         _ => Err(Failure::new(
             Kind::RemoteFailure,
-            "the proxy does not speak HTTP/1.1",
+            "the proxy does not support HTTP/1.1",
         )),
     }
 }
@@ -174,7 +174,7 @@ async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) 
         ([SOCKS, PASSWORD], Some((name, password))) => let_in(stream, name, password).await?,
         ([SOCKS, NEITHER], _) => return Err(wants_credentials()),
         _ => {
-            let problem = "the proxy does not speak SOCKS version 5";
+            let problem = "the proxy does not support SOCKS version 5";
             return Err(Failure::new(Kind::RemoteFailure, problem));
         }
     }
@@ -183,7 +183,7 @@ async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) 
 
 async fn let_in(stream: &mut TcpStream, name: &str, password: &[u8]) -> Result<(), Failure> {
     let long = |_| {
-        let problem = "a SOCKS proxy takes names and passwords of up to 255 bytes";
+        let problem = "a SOCKS proxy accepts usernames and passwords of up to 255 bytes";
         Failure::new(Kind::Authentication, problem)
     };
     let mut asked = Zeroizing::new(vec![PASSWORDS]);
@@ -236,7 +236,7 @@ async fn connect_by_socks(stream: &mut TcpStream, host: &str, port: u16) -> Resu
         ADDRESS_6 => 16,
         NAME => usize::from(stream.read_u8().await.map_err(broken)?),
         _ => {
-            let problem = "the proxy answers with an address of no known kind";
+            let problem = "the proxy's answer has an unknown address type";
             return Err(Failure::new(Kind::RemoteFailure, problem));
         }
     };
@@ -252,8 +252,8 @@ fn refusal(outcome: u8) -> String {
         3 => "the network is unreachable",
         4 => "the host is unreachable",
         5 => "the connection is refused",
-        6 => "it took too long",
-        _ => "it has failed",
+        6 => "the connection timed out",
+        _ => "it reports a general failure",
     };
-    format!("the proxy does not connect: {why} (SOCKS {outcome})")
+    format!("the proxy cannot connect: {why} (SOCKS {outcome})")
 }

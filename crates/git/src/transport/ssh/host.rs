@@ -47,7 +47,7 @@ pub(super) struct Host {
 }
 
 fn not_as_agreed(error: Unagreed) -> Failure {
-    let problem = "the host does not prove its key with what was agreed on";
+    let problem = "the host's key does not match the negotiated algorithm";
     Failure::new(Kind::Authentication, problem).because(error)
 }
 
@@ -92,7 +92,7 @@ impl Handler for Host {
         };
         self.shown = Some(algorithm);
         checked.map(|()| true).map_err(|refusal| {
-            let problem = "the host's key is not in known_hosts, or another one is";
+            let problem = "the host's key does not match known_hosts";
             HostError::Ours(Failure::new(Kind::Authentication, problem).because(refusal))
         })
     }
@@ -230,7 +230,7 @@ pub(super) async fn open(
     let parting = Parting::default();
     let [least, preferred_bits, most] = GROUP_BITS;
     let groups = GexParams::new(least, preferred_bits, most)
-        .map_err(|error| Failure::new(Kind::RemoteFailure, "no groups to agree in").because(error))?;
+        .map_err(|error| Failure::new(Kind::RemoteFailure, "cannot set up the key exchange groups").because(error))?;
     let config = Config {
         client_id: SshId::Standard(concat!("SSH-2.0-equate_", env!("CARGO_PKG_VERSION")).into()),
         preferred,
@@ -279,16 +279,16 @@ fn not_shaken(error: HostError) -> Failure {
                 AlgorithmKind::Mac => "message authentication",
             };
             let theirs = Words::of(&format!("it offers {}", theirs.join(", ")));
-            let problem = format!("it has no {what} algorithm that is accepted here");
+            let problem = format!("it has no accepted {what} algorithm");
             Failure::new(Kind::RemoteFailure, problem).because(theirs)
         }
-        russh::Error::Version => Failure::new(Kind::Protocol, "what answers is no ssh server"),
+        russh::Error::Version => Failure::new(Kind::Protocol, "the answer is not an ssh server's"),
         russh::Error::WrongServerSig | russh::Error::Signature(_) => {
-            let problem = "the host does not prove that its key is its own";
+            let problem = "the host's signature does not match its key";
             Failure::new(Kind::Authentication, problem).because(Words::of(&error.to_string()))
         }
         error => {
-            let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
+            let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
             failure.because(Words::of(&error.to_string()))
         }
     }
@@ -296,7 +296,7 @@ fn not_shaken(error: HostError) -> Failure {
 
 /// A connection that was there, and is not.
 fn ended(error: &russh::Error, parting: &Parting) -> Failure {
-    let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
+    let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
     match parting.words() {
         Some(words) => failure.because(words),
         None => failure.because(Words::of(&error.to_string())),
@@ -324,7 +324,7 @@ async fn authenticate(
                 partial_success: true,
                 remaining_methods,
             } => {
-                let problem = "the host wants more than a key";
+                let problem = "the host requires more than a key";
                 let wanted = methods(&remaining_methods);
                 return Err(Failure::new(Kind::Authentication, problem).because(wanted));
             }
@@ -336,7 +336,7 @@ async fn authenticate(
     let failure = Failure::new(Kind::Authentication, "the host refused the key");
     Err(match parting.words() {
         Some(words) => failure.because(words),
-        None => failure.because(format!("of user {user:?}; it takes {wants}")),
+        None => failure.because(format!("of user {user:?}; it accepts {wants}")),
     })
 }
 
@@ -356,7 +356,7 @@ async fn hashes(handle: &Handle<Host>, parting: &Parting) -> Result<Vec<Option<H
         Some(Some(hash)) => Ok(vec![Some(hash)]),
         Some(None) => Err(Failure::new(
             Kind::Authentication,
-            "the host takes signatures of RSA keys with SHA-1 only, which are not given: use another key",
+            "the host accepts RSA keys only with SHA-1, which is not supported: use another key",
         )),
     }
 }

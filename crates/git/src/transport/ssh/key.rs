@@ -35,28 +35,28 @@ const RSA_BITS_MAX: u32 = 8192;
 /// Why a key is not used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
-    #[error("it is {0} bytes, and {BYTES_MAX} are read at most")]
+    #[error("it has {0} bytes, more than the limit of {BYTES_MAX}")]
     Size(usize),
-    #[error("it is a public key, and the private one is needed")]
+    #[error("it is a public key: give the private key")]
     Public,
-    #[error("it does not begin as a private key does: -----BEGIN OPENSSH PRIVATE KEY-----")]
+    #[error("it does not begin like a private key, with -----BEGIN OPENSSH PRIVATE KEY-----")]
     Unknown,
     #[error("a \"{0}\" is not supported: convert it with ssh-keygen -p")]
     Format(String),
-    #[error("it is of type {0}, and ed25519, ecdsa and rsa are supported")]
+    #[error("its type {0} is not supported: use ed25519, ecdsa or rsa")]
     Type(String),
-    #[error("its modulus is {0} bits, and {RSA_BITS_MAX} are supported")]
+    #[error("its modulus has {0} bits, more than the limit of {RSA_BITS_MAX}")]
     Modulus(u32),
-    #[error("it is encrypted, and there is no passphrase")]
+    #[error("it is encrypted and no passphrase is given")]
     Locked,
-    #[error("the passphrase does not open it")]
+    #[error("the passphrase does not decrypt it")]
     Passphrase,
     #[error("its encryption {0} is not supported: convert it with ssh-keygen -p")]
     Cipher(String),
-    #[error("its passphrase costs more than is allowed: {0}")]
+    #[error("its passphrase takes too much work: {0}")]
     Cost(String),
     #[error(
-        "a line of dashes stands within it: only one key, and nothing else, may stand between BEGIN and END"
+        "it contains a line of dashes: put one key and nothing else between BEGIN and END"
     )]
     Nested,
     #[error("it is malformed")]

@@ -32,24 +32,24 @@ pub(super) struct Known {
 /// A host that is not let in, or a file that says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("known_hosts is {bytes} bytes, and {BYTES_MAX} are read at most")]
+    #[error("known_hosts has {bytes} bytes, more than the limit of {BYTES_MAX}")]
     Size { bytes: usize },
-    #[error("no line of it is for {name}; the host shows {shown}")]
+    #[error("no line is for {name}; the host presented {shown}")]
     Unknown { name: String, shown: String },
-    #[error("line {line} is for {name}, and its key cannot be read; the host shows {shown}")]
+    #[error("line {line} for {name} has an unreadable key; the host presented {shown}")]
     Unread {
         name: String,
         line: usize,
         shown: String,
     },
-    #[error("line {line} has another {algorithm} key for {name}; the host shows {shown}")]
+    #[error("line {line} has another {algorithm} key for {name}; the host presented {shown}")]
     Changed {
         name: String,
         line: usize,
         algorithm: String,
         shown: String,
     },
-    #[error("line {line} has a key of another type for {name}; the host shows {shown}")]
+    #[error("line {line} has a key of another type for {name}; the host presented {shown}")]
     OtherType {
         name: String,
         line: usize,
@@ -208,17 +208,17 @@ impl Known {
         };
         let trusted = |known: &&PublicKey| known.key_data() == authority.key_data();
         let Some(trusted) = self.authorities.iter().find(trusted) else {
-            return refuse("is of an authority that known_hosts has no @cert-authority line for");
+            return refuse("is from an authority that has no @cert-authority line in known_hosts");
         };
         // The library verifies SHA-1 too.
         if !preferred(&authority.algorithm()).contains(&certificate.signature().algorithm()) {
-            return refuse("is signed with an algorithm that is not accepted, as ssh-rsa is with SHA-1");
+            return refuse("is signed with an algorithm that is not accepted, such as ssh-rsa with SHA-1");
         }
         if certificate.cert_type() != CertType::Host {
-            return refuse("is not a host's");
+            return refuse("is not a host certificate");
         }
         if certificate.critical_options().iter().next().is_some() {
-            return refuse("has critical options, and none is known for hosts");
+            return refuse("has critical options, which are not supported for hosts");
         }
         let principals = certificate.valid_principals();
         if !principals

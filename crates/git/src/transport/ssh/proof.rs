@@ -10,11 +10,11 @@ use russh::keys::Algorithm;
 /// A host that does not do what it agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unagreed {
-    #[error("{agreed} was agreed on, and it shows a key of type {shown}")]
+    #[error("the host negotiated {agreed} but presented a {shown} key")]
     Key { agreed: Algorithm, shown: Algorithm },
-    #[error("{0} was agreed on, and it signs with another")]
+    #[error("the host negotiated {0} but signed with another algorithm")]
     Signature(Algorithm),
-    #[error("its signature is not there")]
+    #[error("its signature is missing")]
     Missing,
 }
 
@@ -70,12 +70,12 @@ mod tests {
         check(
             "ssh-ed25519",
             "ssh-rsa",
-            Err("ssh-ed25519 was agreed on, and it shows a key of type ssh-rsa"),
+            Err("the host negotiated ssh-ed25519 but presented a ssh-rsa key"),
         );
         check(
             "ecdsa-sha2-nistp256",
             "ecdsa-sha2-nistp384",
-            Err("ecdsa-sha2-nistp256 was agreed on, and it shows a key of type ecdsa-sha2-nistp384"),
+            Err("the host negotiated ecdsa-sha2-nistp256 but presented a ecdsa-sha2-nistp384 key"),
         );
     }
 
@@ -95,7 +95,7 @@ mod tests {
         }
         check("ssh-ed25519", "ssh-ed25519", Ok(()));
         check("rsa-sha2-512", "rsa-sha2-512", Ok(()));
-        let other = Err("rsa-sha2-512 was agreed on, and it signs with another");
+        let other = Err("the host negotiated rsa-sha2-512 but signed with another algorithm");
         check("rsa-sha2-512", "rsa-sha2-256", other);
         check("rsa-sha2-512", "ssh-rsa", other);
         check("rsa-sha2-512", "rsa-sha2-5121", other);

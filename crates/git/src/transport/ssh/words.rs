@@ -41,7 +41,7 @@ pub(super) fn classify(words: &[u8], otherwise: String) -> Failure {
     if any(&["ermission", "ccess denied", "nauthorized"]) {
         return Failure::new(Kind::Authentication, "the host refused the key").because(last);
     }
-    Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(last)
+    Failure::new(Kind::RemoteFailure, "the host ended the session").because(last)
 }
 
 #[cfg(test)]
@@ -73,11 +73,11 @@ mod tests {
         );
         check(
             "sh: git-upload-pack: not found",
-            "RemoteFailure: the host ended the conversation: sh: git-upload-pack: not found",
+            "RemoteFailure: the host ended the session: sh: git-upload-pack: not found",
         );
         check(
             "",
-            "RemoteFailure: the host ended the conversation: it closed the connection",
+            "RemoteFailure: the host ended the session: it closed the connection",
         );
     }
 }

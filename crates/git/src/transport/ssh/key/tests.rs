@@ -34,8 +34,8 @@ fn formats() {
         assert_eq!(told(fixture(name), passphrase), want, "{name}");
     }
     let right = Some("open sesame");
-    let locked = "refused: it is encrypted, and there is no passphrase";
-    let wrong = "refused: the passphrase does not open it";
+    let locked = "refused: it is encrypted and no passphrase is given";
+    let wrong = "refused: the passphrase does not decrypt it";
     check("ed25519", None, ED25519);
     // as with ssh, where it is not asked for
     check("ed25519", right, ED25519);
@@ -47,7 +47,7 @@ fn formats() {
     check(
         "ed25519 locked with 3000 rounds",
         right,
-        "refused: its passphrase costs more than is allowed: 3000 rounds of bcrypt, of 256 at most",
+        "refused: its passphrase takes too much work: 3000 rounds of bcrypt, of 256 at most",
     );
     check("ed25519 pkcs8", None, ED25519_PKCS8);
     for (bits, want) in [("256", ECDSA_256), ("384", ECDSA_384), ("521", ECDSA_521)] {
@@ -84,7 +84,7 @@ fn formats() {
     check(
         "rsa pkcs8 locked with 6000000 iterations",
         right,
-        "refused: its passphrase costs more than is allowed: 6000000 iterations, of 1000000 at most",
+        "refused: its passphrase takes too much work: 6000000 iterations, of 1000000 at most",
     );
     check(
         "rsa pkcs8 locked as in pkcs5 v1",
@@ -104,14 +104,14 @@ fn texts() {
     check(&key.replace('\n', "\r\n"), ED25519);
     check(&key.replace('\n', "\n  "), ED25519);
     check(&format!("my key\n\n{key}"), ED25519);
-    let unknown = "refused: it does not begin as a private key does: -----BEGIN OPENSSH PRIVATE KEY-----";
+    let unknown = "refused: it does not begin like a private key, with -----BEGIN OPENSSH PRIVATE KEY-----";
     check("", unknown);
     check("no key", unknown);
     check(
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
         unknown,
     );
-    let public = "refused: it is a public key, and the private one is needed";
+    let public = "refused: it is a public key: give the private key";
     check("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAA me@here", public);
     check(
         "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
@@ -119,7 +119,7 @@ fn texts() {
     );
     check(
         "-----BEGIN DSA PRIVATE KEY-----\nAAAA\n-----END DSA PRIVATE KEY-----\n",
-        "refused: it is of type dsa, and ed25519, ecdsa and rsa are supported",
+        "refused: its type dsa is not supported: use ed25519, ecdsa or rsa",
     );
     check(
         "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nAAAA\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
@@ -139,7 +139,7 @@ fn texts() {
     check(&half, malformed);
     check(
         &"x".repeat(40_000),
-        "refused: it is 40000 bytes, and 32768 are read at most",
+        "refused: it has 40000 bytes, more than the limit of 32768",
     );
 }
 
@@ -185,7 +185,7 @@ fn certificates_in_certificates_are_not_followed() {
             &format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n"),
             None
         ),
-        "refused: it is of type certificate, and ed25519, ecdsa and rsa are supported"
+        "refused: its type certificate is not supported: use ed25519, ecdsa or rsa"
     );
 }
 
@@ -206,7 +206,7 @@ fn what_scrypt_may_take() {
     assert_eq!(told(&text(&der), Some("open sesame")), RSA);
     assert_eq!(
         told(&text(&more), Some("open sesame")),
-        "refused: its passphrase costs more than is allowed: scrypt with 266338304 bytes, 1 times, of 67108864 \
+        "refused: its passphrase takes too much work: scrypt with 266338304 bytes, 1 times, of 67108864 \
          and 4 at most"
     );
 }
@@ -240,8 +240,8 @@ fn a_key_within_a_key_is_not_read() {
                 );
                 assert_eq!(
                     told(&text, Some("open sesame")),
-                    "refused: a line of dashes stands within it: only one key, and nothing else, may stand \
-                     between BEGIN and END",
+                    "refused: it contains a line of dashes: put one key and nothing else between BEGIN and \
+                     END",
                     "{text}"
                 );
                 // and the label decides what the bytes are

@@ -36,7 +36,7 @@ fn names_of_hosts() {
     #[track_caller]
     fn check(names: &str, host: &str, port: u16, want: bool) {
         let got = told(&format!("{names} {ONE} comment\n"), host, port, ONE);
-        let unknown = got.starts_with("no line of it is for ");
+        let unknown = got.starts_with("no line is for ");
         assert!(got == "trusted" || unknown, "{got}");
         assert_eq!(got == "trusted", want, "{names} for {host}:{port}");
     }
@@ -80,13 +80,13 @@ fn lines() {
     fn check(lines: &str, shown: &str, want: &str) {
         assert_eq!(told(lines, HOST, 22, shown), want, "{lines}");
     }
-    let shown = "the host shows ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
+    let shown = "the host presented ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
     let two = "ssh-ed25519 SHA256:";
-    check("", ONE, &format!("no line of it is for git.example.org; {shown}"));
+    check("", ONE, &format!("no line is for git.example.org; {shown}"));
     check(
         &format!("# {HOST} {ONE}\n\n   \n@marker {HOST} {ONE}\n\u{fffd}\n"),
         ONE,
-        &format!("no line of it is for git.example.org; {shown}"),
+        &format!("no line is for git.example.org; {shown}"),
     );
     check(&format!("\r\n  {HOST}\t{ONE}\r\n"), ONE, "trusted");
     check(
@@ -109,7 +109,7 @@ fn lines() {
         ONE,
         &format!("line 2 has another ssh-ed25519 key for git.example.org; {shown}"),
     );
-    let unread = format!("line 1 is for git.example.org, and its key cannot be read; {shown}");
+    let unread = format!("line 1 for git.example.org has an unreadable key; {shown}");
     check(&format!("{HOST} ssh-ed25519 AAAA\n"), ONE, &unread);
     check(&format!("{HOST} ssh-ed25519\n"), ONE, &unread);
     check(HOST, ONE, &unread);
@@ -133,14 +133,14 @@ fn lines() {
     );
     check(&format!("@revoked other {ONE}\n{HOST} {ONE}\n"), ONE, "trusted");
     check(&format!("@revoked * {TWO}\n{HOST} {ONE}\n"), ONE, "trusted");
-    // an authority's key is not a host's
+    // an authority's key is not a host certificate
     let got = told(&format!("@cert-authority {HOST} {ONE}\n"), HOST, 22, ONE);
-    assert_eq!(got, format!("no line of it is for git.example.org; {shown}"));
+    assert_eq!(got, format!("no line is for git.example.org; {shown}"));
     assert!(!got.contains(two) || got.contains(shown));
     check(
         &"x".repeat((4 << 20) + 1),
         ONE,
-        "known_hosts is 4194305 bytes, and 4194304 are read at most",
+        "known_hosts has 4194305 bytes, more than the limit of 4194304",
     );
 }
 
@@ -150,7 +150,7 @@ fn a_line_for_the_port_stands_before_one_without() {
     assert_eq!(told(&lines, HOST, 2222, TWO), "trusted");
     assert_eq!(
         told(&lines, HOST, 2222, ONE),
-        "line 2 has another ssh-ed25519 key for [git.example.org]:2222; the host shows ssh-ed25519 \
+        "line 2 has another ssh-ed25519 key for [git.example.org]:2222; the host presented ssh-ed25519 \
          SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4"
     );
     // revoked is revoked at every port it is named for
@@ -252,7 +252,7 @@ fn certificates() {
         good,
         "its certificate ecdsa-sha2-nistp256 is for other hosts",
     );
-    let none = "is of an authority that known_hosts has no @cert-authority line for";
+    let none = "is from an authority that has no @cert-authority line in known_hosts";
     check(
         &authority,
         "git.example.com",
@@ -281,7 +281,7 @@ fn certificates() {
         &authority,
         HOST,
         "of a person",
-        "its certificate ecdsa-sha2-nistp521 is not a host's",
+        "its certificate ecdsa-sha2-nistp521 is not a host certificate",
     );
     let rsa = format!("@cert-authority {HOST} {}\n", certificate("the rsa authority"));
     check(&rsa, HOST, "of the rsa authority with sha-512", "trusted");
@@ -289,7 +289,7 @@ fn certificates() {
         &rsa,
         HOST,
         "of the rsa authority with sha-1",
-        "its certificate ssh-ed25519 is signed with an algorithm that is not accepted, as ssh-rsa is with \
+        "its certificate ssh-ed25519 is signed with an algorithm that is not accepted, such as ssh-rsa with \
          SHA-1",
     );
     // by the authority's key, or by the host's
