@@ -1,8 +1,7 @@
-//! One commit into a mirror: shallow, incremental, whole.
+//! Shallow, incremental fetches of one commit into a mirror.
 //!
-//! A commit counts as fetched once everything its tree names is there; a ref in the mirror marks
-//! it. What was marked is offered as the base of the next fetch, so that only what is new
-//! travels.
+//! A ref in the mirror marks a commit once everything its tree names is there. Marked commits are the base
+//! of the next fetch, so only new objects travel.
 
 use std::{
     num::NonZeroU32,
@@ -26,21 +25,21 @@ use crate::{
     tree::{Mode, TreeError},
 };
 
-/// Where fetched commits are marked.
+/// The refs that mark fetched commits.
 const MARKS: &str = "refs/fetched/";
-/// Where tips that came with all their history are marked.
+/// The refs that mark tips fetched with their full history.
 const HISTORIES: &str = "refs/history/";
 
-/// Why a revision's commit is not at hand.
+/// The reason why a commit cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The URL or the credentials can never work.
+    /// The URL or the credentials are invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The remote could not be asked, or did not give it.
+    /// The remote did not answer or refused.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The remote no longer has the commit: it was rewritten or deleted since it was resolved.
+    /// The commit was rewritten or deleted on the remote after it was resolved.
     #[error("commit {commit} is not in {place}{}", moved(reference.as_deref(), tip.as_deref()))]
     Gone {
         /// The commit.
@@ -49,7 +48,7 @@ pub enum FetchError {
         place: String,
         /// The ref it was found at.
         reference: Option<String>,
-        /// Where that ref leads now.
+        /// The current target of that ref.
         tip: Option<String>,
     },
     /// A local repository has no such commit.
@@ -59,20 +58,20 @@ pub enum FetchError {
         commit: String,
         /// The directory.
         place: String,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
-    /// The remote sent a commit without all that belongs to it, or one beyond a limit.
+    /// The remote sent an incomplete commit, or one beyond a limit.
     #[error("fetch of commit {commit} from {place} is incomplete")]
     Incomplete {
         /// The commit.
         commit: String,
         /// The remote.
         place: String,
-        /// What is missing or too large.
+        /// The missing or oversized part.
         source: TreeError,
     },
-    /// Another call worked in the same mirror for the whole time.
+    /// Another call used the same mirror until the timeout.
     #[error("timed out after {seconds}s waiting for the mirror of {place}")]
     Busy {
         /// The remote.
@@ -80,7 +79,7 @@ pub enum FetchError {
         /// The remote's timeout.
         seconds: f64,
     },
-    /// A local directory could not be opened.
+    /// A local directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// The directory of all mirrors cannot be used.
@@ -88,7 +87,7 @@ pub enum FetchError {
     Root {
         /// The directory.
         root: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: std::io::Error,
     },
     /// The mirror cannot be read or written.
@@ -98,13 +97,13 @@ pub enum FetchError {
         place: String,
         /// The operation: `open`, `read` or `write`.
         doing: &'static str,
-        /// What the system or gix said.
+        /// The error from the system or gix.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl FetchError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Url(_) => Kind::UrlInvalid,
@@ -138,7 +137,7 @@ fn moved(reference: Option<&str>, tip: Option<&str>) -> String {
     }
 }
 
-/// What one fetch is about.
+/// One fetch of one revision.
 struct Job<'a> {
     clients: &'a Clients,
     limits: &'a Arc<Limits>,
@@ -147,7 +146,7 @@ struct Job<'a> {
     credentials: &'a Credentials,
     revision: &'a Revision,
     place: String,
-    /// The remote's timeout is for all of it: waiting for the mirror, one conversation or two.
+    /// Covers everything: waiting for the mirror, and one or two connections.
     deadline: Instant,
 }
 
@@ -166,8 +165,7 @@ pub(crate) fn fetch(
     if job.marked(&generation)? {
         match job.read(&generation) {
             Ok(commit) => return Ok(commit),
-            // Marked and unreadable: the disk lost something. What is there cannot be trusted as
-            // a base either.
+            // Marked and unreadable means data loss on disk, so the mirror cannot be a base either.
             Err(error) => tracing::warn!(place = %job.place, %error, "fetching a damaged mirror again"),
         }
         return job.afresh(&held);
@@ -176,7 +174,7 @@ pub(crate) fn fetch(
         return job.afresh(&held);
     }
     match job.bring(&generation) {
-        // An object that should have been the base of others is not there after all.
+        // A base object is missing after all.
         Err(FetchError::Incomplete {
             source: TreeError::Object { .. },
             ..
@@ -185,8 +183,8 @@ pub(crate) fn fetch(
     }
 }
 
-/// The object of the tag that a commit was found at, which is brought into the commit's own store: `None`
-/// where the tag has none.
+/// Brings the object of the tag that a commit was found at into the commit's own store. Returns `None` for
+/// a lightweight tag.
 pub(crate) fn tag(
     mirror: &Mirror,
     clients: &Clients,
@@ -211,7 +209,7 @@ pub(crate) fn tag(
     if store.with(|repository| repository.has_object(id)) {
         return Ok(Some(id));
     }
-    // the mirror may have been fetched afresh meanwhile: the commit's own store gets it all the same
+    // even if the mirror was renewed meanwhile, the commit's own store gets the object
     let _held = job.hold(mirror)?;
     let (wants, haves) = ([id], [job.revision.id]);
     let one = Some(NonZeroU32::MIN);
@@ -220,7 +218,7 @@ pub(crate) fn tag(
     Ok(Some(id))
 }
 
-/// As [`tag`], in a local repository.
+/// Like [`tag`], for a local repository.
 pub(crate) fn local_tag(commit: &Commit, path: &Path) -> Result<Option<ObjectId>, FetchError> {
     let revision = commit.revision();
     let place = path.display().to_string();
@@ -270,7 +268,6 @@ impl<'a> Job<'a> {
 }
 
 impl Job<'_> {
-    /// Waits for the mirror.
     fn hold<'m>(&self, mirror: &'m Mirror) -> Result<Held<'m>, FetchError> {
         let held = mirror.hold(self.deadline);
         held.map_err(|error| self.mirror("open", error))?
@@ -325,7 +322,6 @@ impl Job<'_> {
             .map_err(|error| self.mirror("read", error))
     }
 
-    /// Fetches, checks and marks.
     fn bring(&self, generation: &Generation) -> Result<Commit, FetchError> {
         self.receive(generation)?;
         let commit = self.read(generation)?;
@@ -345,7 +341,7 @@ impl Job<'_> {
                     tracing::debug!(place = %self.place, objects, "fetched");
                     Ok(None)
                 }
-                // Servers refuse a commit that is no ref's tip with words of their own.
+                // Servers word the refusal of a commit that is no ref's tip differently.
                 Err(error) if matches!(error.kind(), Kind::Protocol | Kind::RemoteFailure) => Ok(Some(error)),
                 Err(error) => Err(error.into()),
             }
@@ -356,8 +352,8 @@ impl Job<'_> {
         }
     }
 
-    /// The commit by way of the ref it was found at, or of all branches where none is known.
-    /// Tips come with their history, for the commit is somewhere in it.
+    /// Fetches the commit through its ref, or through all branches where none is known. Tips come with
+    /// their history, which contains the commit.
     fn by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
         let reference = self.revision.reference();
         let mut session = self.session()?;
@@ -368,7 +364,7 @@ impl Job<'_> {
             return Err(self.gone(None));
         }
         if tips.iter().any(|listed| listed.id == self.revision.id) {
-            // It is a tip, so this was no refusal of an exact commit.
+            // The commit is a tip, so the server did not refuse for lack of a ref.
             return Err(refused.into());
         }
         let mut wants: Vec<ObjectId> = tips.iter().map(|listed| listed.id).collect();
@@ -430,8 +426,8 @@ impl Job<'_> {
         marked.map_err(|error| self.mirror("write", error))
     }
 
-    /// Everything the tree names is there: a mirror that says "fetched" never fails later for
-    /// want of an object.
+    /// Checks that everything the tree names is there, so that a marked commit never fails later for a
+    /// missing object.
     fn complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
         let incomplete = |source| FetchError::Incomplete {
             commit: self.revision.commit(),

@@ -1,9 +1,9 @@
-//! Tokens of a GitHub App's installation: a JWT signed with the app's key, exchanged for a token that opens
-//! repositories for an hour.
+//! Tokens of GitHub App installations: a JWT signed with the app's key is exchanged for a token, which
+//! GitHub accepts for one hour.
 //!
-//! The key and the tokens are in masking types, the exchange is one `POST` (with an owner in place of an
-//! installation, a `GET` before it) to the app's own API and to no other host: redirects are not followed.
-//! A token is kept in memory, under a hash of all that it was asked with.
+//! Key and tokens are held in masking types. The exchange is one `POST`, preceded by a `GET` to find an
+//! owner's installation, to the app's own API only: redirects are not followed. Tokens are kept in memory,
+//! under a hash of all inputs of the request.
 
 use std::{
     collections::HashMap,
@@ -27,99 +27,99 @@ use crate::{
     transport::{Answer, Ask, Clients, RemoteError},
 };
 
-/// What a token is the password of.
+/// The username that goes with a token as the password.
 pub(crate) const USERNAME: &str = "x-access-token";
 const API: &str = "https://api.github.com";
 const ACCEPT: &str = "application/vnd.github+json";
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// A token is not used in its last minutes: a fetch may take that long.
+/// A token is not used in its last minutes, because a fetch may take that long.
 const MARGIN: Duration = Duration::from_secs(5 * 60);
-/// Without word of when it ends: an hour is GitHub's own.
+/// The lifetime where the answer states none; GitHub's own is one hour.
 const LIFE: Duration = Duration::from_secs(60 * 60);
-/// For the clock of the other side.
+/// Tolerates a difference from GitHub's clock.
 const SKEW: u64 = 30;
 const JWT_SECONDS: u64 = 120;
-/// Tokens that are kept.
+/// The most tokens that are kept.
 const TOKENS_MAX: usize = 10_000;
-/// For so long a failure answers whoever asks for the same token: of many sources of one app, one asks
-/// for all.
+/// Callers that want the same token share a failure for this long, so many sources of one app make one
+/// request.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
-/// A GitHub App and one of its installations. `Debug` shows no key.
+/// A GitHub App and one of its installations. `Debug` masks the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GithubApp {
     /// The app's id.
     pub id: u64,
-    /// Which of its installations.
+    /// The installation to use.
     pub installation: Installation,
-    /// Its private key, PEM.
+    /// The private key, PEM.
     pub private_key: Secret,
-    /// The address of the API, where it is not GitHub's own: `https://HOST/api/v3`.
+    /// The API's address if it is not GitHub's own: `https://HOST/api/v3`.
     pub base_url: Option<String>,
 }
 
-/// Which installation of an app.
+/// An installation of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installation {
-    /// By its id.
+    /// An installation by its id.
     Id(u64),
-    /// That of an organisation or user.
+    /// The installation of an organisation or user.
     Owner(String),
 }
 
-/// Why there is no token.
+/// The reason why no token could be obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum GithubError {
     /// The key cannot sign.
     #[error("could not parse private key: {problem}")]
     Key {
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
-    /// The address of the API.
+    /// The address of the API is invalid.
     #[error("invalid API URL: {problem}")]
     BaseUrl {
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
-    /// The owner's name.
+    /// The owner's name is invalid.
     #[error("installation owner {owner:?} is not a valid user or organisation name")]
     Owner {
-        /// What was written.
+        /// The given name.
         owner: String,
     },
-    /// The API could not be asked.
+    /// The API cannot be reached.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The API refuses.
     #[error("the GitHub API failed to {doing} (HTTP {status}){}", said(message))]
     Refused {
-        /// What was asked for.
+        /// The operation.
         doing: &'static str,
-        /// Its status.
+        /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The API's message.
         message: String,
     },
-    /// Somebody else asked for the same token, and had no answer in time.
+    /// A concurrent request for the same token got no answer in time.
     #[error("timed out after {seconds}s waiting for a concurrent request for the same GitHub token")]
     Busy {
-        /// How long that was waited for.
+        /// The time waited.
         seconds: f64,
     },
-    /// What somebody else was told who asked for the same token.
+    /// The failure of a concurrent request for the same token.
     #[error(transparent)]
     Shared(Arc<GithubError>),
-    /// The API answers something else.
+    /// The API's answer is malformed.
     #[error("the GitHub API failed to {doing}: its answer is malformed")]
     Answer {
-        /// What was asked for.
+        /// The operation.
         doing: &'static str,
     },
 }
 
 impl GithubError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Remote(error) => error.kind(),
@@ -141,8 +141,8 @@ fn said(message: &str) -> String {
 }
 
 impl GithubApp {
-    /// What stands for this installation, whatever its token is. Hashed with the key: who does not have it
-    /// is somebody else.
+    /// An identity of this installation that is independent of its current token. The key is hashed in, so
+    /// callers without the key get another identity.
     pub(crate) fn principal(&self) -> Secret {
         let installation = match &self.installation {
             Installation::Id(id) => format!("id {id}"),
@@ -182,7 +182,7 @@ impl GithubApp {
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
 
-    /// The app's own word, good for two minutes.
+    /// The JWT, valid for two minutes.
     fn jwt(&self, now: SystemTime) -> Result<Secret, GithubError> {
         let problem = |problem| GithubError::Key { problem };
         let key = PrivateKeyDer::from_pem_slice(self.private_key.expose())
@@ -211,7 +211,7 @@ impl GithubApp {
     }
 }
 
-/// Whether what is sent there is read by nobody on the way: https, or this machine itself.
+/// Whether data sent there is protected on the way: https, or this machine itself.
 fn is_confidential(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host
@@ -222,21 +222,21 @@ fn is_confidential(url: &reqwest::Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && here)
 }
 
-/// Whether a URL is one that an app's token may be sent to: https, or this machine itself.
+/// Whether an app's token may be sent to a URL: https, or this machine itself.
 pub fn opens_with_a_token(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| is_confidential(&url))
 }
 
-/// Tokens, each until shortly before its end.
+/// Tokens, each until shortly before it expires.
 #[derive(Default)]
 pub(crate) struct Tokens {
-    // one slot for each installation: many sources ask for the same token at once, and it is asked for once
+    // one slot per installation, so that concurrent callers share one request
     all: Mutex<HashMap<Secret, Arc<Slot>>>,
 }
 
 #[derive(Default)]
 struct Slot {
-    // held for a look, never while anybody is asked
+    // locked only briefly, never during a request
     state: Mutex<State>,
     answered: Condvar,
 }
@@ -248,7 +248,7 @@ struct State {
     failed: Option<(Instant, Arc<GithubError>)>,
 }
 
-/// Whoever asks for a token, until there is an answer.
+/// The right to request a token; dropping it without an answer wakes the other callers.
 struct Asking<'s>(&'s Slot);
 
 impl Drop for Asking<'_> {
@@ -263,7 +263,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known, or that one has to ask. Waits for who asks already.
+    /// Returns the known token, or `None` if the caller must request one. Waits for a running request.
     fn known(&self, timeout: Duration) -> Result<Option<Secret>, GithubError> {
         let began = Instant::now();
         let mut state = self.look();
@@ -339,7 +339,7 @@ impl Tokens {
         told
     }
 
-    /// Forgets a token that a host refused: it may have been revoked, or the installation suspended.
+    /// Forgets a token that a host refused: it may be revoked, or the installation suspended.
     pub(crate) fn refused(&self, principal: &Secret, refused: &Secret) {
         let slot = {
             let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -351,7 +351,7 @@ impl Tokens {
     }
 }
 
-/// Drops tokens that have ended, and if those are too few all that nobody waits for.
+/// Drops expired tokens, then all unused ones if there are still too many.
 fn make_room(all: &mut HashMap<Secret, Arc<Slot>>, max: usize) {
     if all.len() < max {
         return;
@@ -411,7 +411,7 @@ fn request(
         .filter(|token| !token.is_empty());
     let text = text.ok_or(GithubError::Answer { doing: DOING })?;
     let end = answer.get("expires_at").and_then(Value::as_str).and_then(instant);
-    // whoever answers does not decide how long it is kept
+    // the host cannot extend how long a token is kept
     let end = end.unwrap_or(now + LIFE).min(now + LIFE);
     Ok(Token {
         text: Secret::from(text),
@@ -434,7 +434,7 @@ fn understood(answer: &Answer, doing: &'static str) -> Result<Value, GithubError
     body.ok_or(GithubError::Answer { doing })
 }
 
-/// `2016-07-11T22:14:10Z`, as GitHub writes times.
+/// Parses GitHub's time format, `2016-07-11T22:14:10Z`.
 fn instant(text: &str) -> Option<SystemTime> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| -> Option<[i64; 3]> {
@@ -494,7 +494,7 @@ mod tests {
     };
     use crate::{kind::Kind, remote::Remote, secret::Secret, transport::Clients};
 
-    /// An RSA key that protects nothing.
+    /// An RSA key for tests only.
     const KEY: &str = include_str!("../testdata/github_app.pem");
 
     /// Either alphabet, with or without padding.
@@ -518,7 +518,6 @@ mod tests {
         bytes
     }
 
-    /// What the app says of itself holds under its public key, as whoever receives it checks it.
     #[test]
     fn the_apps_word_is_signed_with_its_key() {
         let folder = tempfile::tempdir().unwrap();
@@ -612,8 +611,7 @@ mod tests {
         }
     }
 
-    /// A host that accepts and says nothing holds up all who want the same token for one timeout, not each
-    /// after the other.
+    /// A silent host blocks all callers for the same token for one timeout in total, not each in turn.
     #[test]
     fn one_asks_for_all() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -629,7 +627,7 @@ mod tests {
                 assert_eq!(one.join().unwrap(), Kind::Timeout);
             }
         });
-        // eight timeouts of half a second, one after the other, would be four seconds
+        // eight sequential timeouts of half a second would take four seconds
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         silent.set_nonblocking(true).unwrap();
         let asked = std::iter::from_fn(|| silent.accept().ok()).count();

@@ -1,9 +1,9 @@
 //! One bare mirror on disk, in generations.
 //!
-//! Each fetch adds a pack and none is ever rewritten; after [`crate::Limits::packs_max`] of them
-//! the mirror is fetched afresh beside the old one, which goes when its last reader is done. The
-//! same happens to a mirror that turns out to be damaged. A file lock keeps other processes out,
-//! so whatever lock or temporary file is found under it was left by one that was killed.
+//! Each fetch adds a pack, and packs are never rewritten. After [`crate::Limits::packs_max`] packs, or when
+//! it is damaged, the mirror is replaced by a new generation. The old one is removed when its last reader
+//! is done. A file lock excludes other processes, so locks and temporary files found under it are from a
+//! killed process.
 
 use std::{
     fs, io,
@@ -17,7 +17,7 @@ use std::{
 
 use crate::store::{OpenStoreError, Store};
 
-/// How often another process's lock is tried again.
+/// The interval between attempts to get another process's lock.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -40,14 +40,14 @@ pub(crate) struct Generation {
     guard: Arc<Guard>,
 }
 
-/// Removes a replaced generation from disk once the last commit, tree and store let it go.
+/// Removes a replaced generation from disk when its last commit, tree and store are dropped.
 #[derive(Debug)]
 struct Guard {
     directory: PathBuf,
     retired: AtomicBool,
 }
 
-/// The right to change a mirror, for one call at a time.
+/// The exclusive right to change a mirror during one call.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     mirror: &'a Mirror,
@@ -63,7 +63,7 @@ impl Mirror {
         }
     }
 
-    /// Waits for the mirror; `None` when the deadline came first.
+    /// Waits for the mirror. Returns `None` at the deadline.
     pub(crate) fn hold(&self, deadline: Instant) -> io::Result<Option<Held<'_>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.busy {
@@ -88,7 +88,7 @@ impl Mirror {
         }
     }
 
-    /// Nobody works in it, and nobody reads what came from it.
+    /// Whether no call uses it and nothing read from it is still alive.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         !state.busy
@@ -109,7 +109,7 @@ impl Mirror {
         loop {
             match file.try_lock() {
                 Ok(()) => {
-                    // When it was last used: the mark for `remove_unused`.
+                    // The time of the last use, for `remove_unused`.
                     file.set_modified(SystemTime::now())?;
                     return Ok(Some(file));
                 }
@@ -128,15 +128,15 @@ impl Mirror {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Closing is not enough: a process that another thread starts right now holds a copy of the
-        // file until it runs its program, and the lock with it. Where unlocking fails, closing does it.
+        // Closing is not enough: a process that another thread is starting holds a copy of the file, and
+        // the lock, until it runs its program. Where unlocking fails, closing suffices.
         let _ = self.lock.unlock();
         self.mirror.free();
     }
 }
 
 impl Held<'_> {
-    /// The mirror as it is, or a new empty one.
+    /// Returns the current generation, or creates an empty one.
     pub(crate) fn generation(&self) -> Result<Generation, MirrorError> {
         let known = self
             .mirror
@@ -167,7 +167,7 @@ impl Held<'_> {
         }
     }
 
-    /// A new empty mirror; the old one goes with its readers.
+    /// Creates an empty generation; the old one lives until its readers are done.
     pub(crate) fn renew(&self) -> Result<Generation, MirrorError> {
         let newest = fs::read_dir(&self.mirror.directory)?
             .flatten()
@@ -202,7 +202,7 @@ impl Held<'_> {
     }
 }
 
-/// Why a mirror cannot be used.
+/// The reason why a mirror cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MirrorError {
     #[error(transparent)]
@@ -216,7 +216,7 @@ impl Generation {
         &self.guard.directory
     }
 
-    /// How many packs lookups have to ask.
+    /// The number of packs, which is the cost of a lookup.
     pub(crate) fn packs(&self) -> usize {
         let packs = fs::read_dir(self.directory().join("objects/pack"));
         packs.map_or(0, |packs| {
@@ -231,7 +231,7 @@ impl Generation {
 impl Drop for Guard {
     fn drop(&mut self) {
         if *self.retired.get_mut() {
-            // A leftover is removed by the next process that opens the mirror.
+            // The next process that opens the mirror removes a leftover.
             if let Err(error) = fs::remove_dir_all(&self.directory) {
                 tracing::warn!(%error, "cannot remove a replaced mirror");
             }
@@ -239,7 +239,7 @@ impl Drop for Guard {
     }
 }
 
-/// Removes a mirror that no call used for so long, unless another process works in it.
+/// Removes a mirror that was not used for this long, unless another process uses it.
 pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()> {
     let Ok(lock) = fs::OpenOptions::new().write(true).open(directory.join("lock")) else {
         return Ok(());
@@ -254,7 +254,7 @@ pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()
     fs::remove_dir_all(directory)
 }
 
-/// The few files that make a directory a repository. No hooks, no description, no alternates.
+/// Writes the files that make a directory a repository: no hooks, no description, no alternates.
 fn init_bare(path: &Path) -> io::Result<()> {
     for directory in ["objects/pack", "objects/info", "refs/heads", "refs/tags"] {
         fs::create_dir_all(path.join(directory))?;
@@ -263,11 +263,11 @@ fn init_bare(path: &Path) -> io::Result<()> {
         path.join("config"),
         "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
     )?;
-    // Last: a directory without it counts as none.
+    // Last, because a directory without it is not a repository.
     fs::write(path.join("HEAD"), "ref: refs/heads/main\n")
 }
 
-/// Removes what a killed process left behind.
+/// Removes the files of a killed process.
 fn sweep(path: &Path) -> io::Result<()> {
     let leftover = |path: &Path| {
         let lock = path.extension().is_some_and(|extension| extension == "lock");

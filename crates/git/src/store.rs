@@ -1,7 +1,7 @@
-//! Objects behind commits and trees: a mirror or a local repository, readable from any thread.
+//! The objects of a mirror or a local repository, readable from any thread.
 //!
-//! gix's handles hold caches and belong to one thread at a time, so idle ones wait here to be
-//! lent out; a reader never waits for another.
+//! gix's handles contain caches and belong to one thread at a time. Idle handles are pooled here, so
+//! readers never wait for each other.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use std::{
 pub(crate) struct Store {
     shared: gix::ThreadSafeRepository,
     idle: Mutex<Vec<gix::Repository>>,
-    /// What must live while objects are read: the generation of a mirror.
+    /// Kept alive while objects are read: the generation of a mirror.
     _keep: Option<std::sync::Arc<dyn Send + Sync>>,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// A directory that cannot be opened as a repository.
+/// An error for a directory that cannot be opened as a repository.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open {} as a git repository", path.display())]
 pub struct OpenStoreError {
@@ -33,10 +33,10 @@ pub struct OpenStoreError {
 }
 
 impl Store {
-    /// Opens a worktree, a bare repository, or anything whose `.git` is a file that points elsewhere.
+    /// Opens a worktree, a bare repository, or a directory whose `.git` file points elsewhere.
     ///
-    /// Isolated: of git's configuration only the repository's own is read. It is trusted, since
-    /// whoever names a directory means it, and nothing in it is run.
+    /// Only the repository's own configuration is read. It is trusted, because the caller names the
+    /// directory, and nothing in it is run.
     pub(crate) fn open(
         path: &Path,
         keep: Option<std::sync::Arc<dyn Send + Sync>>,
@@ -56,7 +56,7 @@ impl Store {
         })
     }
 
-    /// Runs `read` with a handle of this thread's own.
+    /// Runs `read` with a handle for this thread.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&gix::Repository) -> R) -> R {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = idle.unwrap_or_else(|| self.shared.to_thread_local());

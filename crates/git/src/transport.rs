@@ -1,9 +1,8 @@
-//! One conversation with a remote: connect, list refs, receive a pack; never longer than allowed.
+//! One session with a remote: connect, list refs, receive a pack, within a deadline.
 //!
-//! gix speaks the protocol; the bytes travel over transports of our own ([`http`], [`ssh`]),
-//! because time, size, redirects, credentials and the reason of a failure are decided there.
-//! A failure is noted where it happens, with its kind, and taken from there when gix hands the
-//! conversation back: nothing is read out of error texts.
+//! gix implements the protocol over transports of this crate ([`http`], [`ssh`]), which enforce time, size,
+//! redirects and credentials. They record the first failure with its kind, and the session reports it when
+//! gix returns: no error text is parsed.
 
 use std::{
     error::Error,
@@ -43,10 +42,10 @@ pub(crate) use http::{Answer, Ask, Clients};
 pub use ssh::{SshAlgorithmError, SshAlgorithms};
 use watchdog::Watchdog;
 
-/// How we present ourselves to the other side.
+/// The user agent.
 const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
 
-/// A conversation with a remote failed.
+/// The failure of a session with a remote.
 #[derive(Debug)]
 pub struct RemoteError {
     doing: &'static str,
@@ -55,7 +54,7 @@ pub struct RemoteError {
 }
 
 impl RemoteError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         self.failure.kind
     }
@@ -84,7 +83,7 @@ impl Error for RemoteError {
 }
 
 impl Clients {
-    /// One request that is no git: an answer of any status.
+    /// Sends one request outside of git's protocol; any status is an answer.
     pub(crate) fn ask(
         &self,
         remote: &Remote,
@@ -99,7 +98,7 @@ impl Clients {
     }
 }
 
-/// What went wrong, noted by whoever saw it first.
+/// A recorded failure.
 #[derive(Debug)]
 struct Failure {
     kind: Kind,
@@ -123,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// What to check next.
+    /// The next thing for a person to check.
     fn hint(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Authentication => Some("check the credentials and their read permissions"),
@@ -144,18 +143,18 @@ impl Failure {
     }
 }
 
-/// What the two sides of a conversation share: the clock and the first failure.
+/// The deadline and the first failure, shared by both sides of a session.
 #[derive(Debug, Clone)]
 struct Shared {
     deadline: Instant,
     timeout: std::time::Duration,
-    /// Set at the deadline: stops what computes instead of waiting.
+    /// Set at the deadline to stop computations.
     interrupt: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<Failure>>>,
     allowance: Arc<Mutex<Allowance>>,
 }
 
-/// How much the other side may still send of what it was asked for.
+/// The bytes that the remote may still send of one answer.
 #[derive(Debug)]
 struct Allowance {
     left: u64,
@@ -164,7 +163,7 @@ struct Allowance {
 }
 
 impl Shared {
-    /// `left` is what may come now, `max` the limit it is a part of.
+    /// Allows `left` bytes, which are part of the limit `max`.
     fn allow(&self, what: &'static str, left: u64, max: u64) {
         *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left, max, what };
     }
@@ -173,7 +172,7 @@ impl Shared {
         self.allowance.lock().unwrap_or_else(PoisonError::into_inner).left
     }
 
-    /// Counts what came in.
+    /// Counts received bytes.
     fn count(&self, bytes: usize) -> io::Result<()> {
         let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
         match allowance.left.checked_sub(bytes as u64) {
@@ -188,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// Notes a failure unless there is one, and gives something to hand to gix.
+    /// Records the first failure, and returns an error for gix.
     fn fail(&self, failure: Failure) -> io::Error {
         let error = io::Error::other(failure.problem.clone());
         self.failure
@@ -210,7 +209,7 @@ impl Shared {
         Instant::now() >= self.deadline
     }
 
-    /// The failure that was noted, once.
+    /// Takes the recorded failure.
     fn noted(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -223,9 +222,9 @@ pub(crate) struct Session {
     shared: Shared,
     url: String,
     limits: Limits,
-    /// What may come of packs in all, if others share it.
+    /// The byte budget that packs share, if any.
     ration: Option<Ration>,
-    /// Ends waiting and computing at the deadline.
+    /// Stops waiting and computing at the deadline.
     _watchdog: Watchdog,
 }
 
@@ -237,7 +236,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What [`Session::open`] can fail by.
+/// The errors of [`Session::open`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error(transparent)]
@@ -256,7 +255,7 @@ impl From<SessionError> for ResolveError {
 }
 
 impl Session {
-    /// Connects and shakes hands. Everything that is done with the session ends at the deadline.
+    /// Connects and negotiates the protocol. The deadline covers all later use of the session.
     pub(crate) fn open(
         clients: &Clients,
         remote: &Remote,
@@ -305,7 +304,7 @@ impl Session {
             failed(Failure::new(Kind::Storage, "cannot start a thread for the timeout").because(error))
         })?;
         let mut transport = transport;
-        // Credentials travel in our transports; nobody is asked for any.
+        // Our transports add credentials; never prompt for any.
         let nobody = |_| Ok(None);
         let shaken = gix::protocol::handshake(
             &mut transport,
@@ -335,7 +334,7 @@ impl Session {
         }
     }
 
-    /// Refs whose name begins with the prefix, as far as the remote can select.
+    /// Lists the refs whose name begins with the prefix, as far as the remote can filter.
     pub(crate) fn refs(&mut self, prefix: &str) -> Result<Vec<Listed>, RemoteError> {
         let refs = match (&self.handshake.refs, self.handshake.server_protocol_version) {
             (Some(refs), _) => refs.clone(),
@@ -370,8 +369,7 @@ impl Session {
         })
     }
 
-    /// Receives what `wants` need and `haves` lack, and adds it to the repository as one pack.
-    /// Gives the number of objects that came.
+    /// Receives the objects that `wants` need and `haves` lack, as one pack. Returns their number.
     pub(crate) fn fetch(
         &mut self,
         repository: &gix::Repository,
@@ -429,7 +427,7 @@ impl Refs for Session {
         Ok(self.refs(prefix)?)
     }
 
-    /// A remote is not asked for a commit before it is fetched.
+    /// A remote cannot be asked for a commit before the fetch.
     fn has(&mut self, _: ObjectId) -> Result<bool, ResolveError> {
         Ok(true)
     }
@@ -439,7 +437,7 @@ impl Refs for Session {
     }
 }
 
-/// The failure that was noted, or what gix makes of the conversation.
+/// The recorded failure, or else gix's error.
 fn failure(shared: &Shared, otherwise: &str, error: gix::Error) -> Failure {
     if let Some(noted) = shared.noted() {
         return noted;
@@ -463,7 +461,7 @@ fn listed(found: &Ref) -> Option<Listed> {
     })
 }
 
-/// Asks for exactly these, in one round: what is at hand is known without walking history.
+/// Negotiates in one round: the objects at hand are known without walking history.
 struct Exactly<'a> {
     wants: &'a [ObjectId],
     haves: &'a [ObjectId],

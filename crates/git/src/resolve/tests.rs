@@ -3,7 +3,7 @@ use gix::ObjectId;
 use super::{Listed, Refs, ResolveError, choose};
 use crate::reference::Reference;
 
-/// Refs as a list: number n leads to the commit with n in its last byte.
+/// A fixed list of refs; the nth points to the commit with n in its last byte.
 struct Fixed(Vec<&'static str>);
 
 impl Refs for Fixed {
@@ -95,7 +95,7 @@ fn choosing() {
     );
 }
 
-/// Of what was never pushed to, a branch is not there yet; whoever names something else is told that.
+/// In an empty repository a missing branch is not an error of the reference; a missing tag is.
 #[test]
 fn an_empty_repository() {
     let check = |refs: Vec<&'static str>, reference: Reference, want: &str| {

@@ -1,5 +1,5 @@
-//! OpenPGP signatures, under the keys of armored key rings: what `equate_openpgp` makes of them, in the
-//! words of commits and tags. Of several signatures one is enough.
+//! OpenPGP signatures of commits and tags, verified with armored key rings by `equate_openpgp`. One valid
+//! signature is enough.
 
 use std::time::SystemTime;
 

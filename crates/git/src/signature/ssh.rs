@@ -1,17 +1,16 @@
-//! SSH signatures, as `ssh-keygen -Y sign -n git` makes them.
+//! SSH signatures, as made by `ssh-keygen -Y sign -n git`.
 //!
-//! A key of an `authorized_keys` line signs for itself; what the line restricts is for logins and says
-//! nothing here, but for `cert-authority` and `expiry-time`: a line that has one of them is not used,
-//! since its key is no signer, or not for ever.
+//! Options of an `authorized_keys` line restrict logins and are ignored. A line with `cert-authority` or
+//! `expiry-time` is skipped: its key is not a signer, or not forever.
 
 use ssh_key::{Algorithm, HashAlg, PublicKey, SshSig, authorized_keys::Entry, public::KeyData};
 
 use super::{KeyFile, SignatureError};
 
-/// What a signature must have been made for.
+/// The required namespace of a signature.
 const NAMESPACE: &str = "git";
 const RSA_BITS_MIN: usize = 2048;
-/// In the answer of a hardware key: somebody touched it.
+/// The flag of a hardware key that was touched.
 const USER_PRESENT: u8 = 1;
 
 pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<String, SignatureError> {
@@ -57,7 +56,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
     })
 }
 
-/// One line break, as the reader of PEM wants them.
+/// Normalizes line breaks for the PEM reader.
 fn unix(armor: &str) -> String {
     let mut text = armor.replace("\r\n", "\n");
     text.push('\n');
@@ -87,7 +86,7 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
             }
         }
         KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => {
-            // the last five bytes: flags, and a counter of four
+            // the last five bytes: flags and a four-byte counter
             let bytes = signature.signature_bytes();
             let flags = bytes.len().checked_sub(5).and_then(|at| bytes.get(at));
             if flags.is_none_or(|flags| flags & USER_PRESENT == 0) {
@@ -105,7 +104,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// An option that makes a line's key something else than a signer.
+/// Returns an option that disqualifies a line's key as a signer.
 fn limiting(entry: &Entry) -> Option<&'static str> {
     let has = |name: &str| {
         entry.config_opts().iter().any(|option| {

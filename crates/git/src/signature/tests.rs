@@ -1,4 +1,4 @@
-//! What `gpg` and `ssh-keygen` sign, verified here; skipped where they are not installed.
+//! Verifies signatures of the real `gpg` and `ssh-keygen`; skipped where they are not installed.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn shown(result: Result<String, SignatureError>) -> String {
     result.unwrap_or_else(|error| format!("error: {error}"))
 }
 
-/// Runs a program; `None` when it is not installed.
+/// Runs a program. Returns `None` if it is not installed.
 fn run(program: &str, arguments: &[&str], environment: &[(&str, &Path)]) -> Option<Vec<u8>> {
     let output = Command::new(program)
         .args(arguments)
@@ -42,7 +42,7 @@ fn run(program: &str, arguments: &[&str], environment: &[(&str, &Path)]) -> Opti
     Some(output.stdout)
 }
 
-/// A home of `gpg` with keys of its own; its agent ends with it.
+/// A `gpg` home directory; its agent is stopped on drop.
 struct Gpg {
     home: tempfile::TempDir,
 }
@@ -68,7 +68,7 @@ impl Gpg {
         run("gpg", &all, &[("GNUPGHOME", self.home.path())])
     }
 
-    /// A new key; its fingerprint.
+    /// Creates a key and returns its fingerprint.
     fn key(&self, user: &str, algorithm: &str, expire: &str) -> Option<String> {
         self.run(&["--quick-generate-key", user, algorithm, "sign", expire])?;
         let listed = self.run(&["--with-colons", "--list-keys", user])?;
@@ -77,7 +77,7 @@ impl Gpg {
         Some(line.split(':').nth(9).unwrap().to_owned())
     }
 
-    /// A key's ring, or that of all keys.
+    /// Exports the ring of one key, or of all.
     fn export(&self, key: &str) -> String {
         let mut arguments = vec!["--armor", "--export"];
         arguments.extend(Some(key).filter(|key| !key.is_empty()));
@@ -110,13 +110,13 @@ impl Drop for Gpg {
     }
 }
 
-/// 2026-01-01, when all recorded keys were made.
+/// 2026-01-01, the creation date of all recorded keys.
 fn begin() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
 }
 
-/// What a recorded signature is worth under a recorded ring, so many days after the keys were made. The
-/// signatures are a day younger than the keys, what became of the keys another day.
+/// Recorded signatures and rings, verified a number of days after the keys were made. Signatures were made
+/// on day 1, changes of the keys on day 2.
 #[test]
 fn recorded_openpgp_signatures() {
     let read = |name: &str| {
@@ -135,7 +135,7 @@ fn recorded_openpgp_signatures() {
         let holds = found == want || (want != "signed" && found.contains(want));
         assert!(holds, "{signature} under {ring} after {days} days: {found}");
     };
-    // of several signatures one is enough, whichever it is
+    // one valid signature of several is enough, in any position
     check("two.sig", "alice.asc", 2, "signed");
     check("two.sig", "bob.asc", 2, "signed");
     check("two.sig", "both.asc", 2, "signed");
@@ -159,7 +159,7 @@ fn recorded_openpgp_signatures() {
         4,
         "does not allow its subkey to sign",
     );
-    // what it says was not said yet
+    // its statements were not made yet
     check(
         "unflagged.sig",
         "unflagged.asc",
@@ -181,7 +181,6 @@ fn recorded_openpgp_signatures() {
     );
 }
 
-/// A key that cannot be read does not hide those behind it.
 #[test]
 fn a_ring_with_something_strange_in_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
@@ -279,7 +278,7 @@ fn openpgp_signatures_count_under_keys_that_stand() {
         "SHA1 is no longer secure",
     );
 
-    // a subkey signs for the key it belongs to
+    // a subkey signs for its primary key
     gpg.run(&["--quick-add-key", &carol, "ed25519", "sign", "never"])
         .unwrap();
     let by_subkey = gpg.sign(&carol, &[]);
@@ -391,7 +390,7 @@ fn ssh_signatures_count_for_git_alone() {
     );
 }
 
-/// A repository of git's own making, whose commits and tags one SSH key signs.
+/// A repository made by git, with commits and tags signed by one SSH key.
 struct Signed {
     folder: tempfile::TempDir,
     signers: Signers,

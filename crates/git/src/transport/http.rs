@@ -1,8 +1,8 @@
 //! Smart HTTP over reqwest.
 //!
-//! Credentials go to the host in the URL and to no other: a redirect is followed only on the
-//! first request, to the same host, never from https to http. No cookies, no compression, no
-//! netrc. Every wait ends at the session's deadline.
+//! Credentials go only to the URL's host. A redirect is followed only on the first request, to the same
+//! host, and never from https to http. There are no cookies, no compression and no netrc. Waits end at the
+//! deadline.
 
 use std::{
     any::Any,
@@ -36,10 +36,10 @@ mod clients;
 pub(super) use clients::Runtime;
 pub(crate) use clients::{Answer, Ask, Clients};
 
-/// Redirects of one request; git hosts need one, for a renamed repository or a missing `.git`.
+/// The redirect limit of one request; a renamed repository or a missing `.git` needs one.
 const REDIRECTS_MAX: usize = 5;
 
-/// A transport that has not sent anything yet.
+/// Creates a transport; nothing is sent yet.
 pub(super) fn connect(
     clients: &Clients,
     remote: &Remote,
@@ -100,7 +100,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// What a session's requests have in common.
+/// The state that a session's requests share.
 struct Wire {
     runtime: Arc<Runtime>,
     client: reqwest::Client,
@@ -109,7 +109,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Waits for something of the network, at most until the deadline.
+    /// Waits for the network until the deadline.
     fn wait<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
         self.runtime
             .wait(&self.shared, what)?
@@ -155,14 +155,14 @@ impl Wire {
     }
 }
 
-/// gix's view of a host that speaks HTTP.
+/// gix's transport for HTTP.
 struct Smart {
     wire: Arc<Wire>,
     redirected: Option<String>,
 }
 
 impl Smart {
-    /// The first request, which alone may be redirected: where it ends, the others go.
+    /// Sends the first request, the only one that may be redirected. Later requests go to its final URL.
     fn first(&mut self, url: &str, base: &str, headers: &HeaderMap) -> io::Result<reqwest::Response> {
         let wire = Arc::clone(&self.wire);
         let tail = url.strip_prefix(base).unwrap_or_default();
@@ -190,7 +190,7 @@ impl Smart {
     }
 }
 
-/// The base URL after a redirect, or why it is not followed.
+/// The base URL after a redirect, or the reason why it is not followed.
 fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
     let refuse = |why: &str| {
         let host = to.host_str().unwrap_or_default();
@@ -209,7 +209,7 @@ fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
         return refuse("another host, which is not followed: use its new url");
     }
     let mut base = to.clone();
-    // Nothing a host writes into its answer becomes a credential.
+    // Nothing in a host's answer becomes a credential.
     if base
         .set_username("")
         .and_then(|()| base.set_password(None))
@@ -283,8 +283,8 @@ impl Http for Smart {
     }
 }
 
-/// One request and its answer. gix holds the upload and two readers of it; the request is sent
-/// when the first of them reads, by which time the upload is complete.
+/// One request and its answer. gix holds the upload and two readers. The first read sends the request; the
+/// upload is complete by then.
 struct Exchange {
     wire: Arc<Wire>,
     state: State,
@@ -323,7 +323,7 @@ impl Exchange {
         }
     }
 
-    /// Header lines as gix reads them.
+    /// Header lines in the form that gix reads.
     fn head(&mut self) -> io::Result<Vec<u8>> {
         let mut lines = Vec::new();
         for (name, value) in self.response()?.headers() {
@@ -348,7 +348,7 @@ fn locked(exchange: &Shareable) -> std::sync::MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What gix writes before it reads.
+/// The writer of the upload.
 struct Upload(Shareable);
 
 impl Write for Upload {

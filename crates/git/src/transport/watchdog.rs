@@ -1,4 +1,4 @@
-//! Acts at a deadline unless it is dropped before.
+//! A deadline that runs an action unless it is dropped before.
 
 use std::{
     io,

@@ -1,6 +1,6 @@
 use super::{Range, version};
 
-/// Which of these a range takes, in order; the same list for every row.
+/// The versions that every range below selects from.
 const VERSIONS: &[&str] = &[
     "0.0.0",
     "0.0.3",
@@ -36,7 +36,7 @@ fn check(range: &str, want: &str) {
     assert_eq!(got, want, "range {range:?}");
 }
 
-/// What Masterminds/semver v3.5.0 said to these ranges and versions (`!`: no range).
+/// The results of Masterminds/semver v3.5.0 for these ranges and versions (`!`: not a range).
 #[test]
 fn agrees_with_masterminds() {
     let recorded = include_str!("masterminds-3.5.0.tsv");

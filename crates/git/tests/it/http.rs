@@ -1,4 +1,4 @@
-//! Remotes over HTTP, well and unwell.
+//! Remotes over HTTP, working and failing.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use equate_testkit::git::{Fault, Guard, Repository};
 
 use crate::{Fixture, chain, remote};
 
-/// Three commits on main, a tag of each kind, another branch.
+/// A repository with three commits on main, a tag of each kind, and another branch.
 fn fleet() -> (Repository, Vec<String>) {
     let repository = Repository::init_bare().unwrap();
     let first = repository
@@ -197,7 +197,7 @@ fn a_commit_that_is_gone_is_said_to_be() {
         .resolve(&remote(&server), &Reference::branch("main"))
         .unwrap();
     repository.set_branch("main", &commits[0]).unwrap();
-    // Still in the remote's objects, so it can still be had.
+    // The remote still has the object, so it can be fetched.
     fixture.mirrors.fetch(&remote(&server), &resolved).unwrap();
 
     let never = "f".repeat(40);
@@ -217,7 +217,7 @@ fn a_commit_that_is_gone_is_said_to_be() {
         )
     );
 
-    // Asked for again it costs no history again.
+    // A second fetch brings no history again.
     server.take();
     fixture.mirrors.fetch(&remote(&server), &revision).unwrap_err();
     assert!(server.take().iter().all(|answered| answered.objects.is_none()));
@@ -248,7 +248,7 @@ fn an_exact_commit_from_a_server_that_only_gives_tips() {
         let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
         assert_eq!(commit.tree().entries().unwrap().len(), 3);
         assert_eq!(commit.revision().commit(), commits[1]);
-        // The same again, and a tip, in a mirror that has history now.
+        // Fetch it again, and then a tip, into a mirror that has history.
         fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
         let tip = fixture
             .mirrors
@@ -301,7 +301,7 @@ fn credentials_open_and_never_show() {
     let inside = server.url().replace("http://", "http://me:hunter2@");
     check(&Remote::new(&inside), "fetched");
 
-    // What one credential opened is not there for another, though the commit is known.
+    // Content fetched with one credential is not served to another, even for a known commit.
     let revision = fixture
         .mirrors
         .resolve(&Remote::new(&inside), &Reference::branch("main"))
@@ -410,7 +410,7 @@ fn hosts_that_fail_are_told_apart() {
         "{paths:?}"
     );
 
-    // A pack that breaks off leaves nothing behind that counts as fetched.
+    // A truncated pack leaves no commit marked as fetched.
     server.set(Fault::None);
     let fixture = Fixture::new();
     let revision = fixture
@@ -440,7 +440,7 @@ fn nobody_there() {
         assert_eq!(error.kind(), kind, "{}", chain(&error));
         assert!(error.to_string().starts_with(want), "{error}");
     };
-    // a free port would be free until another test has it
+    // a free port could be taken by another test
     let url = "http://127.0.0.1:1/x";
     check(
         url,
@@ -535,7 +535,7 @@ fn certificates() {
         .resolve(&trusted, &Reference::branch("main"))
         .unwrap();
     fixture.mirrors.fetch(&trusted, &revision).unwrap();
-    // Someone who trusts it does not make others trust it.
+    // A ca of one remote is not trusted for others.
     let error = fixture
         .mirrors
         .resolve(&remote(&server), &Reference::branch("main"))
@@ -685,7 +685,7 @@ fn mirrors_are_renewed_and_repaired() {
     assert_eq!(generations(), ["00000001.git"]);
     drop(third);
 
-    // Another process finds it, with what a killed one left in it.
+    // Another process finds the mirror with leftovers of a killed one.
     let mirror = std::fs::read_dir(fixture.directory.path().join("mirrors"))
         .unwrap()
         .flatten();
@@ -702,7 +702,7 @@ fn mirrors_are_renewed_and_repaired() {
     assert_eq!(pull(&again).1, 3);
     assert!(!mirror.join("objects/pack/.tmpabc").exists());
 
-    // Packs that were lost are fetched again.
+    // Lost packs are fetched again.
     for entry in std::fs::read_dir(mirror.join("objects/pack")).unwrap().flatten() {
         std::fs::remove_file(entry.path()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Local directories: in place of a URL, watched, and described; moved by the real git program.
+//! Local directories: substituted for a URL, watched and inspected; changed by the real git program.
 
 use std::{
     path::Path,
@@ -14,7 +14,7 @@ use crate::{Fixture, chain};
 
 const URL: &str = "https://example.org/fleet.git";
 
-/// Runs git as a person would; `false` where it is not installed.
+/// Runs git; `false` if it is not installed.
 fn git(directory: &Path, arguments: &[&str]) -> bool {
     let mut command = Command::new("git");
     command
@@ -163,7 +163,7 @@ fn what_a_repository_looks_like() {
     assert!(LocalRepository::discover(nowhere.path()).is_err());
 }
 
-/// Waits until it is called, and then until it was quiet for a moment.
+/// Waits for a call, and then for a short pause.
 fn called(receive: &Receiver<()>) -> bool {
     let mut any = false;
     let mut patience = Duration::from_secs(60);
@@ -177,7 +177,7 @@ fn called(receive: &Receiver<()>) -> bool {
     }
 }
 
-/// Quiet for long enough that a wake-up would have come.
+/// Whether no call comes in a time that is long enough for one.
 fn quiet(receive: &Receiver<()>) -> bool {
     matches!(
         receive.recv_timeout(Duration::from_millis(300)),

@@ -1,5 +1,5 @@
-//! SSH against the server of `testkit`: no `ssh`, `sshd` or `ssh-keygen` is needed. What a real `sshd` says
-//! is [`crate::ssh`]'s matter.
+//! SSH against the server of `testkit`, without `ssh`, `sshd` or `ssh-keygen`. [`crate::ssh`] tests a real
+//! `sshd`.
 
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,12 @@ fn key(identity: &str, known_hosts: &str, passphrase: Option<&str>) -> Credentia
     }
 }
 
-/// What opens the server.
+/// The server's valid credentials.
 fn right(server: &SshServer) -> Credentials {
     key(&server.identity(), &server.known_hosts(), None)
 }
 
-/// How many files there are, or what went wrong.
+/// The number of files, or the failure.
 fn pull(mirrors: &Mirrors, remote: &Remote) -> Result<usize, (Kind, String)> {
     let revision = mirrors
         .resolve(remote, &Reference::branch("main"))
@@ -80,7 +80,7 @@ fn what_is_asked() {
     check("git@", "/fleet$(id)", "git git-upload-pack '/fleet$(id)'");
 }
 
-/// A host that only the proxy knows, by a proxy that asks who is there.
+/// A host that only the proxy can resolve, through a proxy that requires credentials.
 #[test]
 fn by_a_proxy() {
     let repository = repository();
@@ -123,7 +123,7 @@ fn by_a_proxy() {
         Kind::Unreachable,
         "the proxy cannot be reached",
     );
-    // who speaks SSH does not speak for others
+    // hosts over http do not get ssh credentials
     let other = format!("127.0.0.1:{}", server.port());
     let no_answer = "the proxy does not support SOCKS version 5";
     refused(
@@ -198,7 +198,7 @@ fn hosts_that_are_not_trusted() {
         Remote::new(server.url()).with_credentials(credentials)
     };
     let name = format!("[127.0.0.1]:{}", server.port());
-    // Each of a host's keys is enough, whichever it would show first.
+    // Each of a host's keys is enough, whichever it prefers.
     for host in &hosts {
         let known_hosts = format!("{name} {}\n", host.public());
         assert_eq!(
@@ -298,17 +298,17 @@ fn answers_that_are_not_as_usual() {
         return;
     };
     let remote = Remote::new(server.url()).with_credentials(right(&server));
-    // the first protocol
+    // protocol version 1
     server.set(SshFault::Old);
     assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
     let protocols: Vec<_> = server.take().into_iter().map(|asked| asked.protocol).collect();
     assert_eq!(protocols, [None, None], "to resolve, and to fetch");
-    // more on the side than a window and every queue hold
+    // more error output than a window and every queue hold
     server.set(SshFault::Flood(8 << 20));
     assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
 }
 
-/// Nothing is forwarded: whatever a host opens is refused, and the conversation goes on.
+/// Nothing is forwarded: channels that a host opens are refused, and the session goes on.
 #[test]
 fn channels_that_the_host_opens() {
     let repository = repository();
@@ -358,7 +358,7 @@ fn a_pack_that_breaks_off() {
     assert!(told.contains("the host ended the session: "), "{told}");
     server.set(SshFault::None);
     assert_eq!(pull(&fixture.mirrors, &remote), Ok(2));
-    // and a large one comes whole, though it is more than a window
+    // an answer larger than a window arrives complete
     let more: String = (0_u32..1_000_000)
         .map(|n| format!("x{:x}\n", n.wrapping_mul(2_654_435_761)))
         .collect();
@@ -392,7 +392,7 @@ async fn nothing_waits_past_the_deadline_and_nothing_stays() {
         .unwrap();
     assert_eq!(pulled, Ok(1));
     all_gone(&server).await;
-    // the one that does not notice is the last
+    // a server that notices nothing is the last
     for fault in [SshFault::Silence, SshFault::Stall, SshFault::Deaf] {
         server.set(fault);
         let remote = remote.clone().with_timeout(Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! What an HTTP status or a failed transfer was about.
+//! The failure class of an HTTP status or a failed transfer.
 
 use std::error::Error;
 
@@ -26,10 +26,9 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
     }
 }
 
-/// No connection, or one that broke. TLS comes first: its failures look like connections that
-/// failed.
+/// Classifies a failed connection. TLS is checked first, because its failures look like failed connections.
 pub(super) fn transfer(error: reqwest::Error) -> Failure {
-    // The URL is in our own text already.
+    // Our own text already has the URL.
     let error = error.without_url();
     let kind = if in_chain(&error, <dyn Error>::is::<rustls::Error>) {
         Kind::Tls
@@ -47,7 +46,7 @@ pub(super) fn transfer(error: reqwest::Error) -> Failure {
     Failure::new(kind, problem).because(error)
 }
 
-/// Also looks inside `io::Error`, which hides what it wraps from `source`.
+/// Also looks inside `io::Error`, which hides its inner error from `source`.
 fn in_chain(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {

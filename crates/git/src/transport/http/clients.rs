@@ -1,5 +1,5 @@
-//! HTTP clients, one for each way to a host: certificates, proxy. They are kept for their connections, and
-//! hold what is secret of it; so there are not many, and what nobody uses goes.
+//! HTTP clients, one per combination of certificates and proxy, kept for their connections. They contain
+//! secrets, so their number is limited and unused ones are dropped.
 
 use std::{
     collections::HashMap,
@@ -22,16 +22,16 @@ use crate::{
     transport::{AGENT, Failure, Shared, SshAlgorithms},
 };
 
-/// Idle connections are kept for the next poll.
+/// Connections stay open for the next poll.
 const IDLE: Duration = Duration::from_secs(90);
-/// A host that does not even accept a connection is given up before the whole timeout is over.
+/// The limit for connecting, shorter than the whole timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// A client that was not used for so long goes, with the certificates and passwords in it.
+/// Unused clients are dropped after this time, with their certificates and passwords.
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
-/// More are not kept: whoever can edit one Secret can ask for any number.
+/// The most clients that are kept: whoever can edit one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
 
-/// HTTP clients, what ssh hosts are offered, and what drives both, shared by all remotes of one [`crate::Mirrors`].
+/// HTTP clients, ssh algorithms and the runtime, shared by all remotes of one [`crate::Mirrors`].
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     inner: Mutex<Inner>,
@@ -44,8 +44,8 @@ struct Inner {
     clients: HashMap<Trust, Kept>,
 }
 
-/// What makes one client differ from another, certificates and the way to the host, as a hash: what is
-/// secret of it is in the client alone.
+/// A hash of the certificates and the proxy, which identifies a client. The secrets are in the client
+/// alone.
 type Trust = [u8; 32];
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ fn trust(remote: &Remote) -> Trust {
     hash.finalize().into()
 }
 
-/// Drops what was not used for long, and the longest unused ones of what is too many.
+/// Drops clients that are unused for long, and the longest unused ones beyond the limit.
 fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
     clients.retain(|_, kept| now.saturating_duration_since(kept.used) < UNUSED_MAX);
     while clients.len() >= CLIENTS_MAX {
@@ -81,30 +81,30 @@ fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
     }
 }
 
-/// A request that is no git.
+/// A request outside of git's protocol.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// Whether it asks for something to be made.
+    /// Whether it is a `POST`.
     pub(crate) post: bool,
     pub(crate) url: &'a str,
     pub(crate) accept: &'static str,
     pub(crate) bearer: &'a Secret,
-    /// Bytes of the answer.
+    /// The byte limit of the answer.
     pub(crate) max: usize,
 }
 
-/// What came back. The body may be secret.
+/// The answer. The body may be secret.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Secret,
 }
 
-/// A runtime that may be dropped anywhere, also in an asynchronous task.
+/// A runtime that may be dropped anywhere, even in an asynchronous task.
 #[derive(Debug)]
 pub(in crate::transport) struct Runtime(Option<tokio::runtime::Runtime>);
 
 impl Runtime {
-    /// Waits for something of the network, at most until the deadline of a conversation.
+    /// Waits for the network until the deadline of a session.
     pub(in crate::transport) fn wait<T>(
         &self,
         shared: &Shared,
@@ -129,7 +129,6 @@ impl Drop for Runtime {
 }
 
 impl Clients {
-    /// With these algorithms for ssh.
     pub(crate) fn with_ssh(ssh: SshAlgorithms) -> Self {
         Self {
             ssh,
@@ -137,13 +136,13 @@ impl Clients {
         }
     }
 
-    /// What is offered to ssh hosts.
+    /// The algorithms for ssh hosts.
     pub(in crate::transport) fn ssh(&self) -> &SshAlgorithms {
         &self.ssh
     }
 
-    /// What drives all conversations, and whoever waits for them. Two threads: what an ssh host has us compute,
-    /// for keys as large as they may be, must not hold up everybody else.
+    /// The runtime of all sessions. It has two threads, because the computations that an ssh host causes
+    /// must not block other sessions.
     pub(in crate::transport) fn runtime(&self) -> Result<Arc<Runtime>, Failure> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &inner.runtime {
@@ -171,7 +170,7 @@ impl Clients {
             return Ok((runtime, kept.client.clone()));
         }
         drop(inner);
-        // reading certificates takes its time, and others have their clients already
+        // reading certificates is slow, and other remotes must not wait for it
         let client = client(remote)?;
         let mut inner = look();
         make_room(&mut inner.clients, now);
@@ -227,7 +226,7 @@ impl Clients {
 }
 
 fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
-    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+    // reqwest panics in a process without a default provider. If there is one, this changes nothing.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         rustls::crypto::ring::default_provider().install_default().ok();
     }
@@ -247,7 +246,7 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
         builder = builder.identity(identity);
     }
     if let Some(proxy) = &remote.proxy {
-        // it is named for this remote: what the environment exempts goes through it too
+        // a proxy given for this remote overrides the environment's exceptions
         builder = builder.proxy(through(proxy)?);
     }
     builder
@@ -255,7 +254,6 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
         .map_err(|error| Failure::new(Kind::Tls, "cannot build an http client").because(error))
 }
 
-/// A proxy as the client takes it.
 fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
     let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is invalid");
     let mut address = Url::parse(proxy.address()).map_err(|_| unusable())?;
@@ -265,7 +263,7 @@ fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
             .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
         match proxy.protocol() {
             ProxyProtocol::Http | ProxyProtocol::Https => header = Some((username, password)),
-            // it has no headers: the client takes them from the address
+            // SOCKS has no headers: the client takes credentials from the address
             ProxyProtocol::Socks5 => address
                 .set_username(username)
                 .and_then(|()| address.set_password(Some(password)))

@@ -1,7 +1,7 @@
-//! Which algorithms are offered, in which order: OpenSSH's defaults, as far as the library has them.
+//! The algorithms that are offered, in order: OpenSSH's defaults, as far as the library supports them.
 //!
-//! Refused whatever is asked for: signatures and host keys with SHA-1 (`ssh-rsa`) and DSA, ciphers in CBC
-//! mode, no encryption. `hmac-sha1` is the last choice, as it is OpenSSH's.
+//! Always refused: SHA-1 (`ssh-rsa`) and DSA for host keys and signatures, ciphers in CBC mode, and no
+//! encryption. `hmac-sha1` is the last choice, as in OpenSSH.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use russh::{
 
 use super::known_hosts::Known;
 
-/// Agreements on a key, the best first.
+/// Key exchange algorithms, preferred first.
 const KEX: [kex::Name; 11] = [
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
@@ -28,16 +28,16 @@ const KEX: [kex::Name; 11] = [
     kex::DH_G15_SHA512,
 ];
 
-/// Agreements that are offered only where they are named.
+/// Key exchange algorithms that are offered only if configured.
 const KEX_WHERE_NAMED: [kex::Name; 3] = [kex::DH_G17_SHA512, kex::DH_G14_SHA1, kex::DH_GEX_SHA1];
 
-/// Not algorithms, but said in the same list: extensions, and that nothing may be slipped in before keys.
+/// Entries of the same list that are not algorithms: extensions, and strict key exchange.
 const KEX_MARKS: [kex::Name; 2] = [
     kex::EXTENSION_SUPPORT_AS_CLIENT,
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
-/// Proofs of a host's key.
+/// Host key algorithms, preferred first.
 const HOST_KEYS: [Algorithm; 6] = [
     Algorithm::Ed25519,
     Algorithm::Ecdsa {
@@ -75,16 +75,16 @@ const MACS: &[mac::Name] = &[
     mac::HMAC_SHA1,
 ];
 
-/// What is offered to ssh hosts to agree on a key, and to prove theirs with.
+/// The key exchange and host key algorithms that are offered to ssh hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshAlgorithms {
     kex: Vec<kex::Name>,
     host_keys: Vec<Algorithm>,
-    /// Offered as certificates, to hosts that `known_hosts` has an authority for.
+    /// Offered as certificates, to hosts with an authority in `known_hosts`.
     certificates: Vec<Algorithm>,
 }
 
-/// A name no algorithm that is spoken has.
+/// An error for an unsupported algorithm name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a supported {what} algorithm: use one of {}", known.join(", "))]
 pub struct SshAlgorithmError {
@@ -104,11 +104,11 @@ impl Default for SshAlgorithms {
 }
 
 impl SshAlgorithms {
-    /// Exactly these, in this order, by the names SSH gives them; an empty list stands for the default, and so
-    /// does one of a single empty name, which is what a flag without a value gives.
+    /// Offers exactly these SSH algorithm names, in this order. An empty list means the default, and so
+    /// does a single empty name, which a flag without a value gives.
     ///
     /// # Errors
-    /// A name is of no algorithm that is spoken.
+    /// A name is not a supported algorithm.
     pub fn new<S: AsRef<str>>(kex: &[S], host_keys: &[S]) -> Result<Self, SshAlgorithmError> {
         let mut chosen = Self::default();
         let given = |names: &[S]| {
@@ -135,7 +135,7 @@ impl SshAlgorithms {
         Ok(chosen)
     }
 
-    /// For one host.
+    /// The algorithms for one host.
     pub(super) fn preferred(&self, known: &Known) -> Preferred {
         let certificates = match known.has_authorities() {
             true => self.certificates.clone(),
@@ -162,7 +162,7 @@ fn kex_of(name: &str) -> Result<kex::Name, SshAlgorithmError> {
     })
 }
 
-/// The algorithm, and whether the name is the one of its certificates.
+/// The algorithm, and whether the name is that of its certificates.
 fn host_key_of(name: &str) -> Result<(Algorithm, bool), SshAlgorithmError> {
     let plain = |known: &Algorithm| known.to_string() == name;
     let certificate = |known: &Algorithm| known.to_certificate_type() == name;

@@ -1,9 +1,8 @@
-//! The channel a command runs in, as the blocking reader and writer that gix wants.
+//! The channel of a command, as the blocking reader and writer that gix needs.
 //!
-//! What the other side sends waits in the library's queue, which holds it back from the socket when it is
-//! full; so memory is bounded by that queue, the ceiling below, and the window. Nothing waits past the
-//! deadline of the conversation, and everything ends when reader and writer are dropped: [`Line`] closes the
-//! socket under whoever still reads or writes it.
+//! Received data waits in the library's queue, which stops reading the socket when it is full. Memory is
+//! thus bounded by that queue, the limit below, and the window. Waits end at the session's deadline, or
+//! when reader and writer are dropped: [`Line`] closes the socket, and every pending read or write ends.
 
 use std::{
     collections::VecDeque,
@@ -25,23 +24,23 @@ use super::{
 };
 use crate::transport::{Shared, http::Runtime};
 
-/// What is kept of what the other side says beside its answer: enough for its last words.
+/// The bytes of error messages that are kept, enough for the last lines.
 const WORDS_BYTES_MAX: usize = 16 << 10;
-/// What may come while we are still asking. Past that it waits until we listen.
+/// The bytes that may arrive during our request. More waits until we read.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
-/// One write: more than a packet, so that several are on their way.
+/// The size of one write: several packets, so that several are in flight.
 const WRITE_BYTES_MAX: usize = 256 << 10;
 
-/// The other side's messages for standard error.
+/// The code of messages for standard error.
 const STDERR: u32 = 1;
 
-/// A socket that is closed when this goes, also under a task that waits for it.
+/// A socket that is closed on drop, even while a task waits for it.
 #[derive(Debug)]
 pub(super) struct Line(pub(super) TcpStream);
 
 impl Line {
     pub(super) fn cut(&self) {
-        // Fails only where it is closed already.
+        // Fails only if it is closed already.
         self.0.shutdown(Shutdown::Both).ok();
     }
 }
@@ -52,12 +51,12 @@ impl Drop for Line {
     }
 }
 
-/// A command that runs.
+/// A running command.
 pub(super) struct Command {
     runtime: Arc<Runtime>,
     shared: Shared,
     outgoing: ChannelWriteHalf<Msg>,
-    /// Both sides of one conversation, which speak in turn: it is never waited for.
+    /// Both sides of a session, which take turns: the lock is never waited for.
     incoming: Mutex<Incoming>,
     parting: Parting,
     _handle: Handle<Host>,
@@ -69,7 +68,7 @@ struct Incoming {
     heard: Heard,
 }
 
-/// What came, and is not read yet.
+/// Data that arrived and was not read yet.
 struct Heard {
     ahead: VecDeque<Bytes>,
     ahead_bytes: usize,
@@ -79,16 +78,16 @@ struct Heard {
     end: End,
 }
 
-/// How far the other side has come.
+/// The progress of the remote command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// It may send more.
     Open,
-    /// The answer is whole; last words may follow.
+    /// The answer is complete; error messages may follow.
     Answered,
-    /// It said that nothing more comes.
+    /// It closed the channel.
     Closed,
-    /// It stopped without saying so.
+    /// It stopped without closing.
     Broken,
     /// It does not run the command.
     Refused,
@@ -108,7 +107,7 @@ impl Heard {
 
     fn take(&mut self, message: Option<ChannelMsg>) {
         match message {
-            // None of it is an answer: what is empty, and what follows the end, which nobody would count.
+            // Ignored: empty data, and data after the end, which no limit would count.
             Some(ChannelMsg::Data { data }) if data.is_empty() || self.end != End::Open => {}
             Some(ChannelMsg::Data { data }) => {
                 self.ahead_bytes += data.len();
@@ -126,7 +125,7 @@ impl Heard {
             Some(ChannelMsg::Close) => self.end = End::Closed,
             None if self.end == End::Open => self.end = End::Broken,
             None if self.end == End::Answered => self.end = End::Closed,
-            // What it says of windows is the library's matter; the rest is not for a client.
+            // The library handles windows; the rest is not for a client.
             Some(_) | None => {}
         }
     }
@@ -134,7 +133,7 @@ impl Heard {
     fn is_over(&self) -> bool {
         match self.end {
             End::Open => false,
-            // Not all hosts close what they have ended.
+            // Not all hosts close a channel they have ended.
             End::Answered => self.status.is_some(),
             End::Closed | End::Broken | End::Refused => true,
         }
@@ -142,7 +141,7 @@ impl Heard {
 }
 
 impl Command {
-    /// Of a channel in which the command was asked for.
+    /// The two ends of a channel whose command was requested.
     pub(super) fn pipes(runtime: Arc<Runtime>, shared: Shared, open: Open) -> (Reader, Writer) {
         let Open {
             handle,
@@ -171,14 +170,14 @@ impl Command {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits at most until the deadline.
+    /// Waits until the deadline.
     fn wait<T>(&self, what: impl Future<Output = T>) -> io::Result<T> {
         self.runtime.wait(&self.shared, what)
     }
 
-    /// Why it is over, where that is no end a conversation has.
+    /// The reason for an end that is not a regular one.
     fn end(&self, incoming: &mut Incoming) -> io::Result<()> {
-        // Its last words and its status follow the answer.
+        // Error messages and the status follow the answer.
         while !incoming.heard.is_over() {
             let message = self.wait(incoming.half.wait())?;
             incoming.heard.take(message);
@@ -234,8 +233,8 @@ impl Command {
         let sending = async {
             let mut sent = pin!(self.outgoing.data_bytes(Bytes::copy_from_slice(bytes)));
             loop {
-                // Whoever only talks keeps the other side from hearing: it may have to say something first.
-                // After its last word it may still hang up.
+                // Read while writing, because the remote may have to send before it reads on. It may still
+                // close after its last message.
                 let listens = incoming.heard.ahead_bytes < AHEAD_BYTES_MAX;
                 tokio::select! {
                     biased;
@@ -263,7 +262,7 @@ impl Drop for Command {
     }
 }
 
-/// What the command writes. Ends with an error where the command failed.
+/// The output of the command. Ends with an error if the command failed.
 pub(super) struct Reader(Arc<Command>);
 
 impl Read for Reader {
@@ -275,7 +274,7 @@ impl Read for Reader {
     }
 }
 
-/// What the command reads.
+/// The input of the command.
 pub(super) struct Writer(Arc<Command>);
 
 impl Write for Writer {
@@ -286,7 +285,7 @@ impl Write for Writer {
         }
     }
 
-    /// Every write is sent at once.
+    /// Writes are sent at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -316,9 +315,9 @@ mod tests {
             );
         }
         check(vec![data(b"one"), data(b"two")], 6, 2, End::Open);
-        // a packet without bytes is not the end
+        // an empty packet is not the end
         check(vec![data(b""), data(b"one"), data(b"")], 3, 1, End::Open);
-        // what follows the end is nobody's
+        // data after the end is ignored
         check(
             vec![data(b"one"), ChannelMsg::Eof, data(b"more")],
             3,

@@ -1,9 +1,9 @@
-//! The connection that a conversation runs on: to one of the host's addresses, or through a proxy.
+//! Connects to the host, at one of its addresses or through a proxy.
 //!
-//! A proxy is asked here, byte for byte, and not with the client that HTTP has: an ssh host speaks first, and
-//! what is read behind the proxy's answer would be missing from the host's. The name of the host is the proxy's
-//! to resolve. Spoken: `CONNECT` of HTTP/1.1, SOCKS version 5, both with a name and a password where they are
-//! wanted. Refused by name: a proxy that is itself reached over TLS.
+//! The proxy protocol is written here and not left to the HTTP client: an ssh host sends first, and that
+//! client would swallow bytes behind the proxy's answer. The proxy resolves the host's name. Supported are
+//! `CONNECT` of HTTP/1.1 and SOCKS version 5, both with optional passwords. A proxy that is reached over
+//! TLS is refused.
 
 use std::{io, net::IpAddr, net::SocketAddr, time::Duration};
 
@@ -21,25 +21,25 @@ use crate::{
     transport::Failure,
 };
 
-/// A host that does not even accept a connection is given up before the whole timeout is over.
+/// The limit for connecting, shorter than the whole timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// The next address is tried beside one that has not answered for so long.
+/// The delay before the next address is tried in parallel.
 const NEXT_ADDRESS: Duration = Duration::from_millis(300);
-/// Addresses of one name that are tried.
+/// The most addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// The status line and the headers of a proxy's answer.
+/// The limit for the status line and headers of a proxy's answer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// What SOCKS calls its version, and the version of its exchange of passwords.
+/// The versions of SOCKS and of its password exchange.
 const SOCKS: u8 = 5;
 const PASSWORDS: u8 = 1;
-/// The ways to be let in: with nothing, with a password.
+/// The authentication methods: none, and password.
 const OPEN: u8 = 0;
 const PASSWORD: u8 = 2;
-/// None of the ways that were offered.
+/// None of the offered methods is accepted.
 const NEITHER: u8 = 0xff;
 
-/// Reaches the host, by its proxy if it has one.
+/// Connects to the host, through its proxy if it has one.
 pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<TcpStream, Failure> {
     let (host, port) = (endpoint.bare_host(), endpoint.ssh_port());
     let dialled = tokio::time::timeout(CONNECT_MAX, async {
@@ -72,13 +72,13 @@ fn not_connected(error: io::Error) -> Failure {
     .because(error)
 }
 
-/// The first of a name's addresses that accepts.
+/// Connects to the first address that accepts.
 async fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses = tokio::net::lookup_host((host, port)).await?;
     first(addresses.take(ADDRESSES_MAX).collect()).await
 }
 
-/// One after the other, and beside each other where one does not answer.
+/// Tries addresses in order, and in parallel with one that does not answer.
 async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut left = addresses.into_iter();
     let mut tries = JoinSet::new();
@@ -109,7 +109,7 @@ async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// The proxy's answer breaks off or is none.
+/// The proxy's answer is truncated or malformed.
 fn broken(error: io::Error) -> Failure {
     Failure::new(Kind::RemoteFailure, "the proxy's answer is malformed").because(error)
 }
@@ -118,7 +118,7 @@ fn wants_credentials() -> Failure {
     Failure::new(Kind::Authentication, "the proxy requires credentials")
 }
 
-/// Asks an HTTP proxy.
+/// Connects through an HTTP proxy.
 async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
     let place = match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -135,7 +135,7 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
     asked.push_str("\r\n");
     stream.write_all(asked.as_bytes()).await.map_err(broken)?;
 
-    // one byte at a time: what follows the headers is the host's
+    // byte by byte: everything after the headers is the host's
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == HEAD_BYTES_MAX {
@@ -160,7 +160,7 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
     }
 }
 
-/// Asks a SOCKS proxy.
+/// Connects through a SOCKS proxy.
 async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
     let offered: &[u8] = match proxy.credentials() {
         Some(_) => &[SOCKS, 2, OPEN, PASSWORD],
@@ -230,7 +230,7 @@ async fn connect_by_socks(stream: &mut TcpStream, host: &str, port: u16) -> Resu
     if outcome != 0 {
         return Err(Failure::new(Kind::RemoteFailure, refusal(outcome)));
     }
-    // where it connects from; of no interest, and in the way
+    // skip the address that the proxy connects from
     let length = match kind {
         ADDRESS_4 => 4,
         ADDRESS_6 => 16,

@@ -1,4 +1,4 @@
-//! The host: how it is reached, that it is the one it should be, and that it lets us in.
+//! Connects to the host, verifies its key, and authenticates.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -28,21 +28,21 @@ use crate::{
     transport::Failure,
 };
 
-/// Packets of up to 32 KiB that wait to be read, before the socket is not read any further.
+/// Queued packets of up to 32 KiB, before the socket is no longer read.
 const PACKETS_AHEAD: usize = 32;
-/// The least, the preferred and the most bits of a group that a host may choose: with more of them one
-/// exchange takes a good part of a second, on the thread that all conversations share.
+/// The least, preferred and most bits of a group that a host may choose. Larger ones take a good part of a
+/// second on the thread that all sessions share.
 const GROUP_BITS: [usize; 3] = [2048, 3072, 4096];
-/// Whom git hosts expect.
+/// The user that git hosts expect.
 const USER: &str = "git";
 
-/// What the other side of a connection is held against, and what it says when it goes.
+/// The expectations of a host, and its last message.
 pub(super) struct Host {
     known: Known,
     parting: Parting,
-    /// The type of the key it showed.
+    /// The type of the presented key.
     shown: Option<Algorithm>,
-    /// What was agreed on, in the first exchange.
+    /// The host key algorithm negotiated in the first exchange.
     agreed: Arc<OnceLock<Algorithm>>,
 }
 
@@ -51,7 +51,7 @@ fn not_as_agreed(error: Unagreed) -> Failure {
     Failure::new(Kind::Authentication, problem).because(error)
 }
 
-/// Why the connection ended, if that was said.
+/// The reason that the host gave for the end of the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parting(Arc<Mutex<Option<String>>>);
 
@@ -66,7 +66,7 @@ impl Parting {
     }
 }
 
-/// The library's own error, or the one of this module.
+/// An error of the library or of this module.
 #[derive(Debug)]
 pub(super) enum HostError {
     Ours(Failure),
@@ -103,7 +103,7 @@ impl Handler for Host {
         names: &Names,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
-        // Of the first exchange: no other has a key to show.
+        // Only the first exchange presents a key.
         let Some(shown) = self.shown.take() else {
             return Ok(());
         };
@@ -111,8 +111,8 @@ impl Handler for Host {
         proof::key(agreed, &shown).map_err(|error| HostError::Ours(not_as_agreed(error)))
     }
 
-    // Nothing is forwarded, so a host has no channel to open; and the library takes each, and keeps it, if
-    // it is not told otherwise. Whoever drops the reply refuses.
+    // Nothing is forwarded, so every channel that a host opens is refused. The library accepts and keeps
+    // them by default; dropping the reply refuses.
 
     async fn server_channel_open_session(
         &mut self,
@@ -205,7 +205,7 @@ impl Handler for Host {
     }
 }
 
-/// A host that has let us in, and a channel to it.
+/// An authenticated connection, and a channel on it.
 pub(super) struct Open {
     pub(super) handle: Handle<Host>,
     pub(super) channel: Channel<Msg>,
@@ -213,7 +213,7 @@ pub(super) struct Open {
     pub(super) line: Arc<Line>,
 }
 
-/// Connects, compares the host's key, and shows ours. Whoever drops this future ends the connection.
+/// Connects, verifies the host's key, and authenticates. Dropping the future closes the connection.
 pub(super) async fn open(
     endpoint: &Endpoint,
     proxy: Option<&Proxy>,
@@ -294,7 +294,7 @@ fn not_shaken(error: HostError) -> Failure {
     }
 }
 
-/// A connection that was there, and is not.
+/// The failure for a connection that was lost.
 fn ended(error: &russh::Error, parting: &Parting) -> Failure {
     let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
     match parting.words() {
@@ -348,7 +348,7 @@ fn methods(methods: &russh::MethodSet) -> String {
     }
 }
 
-/// What an RSA key may sign with: what the host says it takes, else one after the other. Never SHA-1.
+/// The hashes for signatures of an RSA key: those the host lists, or else all in turn. Never SHA-1.
 async fn hashes(handle: &Handle<Host>, parting: &Parting) -> Result<Vec<Option<HashAlg>>, Failure> {
     let best = handle.best_supported_rsa_hash().await;
     match best.map_err(|error| ended(&error, parting))? {

@@ -1,13 +1,12 @@
-//! What a host proves its key with is what was agreed on.
+//! Checks that the host's key and signature match the negotiated algorithm.
 //!
-//! The library takes a key of any type, and verifies a signature by the algorithm that the signature names,
-//! SHA-1 too: a host that agreed on one thing may do another. So both are compared here, the key before
-//! anything else is said, and the signature before ours is given. Not looked at: later exchanges of one
-//! conversation, which the first protects.
+//! The library accepts a key of any type, and verifies a signature by the algorithm it names, even SHA-1.
+//! So the key is checked on arrival, and the signature before ours is sent. Later exchanges are not
+//! checked, because the first protects them.
 
 use russh::keys::Algorithm;
 
-/// A host that does not do what it agreed on.
+/// The host deviates from the negotiated algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unagreed {
     #[error("the host negotiated {agreed} but presented a {shown} key")]
@@ -18,9 +17,9 @@ pub(super) enum Unagreed {
     Missing,
 }
 
-/// Whether a key of this type is of the algorithm.
+/// Checks that a key of this type fits the algorithm.
 pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed> {
-    // An RSA key is of one type, whatever it signs with.
+    // An RSA key has one type for all signature algorithms.
     let rsa = |algorithm: &Algorithm| matches!(algorithm, Algorithm::Rsa { .. });
     let same = agreed == shown || (rsa(agreed) && rsa(shown));
     match same {
@@ -32,7 +31,7 @@ pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed>
     }
 }
 
-/// Whether a signature, as it came, is of the algorithm: it begins with its name.
+/// Checks that an encoded signature, which begins with its algorithm's name, fits the algorithm.
 pub(super) fn signature(agreed: Option<&Algorithm>, signature: Option<&[u8]>) -> Result<(), Unagreed> {
     let (Some(agreed), Some(signature)) = (agreed, signature) else {
         return Err(Unagreed::Missing);

@@ -1,31 +1,31 @@
-//! What a host says when it has no answer: git and its hosts have one exit status for everything, so their
-//! words have to be read.
+//! Classifies a host's error messages: git and its hosts use one exit status for every failure, so the text
+//! decides.
 
 use crate::{kind::Kind, transport::Failure};
 
-/// Of one line, which is all that is told.
+/// The limit of a displayed message.
 const WORDS_CHARS_MAX: usize = 200;
 
-/// The last line the other side wrote, or what is told with its words in it.
+/// The last line that the host wrote, or a text that quotes it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Words(String);
 
 impl Words {
-    /// The last line with something on it, without what a terminal would obey.
+    /// The last line with text, without control characters.
     pub(super) fn last_of(words: &str) -> Option<Self> {
         let last = words.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(Self::of(last))
     }
 
-    /// All of it, as one line without what a terminal would obey, and not longer than any.
+    /// The whole text as one short line without control characters.
     pub(super) fn of(words: &str) -> Self {
         let plain = words.chars().filter(|c| !c.is_control());
         Self(plain.take(WORDS_CHARS_MAX).collect())
     }
 }
 
-/// A failure for what was said; `otherwise` is told where nothing was.
+/// The failure for a message, or `otherwise` if there is none.
 pub(super) fn classify(words: &[u8], otherwise: String) -> Failure {
     let words = String::from_utf8_lossy(words);
     let last = Words::last_of(&words).unwrap_or(Words(otherwise));

@@ -6,7 +6,7 @@ use crate::secret::Secret;
 
 const KEYS: &str = include_str!("../../../../testdata/ssh_keys.txt");
 
-/// What `ssh-keygen -l` says of them.
+/// The fingerprints by `ssh-keygen -l`.
 const ED25519: &str = "ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
 const ED25519_PKCS8: &str = "ssh-ed25519 SHA256:dG2OiLQ3VG5OcCqooTOruBA1BAQjo9kyVWvv0gCUkjE";
 const ECDSA_256: &str = "ecdsa-sha2-nistp256 SHA256:qVATRSi+vFGd5S5bjmv7If9BTrB6uE5bfIMkY2i9OJQ";
@@ -37,7 +37,7 @@ fn formats() {
     let locked = "refused: it is encrypted and no passphrase is given";
     let wrong = "refused: the passphrase does not decrypt it";
     check("ed25519", None, ED25519);
-    // as with ssh, where it is not asked for
+    // as with ssh, an unnecessary passphrase is ignored
     check("ed25519", right, ED25519);
     check("ed25519 locked", right, ED25519);
     check("ed25519 locked", None, locked);
@@ -143,7 +143,7 @@ fn texts() {
     );
 }
 
-/// A key of OpenSSH's format with certificates within certificates, as deep as fits.
+/// An OpenSSH key with the deepest nesting of certificates that fits.
 fn nested_certificates() -> Vec<u8> {
     let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
     let head = [
@@ -152,7 +152,7 @@ fn nested_certificates() -> Vec<u8> {
         field(&[0; 32]),
     ]
     .concat();
-    // serial, type, id, principals, from, until, options, extensions, reserved; then who signed
+    // serial, type, id, principals, from, until, options, extensions, reserved; then the signer
     let rest = [[0; 8].as_slice(), &[0, 0, 0, 2], &[0; 8], &[0; 16], &[0; 12]].concat();
     let mut public = field(b"ssh-ed25519");
     while public.len() < 15_000 {
@@ -211,7 +211,7 @@ fn what_scrypt_may_take() {
     );
 }
 
-/// The library would take the last `BEGIN`, whatever was looked at.
+/// The library alone would read the last `BEGIN`, not the checked one.
 #[test]
 fn a_key_within_a_key_is_not_read() {
     let nested = STANDARD.encode(nested_certificates());
@@ -244,16 +244,16 @@ fn a_key_within_a_key_is_not_read() {
                      END",
                     "{text}"
                 );
-                // and the label decides what the bytes are
+                // and the label decides how the bytes are read
                 let text = format!("-----BEGIN {outer}-----\n{header}{body}\n-----END {outer}-----\n");
                 let got = told(&text, Some("open sesame"));
-                // what is not locked costs nothing, under whichever label it comes
+                // a plain key has no cost, under any label
                 let plain = (outer == *inner || *inner == "PRIVATE KEY") && got == RSA;
                 assert!(plain || got.starts_with("refused: "), "{got}: {text}");
             }
         }
     }
-    // and a header is what it has to be, and no more
+    // and only the exact header is passed on
     let text = format!(
         "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0 0\n{nested}\n-----END RSA PRIVATE KEY-----\n"
     );

@@ -4,7 +4,7 @@ use super::{Known, glob};
 
 const CERTIFICATES: &str = include_str!("../../../../testdata/ssh_certificates.txt");
 
-/// Two keys of hosts, one of another type, and the first one's name and the second's by `ssh-keygen -H`.
+/// Two host keys, one of another type, and the names of the first two by `ssh-keygen -H`.
 const ONE: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBQs30lGZPrISqtMBRoOJzhZnIjqS9XsJ7ToeGBfYNzo";
 const TWO: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5NFQOaWloQp/D78FIuF7uEHlQiI5nsbqHNUqRjJr0A";
 const CURVE: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBPT7YI7OeKhPQY6BJsrwP0ixfj6XXgU1kIQPuuj9T8XAYoJGh+aG2c2JP7ELTHM46tzwoMu88WU0e4ryyqHDqqc=";
@@ -23,7 +23,7 @@ fn certificate(name: &str) -> &'static str {
     rest.lines().next().unwrap()
 }
 
-/// What is said of a host that shows the key.
+/// The result for a host that presents the key.
 fn told(lines: &str, host: &str, port: u16, shown: &str) -> String {
     match Known::read(lines.as_bytes(), host, port).and_then(|known| known.check(&key(shown))) {
         Ok(()) => "trusted".to_owned(),
@@ -153,10 +153,10 @@ fn a_line_for_the_port_stands_before_one_without() {
         "line 2 has another ssh-ed25519 key for [git.example.org]:2222; the host presented ssh-ed25519 \
          SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4"
     );
-    // revoked is revoked at every port it is named for
+    // a key is revoked at every port its line names
     let lines = format!("[{HOST}]:2222 {ONE}\n@revoked [{HOST}]:* {ONE}\n");
     assert!(told(&lines, HOST, 2222, ONE).starts_with("line 2 revokes"));
-    // also where the port has no other line, and those without one count
+    // even if only lines without a port apply
     for names in [format!("[{HOST}]:2222"), format!("[{HOST}]:*"), "*".to_owned()] {
         let lines = format!("{HOST} {ONE}\n@revoked {names} {ONE}\n");
         let got = told(&lines, HOST, 2222, ONE);
@@ -292,7 +292,7 @@ fn certificates() {
         "its certificate ssh-ed25519 is signed with an algorithm that is not accepted, such as ssh-rsa with \
          SHA-1",
     );
-    // by the authority's key, or by the host's
+    // revoked by the authority's key, or by the host's
     let authority_key = certificate("the authority");
     let known = Known::read(
         format!("{authority}@revoked * {authority_key}\n").as_bytes(),
@@ -334,7 +334,7 @@ fn patterns() {
     check("**a", "bca", true);
     check("a?c", "abc", true);
     check("a?c", "ac", false);
-    // would take forever where every star is tried with every rest
+    // exponential if every star is tried with every rest
     check(&"a*".repeat(2000), &"a".repeat(250), false);
     check(&format!("{}b", "*a".repeat(100)), &"a".repeat(250), false);
 }
