@@ -25,9 +25,8 @@ use crate::{
     tree::{Mode, TreeError},
 };
 
-/// The refs that mark fetched commits.
 const MARKS: &str = "refs/fetched/";
-/// The refs that mark tips fetched with their full history.
+/// Refs that mark tips with full history.
 const HISTORIES: &str = "refs/history/";
 
 /// The reason why a commit cannot be fetched.
@@ -137,7 +136,6 @@ fn moved(reference: Option<&str>, tip: Option<&str>) -> String {
     }
 }
 
-/// One fetch of one revision.
 struct Job<'a> {
     clients: &'a Clients,
     limits: &'a Arc<Limits>,
@@ -146,7 +144,6 @@ struct Job<'a> {
     credentials: &'a Credentials,
     revision: &'a Revision,
     place: String,
-    /// Covers everything: waiting for the mirror, and one or two connections.
     deadline: Instant,
 }
 
@@ -183,8 +180,7 @@ pub(crate) fn fetch(
     }
 }
 
-/// Brings the object of the tag that a commit was found at into the commit's own store. Returns `None` for
-/// a lightweight tag.
+/// Brings a commit's tag object into its own store. `None` for a lightweight tag.
 pub(crate) fn tag(
     mirror: &Mirror,
     clients: &Clients,
@@ -218,7 +214,6 @@ pub(crate) fn tag(
     Ok(Some(id))
 }
 
-/// Like [`tag`], for a local repository.
 pub(crate) fn local_tag(commit: &Commit, path: &Path) -> Result<Option<ObjectId>, FetchError> {
     let revision = commit.revision();
     let place = path.display().to_string();
@@ -352,8 +347,7 @@ impl Job<'_> {
         }
     }
 
-    /// Fetches the commit through its ref, or through all branches where none is known. Tips come with
-    /// their history, which contains the commit.
+    /// Fetches the commit through its ref, or through all branches, with the history that contains it.
     fn by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
         let reference = self.revision.reference();
         let mut session = self.session()?;
@@ -426,8 +420,7 @@ impl Job<'_> {
         marked.map_err(|error| self.mirror("write", error))
     }
 
-    /// Checks that everything the tree names is there, so that a marked commit never fails later for a
-    /// missing object.
+    /// A marked commit must never fail later for a missing object.
     fn complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
         let incomplete = |source| FetchError::Incomplete {
             commit: self.revision.commit(),

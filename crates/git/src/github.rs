@@ -27,22 +27,18 @@ use crate::{
     transport::{Answer, Ask, Clients, RemoteError},
 };
 
-/// The username that goes with a token as the password.
 pub(crate) const USERNAME: &str = "x-access-token";
 const API: &str = "https://api.github.com";
 const ACCEPT: &str = "application/vnd.github+json";
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// A token is not used in its last minutes, because a fetch may take that long.
+/// A fetch may take this long after it got a token.
 const MARGIN: Duration = Duration::from_secs(5 * 60);
-/// The lifetime where the answer states none; GitHub's own is one hour.
+/// The lifetime where the answer states none, as on GitHub.
 const LIFE: Duration = Duration::from_secs(60 * 60);
-/// Tolerates a difference from GitHub's clock.
 const SKEW: u64 = 30;
 const JWT_SECONDS: u64 = 120;
-/// The most tokens that are kept.
 const TOKENS_MAX: usize = 10_000;
-/// Callers that want the same token share a failure for this long, so many sources of one app make one
-/// request.
+/// Callers that want the same token share a failure this long.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
 /// A GitHub App and one of its installations. `Debug` masks the key.
@@ -141,8 +137,7 @@ fn said(message: &str) -> String {
 }
 
 impl GithubApp {
-    /// An identity of this installation that is independent of its current token. The key is hashed in, so
-    /// callers without the key get another identity.
+    /// An identity independent of the current token. It includes the key, so other callers cannot guess it.
     pub(crate) fn principal(&self) -> Secret {
         let installation = match &self.installation {
             Installation::Id(id) => format!("id {id}"),
@@ -182,7 +177,6 @@ impl GithubApp {
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
 
-    /// The JWT, valid for two minutes.
     fn jwt(&self, now: SystemTime) -> Result<Secret, GithubError> {
         let problem = |problem| GithubError::Key { problem };
         let key = PrivateKeyDer::from_pem_slice(self.private_key.expose())
@@ -211,7 +205,7 @@ impl GithubApp {
     }
 }
 
-/// Whether data sent there is protected on the way: https, or this machine itself.
+/// Whether data is protected on the way: https, or this machine itself.
 fn is_confidential(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host
@@ -227,7 +221,6 @@ pub fn opens_with_a_token(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| is_confidential(&url))
 }
 
-/// Tokens, each until shortly before it expires.
 #[derive(Default)]
 pub(crate) struct Tokens {
     // one slot per installation, so that concurrent callers share one request
@@ -248,7 +241,7 @@ struct State {
     failed: Option<(Instant, Arc<GithubError>)>,
 }
 
-/// The right to request a token; dropping it without an answer wakes the other callers.
+/// The right to request a token.
 struct Asking<'s>(&'s Slot);
 
 impl Drop for Asking<'_> {
@@ -263,7 +256,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the known token, or `None` if the caller must request one. Waits for a running request.
+    /// Returns the known token after any running request, or `None` if the caller must make one.
     fn known(&self, timeout: Duration) -> Result<Option<Secret>, GithubError> {
         let began = Instant::now();
         let mut state = self.look();
@@ -339,7 +332,6 @@ impl Tokens {
         told
     }
 
-    /// Forgets a token that a host refused: it may be revoked, or the installation suspended.
     pub(crate) fn refused(&self, principal: &Secret, refused: &Secret) {
         let slot = {
             let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -351,7 +343,6 @@ impl Tokens {
     }
 }
 
-/// Drops expired tokens, then all unused ones if there are still too many.
 fn make_room(all: &mut HashMap<Secret, Arc<Slot>>, max: usize) {
     if all.len() < max {
         return;
@@ -434,7 +425,7 @@ fn understood(answer: &Answer, doing: &'static str) -> Result<Value, GithubError
     body.ok_or(GithubError::Answer { doing })
 }
 
-/// Parses GitHub's time format, `2016-07-11T22:14:10Z`.
+/// `2016-07-11T22:14:10Z`, as GitHub writes times.
 fn instant(text: &str) -> Option<SystemTime> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| -> Option<[i64; 3]> {
@@ -465,7 +456,7 @@ fn instant(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
-/// RFC 4648, the alphabet for URLs, without padding.
+/// RFC 4648, URL alphabet, no padding.
 fn base64url(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -494,10 +485,8 @@ mod tests {
     };
     use crate::{kind::Kind, remote::Remote, secret::Secret, transport::Clients};
 
-    /// An RSA key for tests only.
     const KEY: &str = include_str!("../testdata/github_app.pem");
 
-    /// Either alphabet, with or without padding.
     fn unbase64(text: &str) -> Vec<u8> {
         let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
         for c in text.bytes().filter(|c| *c != b'=') {
@@ -611,7 +600,7 @@ mod tests {
         }
     }
 
-    /// A silent host blocks all callers for the same token for one timeout in total, not each in turn.
+    /// A silent host blocks callers for the same token once, not each in turn.
     #[test]
     fn one_asks_for_all() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -25,7 +25,6 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Room for a large monorepo of manifests, not for a repository of binaries.
     fn default() -> Self {
         Self {
             refs_max: 200_000,

@@ -150,7 +150,7 @@ impl LocalRepository {
     }
 }
 
-/// A worktree, a linked one (its `.git` is a file), or a bare repository.
+/// A linked worktree's `.git` is a file.
 fn is_repository(directory: &Path) -> bool {
     let git = directory.join(".git");
     git.is_file() || bare(&git) || bare(directory)

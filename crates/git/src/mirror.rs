@@ -17,7 +17,6 @@ use std::{
 
 use crate::store::{OpenStoreError, Store};
 
-/// The interval between attempts to get another process's lock.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -33,21 +32,19 @@ struct State {
     current: Option<Generation>,
 }
 
-/// One bare repository and its directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Generation {
     pub(crate) store: Arc<Store>,
     guard: Arc<Guard>,
 }
 
-/// Removes a replaced generation from disk when its last commit, tree and store are dropped.
+/// Removes a replaced generation from disk after its last reader.
 #[derive(Debug)]
 struct Guard {
     directory: PathBuf,
     retired: AtomicBool,
 }
 
-/// The exclusive right to change a mirror during one call.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     mirror: &'a Mirror,
@@ -63,7 +60,7 @@ impl Mirror {
         }
     }
 
-    /// Waits for the mirror. Returns `None` at the deadline.
+    /// Returns `None` at the deadline.
     pub(crate) fn hold(&self, deadline: Instant) -> io::Result<Option<Held<'_>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.busy {
@@ -88,7 +85,6 @@ impl Mirror {
         }
     }
 
-    /// Whether no call uses it and nothing read from it is still alive.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         !state.busy
@@ -136,7 +132,6 @@ impl Drop for Held<'_> {
 }
 
 impl Held<'_> {
-    /// Returns the current generation, or creates an empty one.
     pub(crate) fn generation(&self) -> Result<Generation, MirrorError> {
         let known = self
             .mirror
@@ -167,7 +162,7 @@ impl Held<'_> {
         }
     }
 
-    /// Creates an empty generation; the old one lives until its readers are done.
+    /// The old generation lives until its readers are done.
     pub(crate) fn renew(&self) -> Result<Generation, MirrorError> {
         let newest = fs::read_dir(&self.mirror.directory)?
             .flatten()
@@ -202,7 +197,6 @@ impl Held<'_> {
     }
 }
 
-/// The reason why a mirror cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MirrorError {
     #[error(transparent)]
@@ -216,7 +210,6 @@ impl Generation {
         &self.guard.directory
     }
 
-    /// The number of packs, which is the cost of a lookup.
     pub(crate) fn packs(&self) -> usize {
         let packs = fs::read_dir(self.directory().join("objects/pack"));
         packs.map_or(0, |packs| {
@@ -239,7 +232,6 @@ impl Drop for Guard {
     }
 }
 
-/// Removes a mirror that was not used for this long, unless another process uses it.
 pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()> {
     let Ok(lock) = fs::OpenOptions::new().write(true).open(directory.join("lock")) else {
         return Ok(());
@@ -254,7 +246,6 @@ pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()
     fs::remove_dir_all(directory)
 }
 
-/// Writes the files that make a directory a repository: no hooks, no description, no alternates.
 fn init_bare(path: &Path) -> io::Result<()> {
     for directory in ["objects/pack", "objects/info", "refs/heads", "refs/tags"] {
         fs::create_dir_all(path.join(directory))?;
@@ -267,7 +258,6 @@ fn init_bare(path: &Path) -> io::Result<()> {
     fs::write(path.join("HEAD"), "ref: refs/heads/main\n")
 }
 
-/// Removes the files of a killed process.
 fn sweep(path: &Path) -> io::Result<()> {
     let leftover = |path: &Path| {
         let lock = path.extension().is_some_and(|extension| extension == "lock");

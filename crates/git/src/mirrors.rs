@@ -30,7 +30,6 @@ use crate::{
     transport::{Clients, Session, SshAlgorithms},
 };
 
-/// Mirrors that were not used for this long are removed.
 const UNUSED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// All repositories of one process. Clones share everything.
@@ -131,7 +130,6 @@ impl Mirrors {
         fetched.inspect_err(|error| self.noted(remote, error.kind()))
     }
 
-    /// Forgets a refused token.
     fn noted(&self, remote: &Remote, kind: Kind) {
         if let (Kind::Authentication, Some(principal), Credentials::Basic { password, .. }) =
             (kind, &remote.principal, &remote.credentials)
@@ -230,8 +228,7 @@ impl Mirrors {
     }
 }
 
-/// Removes mirrors that were not used for a day: hourly renewed credentials leave one each. Runs when a
-/// mirror is created, so that their number stays small.
+/// Removes mirrors unused for a day: hourly renewed credentials leave one each.
 fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
     // While the map is locked, no call can start to use one of these.
     mirrors.retain(|_, mirror| Arc::strong_count(mirror) > 1 || !mirror.is_idle());
@@ -248,7 +245,6 @@ fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
     }
 }
 
-/// Restricts access to this user.
 fn prepare(root: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -257,8 +253,7 @@ fn prepare(root: &Path) -> io::Result<()> {
     builder.create(root)
 }
 
-/// Returns the random key that is stored beside the mirrors. Without it, directory names would allow
-/// guessing passwords.
+/// Without a random key, directory names would allow guessing passwords.
 fn key(root: &Path) -> io::Result<[u8; 32]> {
     let path = root.join("key");
     let mut key = [0; 32];
@@ -285,7 +280,7 @@ fn key(root: &Path) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Hashes each field with its length in front, so that no two field lists collide.
+/// Length prefixes keep field lists from colliding.
 fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: &Remote) -> String {
     let url = endpoint.normal();
     let mut fields: Vec<&[u8]> = vec![url.as_bytes()];

@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// The field that takes precedence. As in the API, an empty text counts as absent.
+    /// As in the API, an empty text counts as absent.
     pub(crate) fn target(&self) -> Result<Target, InvalidReference> {
         fn set(field: Option<&String>) -> Option<&str> {
             field.map(String::as_str).filter(|text| !text.is_empty())
@@ -120,7 +120,6 @@ impl fmt::Display for Reference {
     }
 }
 
-/// A reference after precedence, with full, well-formed names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Commit { id: ObjectId, branch: Option<String> },
@@ -165,8 +164,7 @@ fn is_full(name: &str) -> bool {
     name == "HEAD" || name.starts_with("refs/")
 }
 
-/// Returns the full name if git's rules allow it, so that no line break, option or path reaches the
-/// protocol or the mirror.
+/// Git's rules keep line breaks, options and paths out of the protocol and the mirror.
 fn full(prefix: &str, name: &str) -> Result<String, InvalidReference> {
     let name = format!("{prefix}{name}");
     match gix::validate::reference::name(name.as_str().into()) {
@@ -179,9 +177,7 @@ fn full(prefix: &str, name: &str) -> Result<String, InvalidReference> {
 /// `v1.2.3@sha1:<hex>`, `refs/pull/1/head@sha1:<hex>`, `sha1:<hex>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Revision {
-    /// The full ref the commit was found at; none for a commit given without a branch.
     pub(crate) reference: Option<String>,
-    /// Given as a full ref name, so displayed as one.
     pub(crate) absolute: bool,
     pub(crate) id: ObjectId,
 }
@@ -204,7 +200,7 @@ impl Revision {
 }
 
 impl fmt::Display for Revision {
-    /// A ref of two parts (`refs/stash`) has no short form and is left out, as in the API.
+    /// As in the API, a ref of two parts (`refs/stash`) is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.reference.as_deref().and_then(|full| match self.absolute {
             true => Some(full),
@@ -227,8 +223,8 @@ pub struct ParseRevisionError {
 impl FromStr for Revision {
     type Err = ParseRevisionError;
 
-    /// Parses a revision from status. A short name is read as a branch, because the text does not say
-    /// whether it was a tag. The name is only a fallback for finding the commit.
+    /// A short name is read as a branch: the text does not tell tags apart, and the name is only a
+    /// fallback.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseRevisionError {
             text: text.to_owned(),

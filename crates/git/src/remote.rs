@@ -67,7 +67,6 @@ impl PartialEq for Ration {
 
 impl Eq for Ration {}
 
-/// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProxyProtocol {
     Http,
@@ -79,7 +78,7 @@ pub(crate) enum ProxyProtocol {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Proxy {
     protocol: ProxyProtocol,
-    /// `http://host:port`, `https://host:port` or `socks5h://host:port`, without credentials.
+    /// Without credentials.
     address: String,
     host: String,
     port: u16,
@@ -88,7 +87,6 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The fields that identify the proxy.
     pub(crate) fn fields(&self) -> [&[u8]; 4] {
         let username = self.username.as_deref().unwrap_or_default();
         let password = self.password.as_ref().map(Secret::expose);
@@ -171,7 +169,6 @@ impl Proxy {
         &self.address
     }
 
-    /// Username and password, if any.
     pub(crate) fn credentials(&self) -> Option<(&str, &[u8])> {
         let username = self.username.as_deref()?;
         Some((username, self.password.as_ref().map_or(&[], Secret::expose)))
@@ -255,7 +252,6 @@ pub enum Credentials {
     },
 }
 
-/// The protocol of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -289,7 +285,6 @@ pub(crate) struct Endpoint {
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
     pub(crate) user: Option<String>,
-    /// The password from the URL.
     pub(crate) password: Option<Secret>,
     /// Percent-encoded, with its leading slash.
     pub(crate) path: String,
@@ -367,7 +362,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Rejects options and control characters in the parts that reach a command line on the host.
+    /// Rejects options and control characters in parts that reach a remote command line.
     fn safe(&self) -> Result<(), UrlError> {
         let bad = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
         let part = |part| Err(UrlError::Part { part });
@@ -388,17 +383,14 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The host without brackets, for a resolver.
     pub(crate) fn bare_host(&self) -> &str {
         self.host.trim_matches(['[', ']'])
     }
 
-    /// The port for ssh.
     pub(crate) fn ssh_port(&self) -> u16 {
         self.port.unwrap_or_else(|| Scheme::Ssh.port())
     }
 
-    /// `host` or `host:port`, for errors.
     pub(crate) fn authority(&self) -> String {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
@@ -406,13 +398,12 @@ impl Endpoint {
         }
     }
 
-    /// The path on the host's file system.
     pub(crate) fn decoded_path(&self) -> String {
         percent_decoded(&self.path)
     }
 
-    /// The normal form of the URL: equal for URLs of the same repository. It ignores the host's case, a
-    /// default port, a trailing slash and `.git`, but not the scheme and the ssh user.
+    /// Equal for URLs of the same repository: ignores the host's case, a default port, a trailing slash and
+    /// `.git`.
     pub(crate) fn normal(&self) -> String {
         let port = self.port.unwrap_or_else(|| self.scheme.port());
         let user = match self.scheme {
@@ -424,7 +415,6 @@ impl Endpoint {
         format!("{}://{user}@{}:{port}{path}", self.scheme.text(), self.host)
     }
 
-    /// The given credentials, or else those in the URL.
     pub(crate) fn credentials(&self, given: &Credentials) -> Result<Credentials, UrlError> {
         let kind = match given {
             Credentials::None => None,
@@ -462,7 +452,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The normal form for substitution; a text that is not a URL is left as it is.
 pub(crate) fn normal(url: &str) -> String {
     match Endpoint::parse(url) {
         Ok(endpoint) => endpoint.normal(),

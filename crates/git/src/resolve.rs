@@ -13,7 +13,6 @@ use crate::{
     versions::Range,
 };
 
-/// The number of similar names in an error.
 const NEAR_MAX: usize = 3;
 
 /// The reason why a reference could not be resolved.
@@ -97,26 +96,20 @@ fn highest_of(tags: usize, highest: Option<&str>) -> String {
     }
 }
 
-/// A ref and the commit it points to through annotated tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) id: ObjectId,
-    /// The tag object, if the ref points to one.
     pub(crate) tag: Option<ObjectId>,
 }
 
-/// A source of refs: a connected remote or a local repository.
 pub(crate) trait Refs {
-    /// Lists all refs whose full name begins with `prefix`, and possibly others.
+    /// Lists at least all refs whose full name begins with `prefix`.
     fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ResolveError>;
-    /// Whether a commit exists, where that can be known.
     fn has(&mut self, id: ObjectId) -> Result<bool, ResolveError>;
-    /// The repository, for errors.
     fn place(&self) -> String;
 }
 
-/// Selects the revision of a target.
 pub(crate) fn choose(refs: &mut dyn Refs, target: &Target) -> Result<Revision, ResolveError> {
     match target {
         Target::Commit { id, branch } => {
@@ -217,9 +210,9 @@ fn newest(refs: &mut dyn Refs, text: &str) -> Result<Revision, ResolveError> {
     })
 }
 
-/// The names most similar to `name`. If none is similar and there are only a few names, returns those.
+/// The most similar names; if none is similar, all of a few.
 fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    /// The limit of compared names: the cost is quadratic in their length.
+    /// The cost is quadratic in the number of names.
     const COMPARED_MAX: usize = 2_000;
     let mut ranked: Vec<(usize, &str)> = all
         .take(COMPARED_MAX)
@@ -236,7 +229,6 @@ fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         .collect()
 }
 
-/// The edit distance between two names, ignoring case.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=left.len()).collect();
@@ -251,7 +243,6 @@ fn distance(left: &str, right: &str) -> usize {
     row[left.len()]
 }
 
-/// The refs of a local repository.
 pub(crate) struct LocalRefs<'a> {
     pub(crate) store: &'a Store,
     pub(crate) place: String,

@@ -17,7 +17,6 @@ impl Secret {
         Self(bytes.into())
     }
 
-    /// The bytes, for the code that sends or writes them.
     pub(crate) fn expose(&self) -> &[u8] {
         &self.0
     }

@@ -8,11 +8,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// A repository opened for reading.
 pub(crate) struct Store {
     shared: gix::ThreadSafeRepository,
     idle: Mutex<Vec<gix::Repository>>,
-    /// Kept alive while objects are read: the generation of a mirror.
     _keep: Option<std::sync::Arc<dyn Send + Sync>>,
 }
 
@@ -33,10 +31,8 @@ pub struct OpenStoreError {
 }
 
 impl Store {
-    /// Opens a worktree, a bare repository, or a directory whose `.git` file points elsewhere.
-    ///
-    /// Only the repository's own configuration is read. It is trusted, because the caller names the
-    /// directory, and nothing in it is run.
+    /// Reads only the repository's own configuration, which is trusted because the caller names the
+    /// directory.
     pub(crate) fn open(
         path: &Path,
         keep: Option<std::sync::Arc<dyn Send + Sync>>,
@@ -56,7 +52,6 @@ impl Store {
         })
     }
 
-    /// Runs `read` with a handle for this thread.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&gix::Repository) -> R) -> R {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = idle.unwrap_or_else(|| self.shared.to_thread_local());

@@ -23,9 +23,8 @@ use crate::{
 };
 
 const FILE: &str = ".gitmodules";
-/// The most submodules of one commit, nested ones included.
 const SUBMODULES_MAX: usize = 100;
-/// The deepest nesting, as in Flux.
+/// As deep as Flux.
 const DEPTH_MAX: usize = 10;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -272,7 +271,6 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The remote and credentials for a submodule.
     fn remote(&self, parent: &Remote, url: &str) -> Result<Remote, SubmoduleUrlError> {
         let anonymous = Remote {
             url: url.to_owned(),
@@ -308,14 +306,12 @@ impl Walk<'_> {
     }
 }
 
-/// One submodule's section of a `.gitmodules`.
 #[derive(Debug, Default)]
 struct Module {
     path: String,
     url: Option<String>,
 }
 
-/// Reads `.gitmodules` in the order of its names. A missing file has no submodules.
 fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     let place = match at {
         "" => FILE.to_owned(),
@@ -357,7 +353,6 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     Ok(modules.into_iter().map(|(_, module)| module).collect())
 }
 
-/// The absolute URL of a relative URL, a short form or a full URL.
 fn absolute(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     if url.starts_with("./") || url.starts_with("../") {
         return relative(parent, url);
@@ -379,7 +374,7 @@ fn absolute(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     Err(SubmoduleUrlError::Local)
 }
 
-/// `../other` beside the parent; as in git, each `..` removes one name of the parent's path.
+/// As in git, each `..` removes one name of the parent's path.
 fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     let mut base = Url::parse(parent.trim()).map_err(|_| SubmoduleUrlError::Parent)?;
     let mut names: Vec<String> = base

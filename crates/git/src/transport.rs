@@ -42,7 +42,6 @@ pub(crate) use http::{Answer, Ask, Clients};
 pub use ssh::{SshAlgorithmError, SshAlgorithms};
 use watchdog::Watchdog;
 
-/// The user agent.
 const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
 
 /// The failure of a session with a remote.
@@ -83,7 +82,6 @@ impl Error for RemoteError {
 }
 
 impl Clients {
-    /// Sends one request outside of git's protocol; any status is an answer.
     pub(crate) fn ask(
         &self,
         remote: &Remote,
@@ -98,7 +96,6 @@ impl Clients {
     }
 }
 
-/// A recorded failure.
 #[derive(Debug)]
 struct Failure {
     kind: Kind,
@@ -122,7 +119,6 @@ impl Failure {
         }
     }
 
-    /// The next thing for a person to check.
     fn hint(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Authentication => Some("check the credentials and their read permissions"),
@@ -143,18 +139,15 @@ impl Failure {
     }
 }
 
-/// The deadline and the first failure, shared by both sides of a session.
 #[derive(Debug, Clone)]
 struct Shared {
     deadline: Instant,
     timeout: std::time::Duration,
-    /// Set at the deadline to stop computations.
     interrupt: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<Failure>>>,
     allowance: Arc<Mutex<Allowance>>,
 }
 
-/// The bytes that the remote may still send of one answer.
 #[derive(Debug)]
 struct Allowance {
     left: u64,
@@ -163,7 +156,6 @@ struct Allowance {
 }
 
 impl Shared {
-    /// Allows `left` bytes, which are part of the limit `max`.
     fn allow(&self, what: &'static str, left: u64, max: u64) {
         *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left, max, what };
     }
@@ -172,7 +164,6 @@ impl Shared {
         self.allowance.lock().unwrap_or_else(PoisonError::into_inner).left
     }
 
-    /// Counts received bytes.
     fn count(&self, bytes: usize) -> io::Result<()> {
         let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
         match allowance.left.checked_sub(bytes as u64) {
@@ -187,7 +178,6 @@ impl Shared {
         }
     }
 
-    /// Records the first failure, and returns an error for gix.
     fn fail(&self, failure: Failure) -> io::Error {
         let error = io::Error::other(failure.problem.clone());
         self.failure
@@ -209,22 +199,18 @@ impl Shared {
         Instant::now() >= self.deadline
     }
 
-    /// Takes the recorded failure.
     fn noted(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A connected remote.
 pub(crate) struct Session {
     transport: Box<dyn Transport + Send>,
     handshake: Handshake,
     shared: Shared,
     url: String,
     limits: Limits,
-    /// The byte budget that packs share, if any.
     ration: Option<Ration>,
-    /// Stops waiting and computing at the deadline.
     _watchdog: Watchdog,
 }
 
@@ -236,7 +222,6 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The errors of [`Session::open`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error(transparent)]
@@ -255,7 +240,6 @@ impl From<SessionError> for ResolveError {
 }
 
 impl Session {
-    /// Connects and negotiates the protocol. The deadline covers all later use of the session.
     pub(crate) fn open(
         clients: &Clients,
         remote: &Remote,
@@ -334,7 +318,6 @@ impl Session {
         }
     }
 
-    /// Lists the refs whose name begins with the prefix, as far as the remote can filter.
     pub(crate) fn refs(&mut self, prefix: &str) -> Result<Vec<Listed>, RemoteError> {
         let refs = match (&self.handshake.refs, self.handshake.server_protocol_version) {
             (Some(refs), _) => refs.clone(),
@@ -369,7 +352,6 @@ impl Session {
         })
     }
 
-    /// Receives the objects that `wants` need and `haves` lack, as one pack. Returns their number.
     pub(crate) fn fetch(
         &mut self,
         repository: &gix::Repository,
@@ -427,7 +409,6 @@ impl Refs for Session {
         Ok(self.refs(prefix)?)
     }
 
-    /// A remote cannot be asked for a commit before the fetch.
     fn has(&mut self, _: ObjectId) -> Result<bool, ResolveError> {
         Ok(true)
     }
@@ -437,7 +418,6 @@ impl Refs for Session {
     }
 }
 
-/// The recorded failure, or else gix's error.
 fn failure(shared: &Shared, otherwise: &str, error: gix::Error) -> Failure {
     if let Some(noted) = shared.noted() {
         return noted;

@@ -281,7 +281,7 @@ impl Tree {
         Ok(total)
     }
 
-    /// The object at a path, or `None`; the empty path is the tree itself.
+    /// The empty path is the tree itself.
     fn lookup(&self, path: &str) -> Result<Option<(EntryKind, ObjectId)>, TreeError> {
         let mut found = (EntryKind::Tree, self.id);
         self.store.with(|repository| {
@@ -306,7 +306,7 @@ impl Tree {
     }
 }
 
-/// Walks depth first in git's order, so that full paths are sorted.
+/// Depth first in git's order, so that full paths are sorted.
 struct Walk<'a> {
     repository: &'a gix::Repository,
     limits: &'a Limits,
@@ -370,7 +370,6 @@ impl Walk<'_> {
     }
 }
 
-/// `None` for a directory.
 fn mode(kind: EntryKind) -> Option<Mode> {
     match kind {
         EntryKind::Tree => None,

@@ -9,23 +9,20 @@ use std::cmp::Ordering;
 
 use semver::{BuildMetadata, Prerelease, Version};
 
-/// Upstream's limits: the length of a range, and its alternatives.
+/// Upstream's limits.
 const RANGE_BYTES_MAX: usize = 512;
 const GROUPS_MAX: usize = 32;
-/// The longest text that is parsed as a version.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// A parsed range: one of the groups must match.
 #[derive(Debug, Clone)]
 pub(crate) struct Range {
     groups: Vec<Group>,
 }
 
-/// Constraints that must all match.
 #[derive(Debug, Clone)]
 struct Group {
     constraints: Vec<Constraint>,
-    /// Whether a constraint has a prerelease; otherwise no prerelease matches.
+    /// Without a prerelease in a constraint, none matches.
     prereleases: bool,
 }
 
@@ -51,7 +48,6 @@ enum Edge {
     Excluded,
 }
 
-/// The part of a text that cannot be parsed.
 pub(crate) type Problem = String;
 
 impl Range {
@@ -71,9 +67,8 @@ impl Range {
         self.groups.iter().any(|group| group.contains(version))
     }
 
-    /// The highest of these names inside the range. Names that are not versions are skipped. Versions that
-    /// differ only in spelling or build metadata are ordered by that text, because commit dates are unknown
-    /// before a fetch.
+    /// Versions that differ only in spelling or build metadata are ordered by that text, because commit
+    /// dates are unknown before a fetch.
     pub(crate) fn highest<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let inside = names.into_iter().filter_map(|name| {
             let version = version(name)?;
@@ -175,14 +170,12 @@ impl Interval {
     }
 }
 
-/// A version with omitted parts.
 #[derive(Debug, Clone)]
 struct Partial {
     major: u64,
     minor: u64,
     patch: u64,
     pre: Prerelease,
-    /// The count of numbers before the first omitted one: 0 to 3.
     written: usize,
 }
 
@@ -198,8 +191,7 @@ impl Partial {
     }
 }
 
-/// The lowest version with these numbers, prereleases included. It is the exclusive upper end, so that `^1`
-/// never matches 2.0.0-rc.1.
+/// Prereleases included. As an exclusive upper end it keeps `^1` from matching 2.0.0-rc.1.
 fn start(major: u64, minor: u64, patch: u64) -> Version {
     let lowest = Prerelease::new("0").unwrap_or(Prerelease::EMPTY);
     Version {
@@ -261,8 +253,7 @@ fn constraint(operator: &str, partial: &Partial) -> Result<Constraint, Problem> 
     Ok(Constraint::Inside(inside))
 }
 
-/// From the version up to the next minor, or to the next major if only that was written. `~0.0.0` and `*`
-/// match any version.
+/// Up to the next minor, or the next major if only that was written. `~0.0.0` and `*` match any version.
 fn tilde(partial: &Partial) -> Interval {
     let Partial {
         major,
@@ -299,7 +290,6 @@ fn caret(partial: &Partial) -> Interval {
     Interval::between(partial.version(), below)
 }
 
-/// Parses one group from left to right.
 struct Scanner<'a> {
     rest: &'a str,
 }
@@ -324,7 +314,6 @@ impl<'a> Scanner<'a> {
         Ok((operator, partial))
     }
 
-    /// A version ends at a blank, a comma or an operator.
     fn version_text(&mut self) -> &'a str {
         let end = self
             .rest
@@ -333,7 +322,7 @@ impl<'a> Scanner<'a> {
         self.take(end)
     }
 
-    /// Consumes ` - ` of `1.2 - 1.4`; without blanks on both sides it would begin a prerelease.
+    /// Without blanks on both sides it would begin a prerelease.
     fn hyphen(&mut self) -> bool {
         let after = self.rest.trim_start();
         let found = after.len() < self.rest.len()
@@ -346,7 +335,6 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// Whether another constraint follows, after blanks or one comma.
     fn separator(&mut self) -> Result<bool, Problem> {
         let after = self.rest.trim_start();
         if after.is_empty() {
@@ -370,8 +358,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Parses a partial version. Numbers may have leading zeros, or be `x`, `X` or `*`. Parts after a wildcard
-/// must be well-formed but are ignored.
+/// Allows leading zeros and `x`, `X` or `*`. Parts after a wildcard must be well-formed but are ignored.
 fn partial(text: &str) -> Option<Partial> {
     let (numbers, pre) = pieces(text)?;
     let mut parts = [0; 3];
@@ -399,8 +386,8 @@ fn partial(text: &str) -> Option<Partial> {
     })
 }
 
-/// Parses a tag as a version. A leading `v`, leading zeros and a missing patch before a dotted prerelease
-/// are allowed; fewer than two dots are not.
+/// Allows a leading `v`, leading zeros, and a missing patch before a dotted prerelease, but not fewer than
+/// two dots.
 pub(crate) fn version(tag: &str) -> Option<Version> {
     if tag.len() > VERSION_BYTES_MAX || tag.splitn(3, '.').count() < 3 {
         return None;
@@ -421,7 +408,6 @@ pub(crate) fn version(tag: &str) -> Option<Version> {
     })
 }
 
-/// The numbers and the prerelease of a text; build metadata is only validated.
 fn pieces(text: &str) -> Option<(&str, Prerelease)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, build) = match text.split_once('+') {

@@ -13,7 +13,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::store::{OpenStoreError, Store};
 
-/// A commit writes its ref, the reflog and HEAD within a few milliseconds, which need one report.
+/// A commit writes its ref, the reflog and HEAD within a few milliseconds.
 const SETTLE: Duration = Duration::from_millis(15);
 
 /// A running watch; dropping it ends it.
@@ -81,7 +81,6 @@ pub fn watch(path: &Path, changed: impl Fn() + Send + 'static) -> Result<Watch, 
     Ok(Watch { _watcher: watcher })
 }
 
-/// Makes one call per burst; ends when the watcher drops the sender.
 fn settle(receive: &Receiver<()>, changed: &impl Fn()) {
     while receive.recv().is_ok() {
         loop {
@@ -103,7 +102,7 @@ struct Places {
 }
 
 impl Places {
-    /// Watches directories, because files are replaced by rename.
+    /// Files are replaced by rename, so their directories are watched.
     fn watched(&self) -> Vec<(PathBuf, RecursiveMode)> {
         let mut watched = vec![
             (self.common.clone(), RecursiveMode::NonRecursive),
@@ -134,7 +133,7 @@ impl Places {
     }
 }
 
-/// Events carry the path as given to the watcher; gix may return a relative one, or one through a link.
+/// gix may return a relative path, or one through a link; events carry the given one.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -28,7 +28,6 @@ pub(super) fn any(repository: &gix::Repository) -> Result<bool, gix::Error> {
     Ok(found.is_break())
 }
 
-/// The existing tracked files and the untracked ones that are not ignored, sorted.
 pub(super) fn files(repository: &gix::Repository) -> Result<BTreeSet<String>, gix::Error> {
     let mut files = BTreeSet::new();
     let Some(root) = repository.workdir().map(Path::to_owned) else {
@@ -49,7 +48,6 @@ pub(super) fn files(repository: &gix::Repository) -> Result<BTreeSet<String>, gi
     Ok(files)
 }
 
-/// Whether the index differs from the tree of HEAD.
 fn staged(repository: &gix::Repository, index: &gix::index::File) -> Result<bool, gix::Error> {
     let tree = repository.head_tree_id_or_empty()?.detach();
     let mut committed: HashSet<(BString, ObjectId)> = HashSet::new();
@@ -73,7 +71,6 @@ fn staged(repository: &gix::Repository, index: &gix::index::File) -> Result<bool
     Ok(seen != committed.len())
 }
 
-/// Whether a file differs from the index.
 fn changed(repository: &gix::Repository, index: &gix::index::File, root: &Path) -> Result<bool, gix::Error> {
     for entry in index.entries() {
         let sparse = gix::index::entry::Flags::SKIP_WORKTREE | gix::index::entry::Flags::ASSUME_VALID;
@@ -124,7 +121,7 @@ fn same_content(repository: &gix::Repository, path: &Path, mode: Mode, id: Objec
     })
 }
 
-/// Collects untracked files that are not ignored, until the limit. Unreadable paths count as such files.
+/// Unreadable paths count as untracked files.
 fn untracked(
     repository: &gix::Repository,
     index: &gix::index::File,

@@ -19,9 +19,8 @@ use gix::ObjectId;
 
 use crate::{store::Store, tree::Tree};
 
-/// The largest object that is verified: commits and tags are texts written by people.
+/// Commits and tags are texts written by people.
 const OBJECT_BYTES_MAX: usize = 1 << 20;
-/// The longest chain of tags that point to tags.
 const CHAIN_MAX: usize = 8;
 
 /// The public keys of trusted signers.
@@ -31,7 +30,6 @@ pub struct Signers {
     authorized: Vec<KeyFile>,
 }
 
-/// A file of public keys and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyFile {
     name: String,
@@ -148,7 +146,6 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// A tag whose object, if any, is in the tree's store.
     pub(crate) fn new(name: String, id: Option<ObjectId>, commit: ObjectId, tree: Tree) -> Self {
         Self {
             name,
@@ -205,7 +202,6 @@ impl Tag {
     }
 }
 
-/// `name@id`, or the name alone for a lightweight tag.
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id {
@@ -215,14 +211,12 @@ impl fmt::Display for Tag {
     }
 }
 
-/// The fields of a tag object that say what it tags.
 struct TagHead {
     name: String,
     target: ObjectId,
     is_tag: bool,
 }
 
-/// An object's signature and the bytes it covers.
 struct Signed {
     payload: Vec<u8>,
     signature: Option<String>,
@@ -300,7 +294,6 @@ impl Signed {
     }
 }
 
-/// Returns the signer of a commit.
 pub(crate) fn verify_commit(
     store: &Store,
     id: ObjectId,
@@ -317,7 +310,7 @@ fn failed(id: ObjectId, source: gix::Error) -> SignatureError {
     }
 }
 
-/// Checks the size before the object is inflated.
+/// Runs before the object is inflated.
 fn sized(bytes: u64) -> Result<(), SignatureError> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     match bytes > OBJECT_BYTES_MAX {

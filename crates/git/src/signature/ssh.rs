@@ -7,10 +7,9 @@ use ssh_key::{Algorithm, HashAlg, PublicKey, SshSig, authorized_keys::Entry, pub
 
 use super::{KeyFile, SignatureError};
 
-/// The required namespace of a signature.
 const NAMESPACE: &str = "git";
 const RSA_BITS_MIN: usize = 2048;
-/// The flag of a hardware key that was touched.
+/// The flag of a touched hardware key.
 const USER_PRESENT: u8 = 1;
 
 pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<String, SignatureError> {
@@ -56,7 +55,6 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
     })
 }
 
-/// Normalizes line breaks for the PEM reader.
 fn unix(armor: &str) -> String {
     let mut text = armor.replace("\r\n", "\n");
     text.push('\n');
@@ -104,7 +102,6 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Returns an option that disqualifies a line's key as a signer.
 fn limiting(entry: &Entry) -> Option<&'static str> {
     let has = |name: &str| {
         entry.config_opts().iter().any(|option| {

@@ -36,10 +36,9 @@ mod clients;
 pub(super) use clients::Runtime;
 pub(crate) use clients::{Answer, Ask, Clients};
 
-/// The redirect limit of one request; a renamed repository or a missing `.git` needs one.
+/// A renamed repository or a missing `.git` needs one.
 const REDIRECTS_MAX: usize = 5;
 
-/// Creates a transport; nothing is sent yet.
 pub(super) fn connect(
     clients: &Clients,
     remote: &Remote,
@@ -83,7 +82,7 @@ fn authorization(credentials: &Credentials) -> Result<Option<HeaderValue>, Failu
     Ok(Some(value))
 }
 
-/// RFC 4648, standard alphabet with padding.
+/// RFC 4648 with padding.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -100,7 +99,6 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The state that a session's requests share.
 struct Wire {
     runtime: Arc<Runtime>,
     client: reqwest::Client,
@@ -109,7 +107,6 @@ struct Wire {
 }
 
 impl Wire {
-    /// Waits for the network until the deadline.
     fn wait<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
         self.runtime
             .wait(&self.shared, what)?
@@ -155,14 +152,13 @@ impl Wire {
     }
 }
 
-/// gix's transport for HTTP.
 struct Smart {
     wire: Arc<Wire>,
     redirected: Option<String>,
 }
 
 impl Smart {
-    /// Sends the first request, the only one that may be redirected. Later requests go to its final URL.
+    /// Only the first request may be redirected; later ones go to its final URL.
     fn first(&mut self, url: &str, base: &str, headers: &HeaderMap) -> io::Result<reqwest::Response> {
         let wire = Arc::clone(&self.wire);
         let tail = url.strip_prefix(base).unwrap_or_default();
@@ -190,7 +186,6 @@ impl Smart {
     }
 }
 
-/// The base URL after a redirect, or the reason why it is not followed.
 fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
     let refuse = |why: &str| {
         let host = to.host_str().unwrap_or_default();
@@ -283,8 +278,7 @@ impl Http for Smart {
     }
 }
 
-/// One request and its answer. gix holds the upload and two readers. The first read sends the request; the
-/// upload is complete by then.
+/// gix holds the upload and two readers; the first read sends the complete upload.
 struct Exchange {
     wire: Arc<Wire>,
     state: State,
@@ -323,7 +317,6 @@ impl Exchange {
         }
     }
 
-    /// Header lines in the form that gix reads.
     fn head(&mut self) -> io::Result<Vec<u8>> {
         let mut lines = Vec::new();
         for (name, value) in self.response()?.headers() {
@@ -335,7 +328,6 @@ impl Exchange {
         Ok(lines)
     }
 
-    /// The next piece of the body, empty at its end.
     fn chunk(&mut self) -> io::Result<Bytes> {
         let wire = Arc::clone(&self.wire);
         let chunk = wire.wait(self.response()?.chunk())?.unwrap_or_default();
@@ -348,7 +340,6 @@ fn locked(exchange: &Shareable) -> std::sync::MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The writer of the upload.
 struct Upload(Shareable);
 
 impl Write for Upload {

@@ -6,11 +6,10 @@ use gix::odb::pack;
 
 use crate::limits::Limits;
 
-/// Enough for the table of a few million objects.
+/// Enough for a few million objects.
 const TABLE_BYTES_MAX: u64 = 512 << 20;
 
-/// Writes pack and index and returns the number of objects. The pack's checksum and every object are
-/// verified.
+/// Verifies the pack's checksum and every object. Returns the number of objects.
 pub(super) fn receive(
     pack: &mut dyn BufRead,
     repository: &gix::Repository,

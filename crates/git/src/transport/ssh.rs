@@ -41,7 +41,6 @@ pub use algorithms::{SshAlgorithmError, SshAlgorithms};
 use channel::{Command, Line};
 use known_hosts::Known;
 
-/// Ends the session at once, for every waiting thread.
 #[derive(Debug)]
 pub(super) struct Cut(Weak<Line>);
 
@@ -53,7 +52,6 @@ impl Cut {
     }
 }
 
-/// Connects and starts the command.
 pub(super) fn connect(
     clients: &Clients,
     endpoint: &Endpoint,
@@ -111,14 +109,13 @@ pub(super) fn connect(
     Ok((Box::new(connection), cut))
 }
 
-/// The failure for a passed deadline.
 fn over(shared: &Shared) -> Failure {
     shared.timed_out();
     let noted = shared.noted();
     noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "connecting took too long"))
 }
 
-/// `/~user/x` means the home directory, as in git.
+/// As in git, `/~user/x` is below the home directory.
 fn remote_path(endpoint: &Endpoint) -> String {
     let path = endpoint.decoded_path();
     match path.strip_prefix('/') {
@@ -127,7 +124,7 @@ fn remote_path(endpoint: &Endpoint) -> String {
     }
 }
 
-/// Quotes one word for a POSIX shell, including `!` for shells that expand it.
+/// Quotes `!` too, which some shells expand.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {

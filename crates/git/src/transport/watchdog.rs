@@ -6,7 +6,6 @@ use std::{
     time::Instant,
 };
 
-/// A thread that waits for the deadline. Dropping it ends the wait at once.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     _alive: Sender<()>,

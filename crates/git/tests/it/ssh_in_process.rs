@@ -123,7 +123,7 @@ fn by_a_proxy() {
         Kind::Unreachable,
         "the proxy cannot be reached",
     );
-    // hosts over http do not get ssh credentials
+    // an ssh server is not a SOCKS proxy
     let other = format!("127.0.0.1:{}", server.port());
     let no_answer = "the proxy does not support SOCKS version 5";
     refused(

@@ -26,7 +26,7 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
     }
 }
 
-/// Classifies a failed connection. TLS is checked first, because its failures look like failed connections.
+/// TLS first: its failures look like failed connections.
 pub(super) fn transfer(error: reqwest::Error) -> Failure {
     // Our own text already has the URL.
     let error = error.without_url();
@@ -46,7 +46,7 @@ pub(super) fn transfer(error: reqwest::Error) -> Failure {
     Failure::new(kind, problem).because(error)
 }
 
-/// Also looks inside `io::Error`, which hides its inner error from `source`.
+/// `io::Error` hides its inner error from `source`.
 fn in_chain(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {

@@ -22,16 +22,12 @@ use crate::{
     transport::{AGENT, Failure, Shared, SshAlgorithms},
 };
 
-/// Connections stay open for the next poll.
 const IDLE: Duration = Duration::from_secs(90);
-/// The limit for connecting, shorter than the whole timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// Unused clients are dropped after this time, with their certificates and passwords.
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
-/// The most clients that are kept: whoever can edit one Secret can request any number.
+/// Whoever can edit one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
 
-/// HTTP clients, ssh algorithms and the runtime, shared by all remotes of one [`crate::Mirrors`].
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     inner: Mutex<Inner>,
@@ -44,8 +40,7 @@ struct Inner {
     clients: HashMap<Trust, Kept>,
 }
 
-/// A hash of the certificates and the proxy, which identifies a client. The secrets are in the client
-/// alone.
+/// A hash of certificates and proxy; the secrets are in the client alone.
 type Trust = [u8; 32];
 
 #[derive(Debug)]
@@ -69,7 +64,6 @@ fn trust(remote: &Remote) -> Trust {
     hash.finalize().into()
 }
 
-/// Drops clients that are unused for long, and the longest unused ones beyond the limit.
 fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
     clients.retain(|_, kept| now.saturating_duration_since(kept.used) < UNUSED_MAX);
     while clients.len() >= CLIENTS_MAX {
@@ -81,30 +75,25 @@ fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
     }
 }
 
-/// A request outside of git's protocol.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// Whether it is a `POST`.
     pub(crate) post: bool,
     pub(crate) url: &'a str,
     pub(crate) accept: &'static str,
     pub(crate) bearer: &'a Secret,
-    /// The byte limit of the answer.
     pub(crate) max: usize,
 }
 
-/// The answer. The body may be secret.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Secret,
 }
 
-/// A runtime that may be dropped anywhere, even in an asynchronous task.
+/// May be dropped anywhere, even in an asynchronous task.
 #[derive(Debug)]
 pub(in crate::transport) struct Runtime(Option<tokio::runtime::Runtime>);
 
 impl Runtime {
-    /// Waits for the network until the deadline of a session.
     pub(in crate::transport) fn wait<T>(
         &self,
         shared: &Shared,
@@ -136,13 +125,11 @@ impl Clients {
         }
     }
 
-    /// The algorithms for ssh hosts.
     pub(in crate::transport) fn ssh(&self) -> &SshAlgorithms {
         &self.ssh
     }
 
-    /// The runtime of all sessions. It has two threads, because the computations that an ssh host causes
-    /// must not block other sessions.
+    /// Two threads: the computations of one ssh host must not block other sessions.
     pub(in crate::transport) fn runtime(&self) -> Result<Arc<Runtime>, Failure> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &inner.runtime {

@@ -13,7 +13,7 @@ use russh::{
 
 use super::known_hosts::Known;
 
-/// Key exchange algorithms, preferred first.
+/// Preferred first.
 const KEX: [kex::Name; 11] = [
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
@@ -28,16 +28,15 @@ const KEX: [kex::Name; 11] = [
     kex::DH_G15_SHA512,
 ];
 
-/// Key exchange algorithms that are offered only if configured.
 const KEX_WHERE_NAMED: [kex::Name; 3] = [kex::DH_G17_SHA512, kex::DH_G14_SHA1, kex::DH_GEX_SHA1];
 
-/// Entries of the same list that are not algorithms: extensions, and strict key exchange.
+/// Not algorithms: extensions and strict key exchange.
 const KEX_MARKS: [kex::Name; 2] = [
     kex::EXTENSION_SUPPORT_AS_CLIENT,
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
-/// Host key algorithms, preferred first.
+/// Accepted SSH host key algorithms, preferred first.
 const HOST_KEYS: [Algorithm; 6] = [
     Algorithm::Ed25519,
     Algorithm::Ecdsa {
@@ -80,7 +79,6 @@ const MACS: &[mac::Name] = &[
 pub struct SshAlgorithms {
     kex: Vec<kex::Name>,
     host_keys: Vec<Algorithm>,
-    /// Offered as certificates, to hosts with an authority in `known_hosts`.
     certificates: Vec<Algorithm>,
 }
 
@@ -135,7 +133,6 @@ impl SshAlgorithms {
         Ok(chosen)
     }
 
-    /// The algorithms for one host.
     pub(super) fn preferred(&self, known: &Known) -> Preferred {
         let certificates = match known.has_authorities() {
             true => self.certificates.clone(),
@@ -162,7 +159,6 @@ fn kex_of(name: &str) -> Result<kex::Name, SshAlgorithmError> {
     })
 }
 
-/// The algorithm, and whether the name is that of its certificates.
 fn host_key_of(name: &str) -> Result<(Algorithm, bool), SshAlgorithmError> {
     let plain = |known: &Algorithm| known.to_string() == name;
     let certificate = |known: &Algorithm| known.to_certificate_type() == name;

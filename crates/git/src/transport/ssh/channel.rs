@@ -24,14 +24,12 @@ use super::{
 };
 use crate::transport::{Shared, http::Runtime};
 
-/// The bytes of error messages that are kept, enough for the last lines.
 const WORDS_BYTES_MAX: usize = 16 << 10;
-/// The bytes that may arrive during our request. More waits until we read.
+/// More waits until we read.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
-/// The size of one write: several packets, so that several are in flight.
+/// Several packets, so that several are in flight.
 const WRITE_BYTES_MAX: usize = 256 << 10;
 
-/// The code of messages for standard error.
 const STDERR: u32 = 1;
 
 /// A socket that is closed on drop, even while a task waits for it.
@@ -51,12 +49,11 @@ impl Drop for Line {
     }
 }
 
-/// A running command.
 pub(super) struct Command {
     runtime: Arc<Runtime>,
     shared: Shared,
     outgoing: ChannelWriteHalf<Msg>,
-    /// Both sides of a session, which take turns: the lock is never waited for.
+    /// Both sides take turns, so the lock is never waited for.
     incoming: Mutex<Incoming>,
     parting: Parting,
     _handle: Handle<Host>,
@@ -68,7 +65,6 @@ struct Incoming {
     heard: Heard,
 }
 
-/// Data that arrived and was not read yet.
 struct Heard {
     ahead: VecDeque<Bytes>,
     ahead_bytes: usize,
@@ -78,7 +74,6 @@ struct Heard {
     end: End,
 }
 
-/// The progress of the remote command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// It may send more.
@@ -141,7 +136,6 @@ impl Heard {
 }
 
 impl Command {
-    /// The two ends of a channel whose command was requested.
     pub(super) fn pipes(runtime: Arc<Runtime>, shared: Shared, open: Open) -> (Reader, Writer) {
         let Open {
             handle,
@@ -170,12 +164,10 @@ impl Command {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the deadline.
     fn wait<T>(&self, what: impl Future<Output = T>) -> io::Result<T> {
         self.runtime.wait(&self.shared, what)
     }
 
-    /// The reason for an end that is not a regular one.
     fn end(&self, incoming: &mut Incoming) -> io::Result<()> {
         // Error messages and the status follow the answer.
         while !incoming.heard.is_over() {
@@ -262,7 +254,6 @@ impl Drop for Command {
     }
 }
 
-/// The output of the command. Ends with an error if the command failed.
 pub(super) struct Reader(Arc<Command>);
 
 impl Read for Reader {
@@ -274,7 +265,6 @@ impl Read for Reader {
     }
 }
 
-/// The input of the command.
 pub(super) struct Writer(Arc<Command>);
 
 impl Write for Writer {
@@ -285,7 +275,6 @@ impl Write for Writer {
         }
     }
 
-    /// Writes are sent at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

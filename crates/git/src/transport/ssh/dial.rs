@@ -21,25 +21,18 @@ use crate::{
     transport::Failure,
 };
 
-/// The limit for connecting, shorter than the whole timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 /// The delay before the next address is tried in parallel.
 const NEXT_ADDRESS: Duration = Duration::from_millis(300);
-/// The most addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// The limit for the status line and headers of a proxy's answer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// The versions of SOCKS and of its password exchange.
 const SOCKS: u8 = 5;
 const PASSWORDS: u8 = 1;
-/// The authentication methods: none, and password.
 const OPEN: u8 = 0;
 const PASSWORD: u8 = 2;
-/// None of the offered methods is accepted.
 const NEITHER: u8 = 0xff;
 
-/// Connects to the host, through its proxy if it has one.
 pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<TcpStream, Failure> {
     let (host, port) = (endpoint.bare_host(), endpoint.ssh_port());
     let dialled = tokio::time::timeout(CONNECT_MAX, async {
@@ -72,13 +65,11 @@ fn not_connected(error: io::Error) -> Failure {
     .because(error)
 }
 
-/// Connects to the first address that accepts.
 async fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses = tokio::net::lookup_host((host, port)).await?;
     first(addresses.take(ADDRESSES_MAX).collect()).await
 }
 
-/// Tries addresses in order, and in parallel with one that does not answer.
 async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut left = addresses.into_iter();
     let mut tries = JoinSet::new();
@@ -109,7 +100,6 @@ async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// The proxy's answer is truncated or malformed.
 fn broken(error: io::Error) -> Failure {
     Failure::new(Kind::RemoteFailure, "the proxy's answer is malformed").because(error)
 }
@@ -118,7 +108,6 @@ fn wants_credentials() -> Failure {
     Failure::new(Kind::Authentication, "the proxy requires credentials")
 }
 
-/// Connects through an HTTP proxy.
 async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
     let place = match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -160,7 +149,6 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
     }
 }
 
-/// Connects through a SOCKS proxy.
 async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
     let offered: &[u8] = match proxy.credentials() {
         Some(_) => &[SOCKS, 2, OPEN, PASSWORD],

@@ -28,21 +28,16 @@ use crate::{
     transport::Failure,
 };
 
-/// Queued packets of up to 32 KiB, before the socket is no longer read.
+/// Packets have up to 32 KiB.
 const PACKETS_AHEAD: usize = 32;
-/// The least, preferred and most bits of a group that a host may choose. Larger ones take a good part of a
-/// second on the thread that all sessions share.
+/// Least, preferred and most bits. Larger groups block the shared thread for a good part of a second.
 const GROUP_BITS: [usize; 3] = [2048, 3072, 4096];
-/// The user that git hosts expect.
 const USER: &str = "git";
 
-/// The expectations of a host, and its last message.
 pub(super) struct Host {
     known: Known,
     parting: Parting,
-    /// The type of the presented key.
     shown: Option<Algorithm>,
-    /// The host key algorithm negotiated in the first exchange.
     agreed: Arc<OnceLock<Algorithm>>,
 }
 
@@ -51,7 +46,6 @@ fn not_as_agreed(error: Unagreed) -> Failure {
     Failure::new(Kind::Authentication, problem).because(error)
 }
 
-/// The reason that the host gave for the end of the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parting(Arc<Mutex<Option<String>>>);
 
@@ -66,7 +60,6 @@ impl Parting {
     }
 }
 
-/// An error of the library or of this module.
 #[derive(Debug)]
 pub(super) enum HostError {
     Ours(Failure),
@@ -205,7 +198,6 @@ impl Handler for Host {
     }
 }
 
-/// An authenticated connection, and a channel on it.
 pub(super) struct Open {
     pub(super) handle: Handle<Host>,
     pub(super) channel: Channel<Msg>,
@@ -213,7 +205,7 @@ pub(super) struct Open {
     pub(super) line: Arc<Line>,
 }
 
-/// Connects, verifies the host's key, and authenticates. Dropping the future closes the connection.
+/// Dropping the future closes the connection.
 pub(super) async fn open(
     endpoint: &Endpoint,
     proxy: Option<&Proxy>,
@@ -294,7 +286,6 @@ fn not_shaken(error: HostError) -> Failure {
     }
 }
 
-/// The failure for a connection that was lost.
 fn ended(error: &russh::Error, parting: &Parting) -> Failure {
     let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
     match parting.words() {
@@ -348,7 +339,7 @@ fn methods(methods: &russh::MethodSet) -> String {
     }
 }
 
-/// The hashes for signatures of an RSA key: those the host lists, or else all in turn. Never SHA-1.
+/// The hashes that the host lists, or else all in turn. Never SHA-1.
 async fn hashes(handle: &Handle<Host>, parting: &Parting) -> Result<Vec<Option<HashAlg>>, Failure> {
     let best = handle.best_supported_rsa_hash().await;
     match best.map_err(|error| ended(&error, parting))? {

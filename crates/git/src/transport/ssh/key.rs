@@ -18,20 +18,17 @@ use crate::secret::Secret;
 
 /// Four times a key of [`RSA_BITS_MAX`].
 const BYTES_MAX: usize = 32 << 10;
-/// A part of all names of certificate types.
 const CERTIFICATE: &[u8] = b"-cert-v01@";
 /// `ssh-keygen` writes 16 or 24, and its manual mentions 100. These take a second or two of a core.
 const ROUNDS_MAX: u32 = 256;
 /// OpenSSL writes 2048, and some recommend a million.
 const ITERATIONS_MAX: u32 = 1_000_000;
-/// The memory limit for scrypt. OpenSSL's default takes 16 MiB.
+/// OpenSSL's default takes 16 MiB.
 const SCRYPT_BYTES_MAX: u64 = 64 << 20;
-/// The only header that is passed on.
 const CIPHER: &str = "DEK-Info";
 /// Larger keys take seconds for a signature.
 const RSA_BITS_MAX: u32 = 8192;
 
-/// The reason why a key is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
     #[error("it has {0} bytes, more than the limit of {BYTES_MAX}")]
@@ -66,7 +63,7 @@ fn malformed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> KeyE
     KeyError::Malformed(error.into())
 }
 
-/// Reads a key and decrypts it if it is encrypted. The passphrase of a plain key is ignored.
+/// As with ssh, the passphrase of a plain key is ignored.
 pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<PrivateKey, KeyError> {
     let bytes = identity.expose();
     if bytes.len() > BYTES_MAX {
@@ -104,7 +101,6 @@ pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<Pri
     }
 }
 
-/// The text between `BEGIN` and `END`, with any indentation and wrapping.
 struct Block<'a> {
     label: &'a str,
     lines: Vec<&'a str>,
@@ -153,7 +149,7 @@ impl<'a> Block<'a> {
         STANDARD.decode(&*text).map(Zeroizing::new).map_err(malformed)
     }
 
-    /// The text for the library: only checked parts, and no line that it could read differently.
+    /// Only checked parts, and no line that the library could read differently.
     fn text(&self, cipher: Option<&str>) -> Result<Zeroizing<String>, KeyError> {
         let label = self.label;
         let header = cipher.map_or_else(String::new, |cipher| format!("{CIPHER}: {cipher}\n"));
@@ -193,7 +189,7 @@ fn plain(block: &Block<'_>, cipher: Option<&str>, passphrase: Option<&str>) -> R
     russh::keys::decode_secret_key(&block.text(cipher)?, passphrase).map_err(malformed)
 }
 
-/// OpenSSL's legacy encryption, which `ssh-keygen -m PEM` writes.
+/// `ssh-keygen -m PEM` writes it.
 fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
     let (name, start) = cipher.split_once(',').unwrap_or((cipher, ""));
     if name != "AES-128-CBC" || block.label != "RSA PRIVATE KEY" {
@@ -207,7 +203,6 @@ fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<P
     plain(block, Some(cipher), Some(passphrase)).map_err(|_| KeyError::Passphrase)
 }
 
-/// Whether the cost of a PKCS#8 passphrase is within the limits.
 fn affordable(block: &Block<'_>) -> Result<(), KeyError> {
     let body = block.body()?;
     let other = || KeyError::Cipher("other than PBES2".to_owned());

@@ -13,23 +13,18 @@ use russh::keys::{Algorithm, Certificate, EcdsaCurve, HashAlg, PublicKey, ssh_ke
 /// More than the largest Secret.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The default port.
 const PORT: u16 = 22;
 
-/// The lines of a file for one host.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The host's name in the file's notation.
     name: String,
     host: String,
     keys: Vec<(usize, PublicKey)>,
     authorities: Vec<PublicKey>,
     revoked: Vec<(usize, PublicKey)>,
-    /// Lines for this host with an unreadable key.
     unread: Vec<usize>,
 }
 
-/// The reason why a host or a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("known_hosts has {bytes} bytes, more than the limit of {BYTES_MAX}")]
@@ -68,7 +63,6 @@ enum Marker {
 }
 
 impl Known {
-    /// Reads the lines for a host, given without brackets.
     pub(super) fn read(text: &[u8], host: &str, port: u16) -> Result<Self, Refusal> {
         if text.len() > BYTES_MAX {
             return Err(Refusal::Size { bytes: text.len() });
@@ -93,7 +87,7 @@ impl Known {
         Ok(plain)
     }
 
-    /// Whether no line has a key of the host. Revocations do not count.
+    /// Revocations do not count.
     fn says_nothing(&self) -> bool {
         self.keys.is_empty() && self.authorities.is_empty() && self.unread.is_empty()
     }
@@ -144,8 +138,7 @@ impl Known {
         }
     }
 
-    /// The host key algorithms to offer, those of known keys first: a host with several keys presents the
-    /// first that is requested.
+    /// Those of known keys first: a host with several keys presents the first that is requested.
     pub(super) fn algorithms(&self, accepted: &[Algorithm]) -> Vec<Algorithm> {
         let known: Vec<Algorithm> = (self.keys.iter())
             .flat_map(|(_, key)| preferred(&key.algorithm()))
@@ -158,12 +151,10 @@ impl Known {
         first
     }
 
-    /// Whether the host may present certificates of an authority.
     pub(super) fn has_authorities(&self) -> bool {
         !self.authorities.is_empty()
     }
 
-    /// Checks that the host may present this key.
     pub(super) fn check(&self, key: &PublicKey) -> Result<(), Refusal> {
         self.check_revoked(key)?;
         let same = |known: &&(usize, PublicKey)| known.1.key_data() == key.key_data();
@@ -194,7 +185,6 @@ impl Known {
         })
     }
 
-    /// Checks that the host may present this certificate.
     pub(super) fn check_certificate(&self, certificate: &Certificate) -> Result<(), Refusal> {
         let key = PublicKey::new(certificate.public_key().clone(), "");
         let authority = PublicKey::new(certificate.signature_key().clone(), "");
@@ -254,12 +244,11 @@ impl Known {
     }
 }
 
-/// A key's type and fingerprint.
 fn shown(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 
-/// The algorithms for keys of this type; none for unsupported types. RSA never uses SHA-1.
+/// None for unsupported types. RSA never uses SHA-1.
 pub(super) fn preferred(algorithm: &Algorithm) -> Vec<Algorithm> {
     match algorithm {
         Algorithm::Ed25519
@@ -273,7 +262,6 @@ pub(super) fn preferred(algorithm: &Algorithm) -> Vec<Algorithm> {
     }
 }
 
-/// Whether a field of patterns matches a name.
 fn matches(patterns: &str, name: &str) -> bool {
     if let Some(hashed) = patterns.strip_prefix("|1|") {
         return is_hash_of(hashed, name).unwrap_or(false);
@@ -298,7 +286,7 @@ fn is_hash_of(hashed: &str, name: &str) -> Option<bool> {
     Some(ring::hmac::verify(&key, name.as_bytes(), &hash).is_ok())
 }
 
-/// Matches `*` and `?`, in time at most the product of both lengths.
+/// Takes at most the product of both lengths.
 fn glob(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);

@@ -6,7 +6,6 @@
 
 use russh::keys::Algorithm;
 
-/// The host deviates from the negotiated algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unagreed {
     #[error("the host negotiated {agreed} but presented a {shown} key")]
@@ -17,7 +16,6 @@ pub(super) enum Unagreed {
     Missing,
 }
 
-/// Checks that a key of this type fits the algorithm.
 pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed> {
     // An RSA key has one type for all signature algorithms.
     let rsa = |algorithm: &Algorithm| matches!(algorithm, Algorithm::Rsa { .. });
@@ -31,7 +29,7 @@ pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed>
     }
 }
 
-/// Checks that an encoded signature, which begins with its algorithm's name, fits the algorithm.
+/// An encoded signature begins with its algorithm's name.
 pub(super) fn signature(agreed: Option<&Algorithm>, signature: Option<&[u8]>) -> Result<(), Unagreed> {
     let (Some(agreed), Some(signature)) = (agreed, signature) else {
         return Err(Unagreed::Missing);

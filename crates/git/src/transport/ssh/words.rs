@@ -3,29 +3,26 @@
 
 use crate::{kind::Kind, transport::Failure};
 
-/// The limit of a displayed message.
 const WORDS_CHARS_MAX: usize = 200;
 
-/// The last line that the host wrote, or a text that quotes it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Words(String);
 
 impl Words {
-    /// The last line with text, without control characters.
+    /// Without control characters.
     pub(super) fn last_of(words: &str) -> Option<Self> {
         let last = words.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(Self::of(last))
     }
 
-    /// The whole text as one short line without control characters.
+    /// One short line without control characters.
     pub(super) fn of(words: &str) -> Self {
         let plain = words.chars().filter(|c| !c.is_control());
         Self(plain.take(WORDS_CHARS_MAX).collect())
     }
 }
 
-/// The failure for a message, or `otherwise` if there is none.
 pub(super) fn classify(words: &[u8], otherwise: String) -> Failure {
     let words = String::from_utf8_lossy(words);
     let last = Words::last_of(&words).unwrap_or(Words(otherwise));
