@@ -1,9 +1,9 @@
-//! What the real tool encrypted, held against what it decrypted that to. The MACs are checked.
+//! Files encrypted by the real tool, compared with its decryption. MACs are checked.
 
 use super::{decrypted, keys, read};
 use crate::{Decrypter, Format};
 
-/// A file of `sealed/`, with which of the keys it opens.
+/// A file of `sealed/`, and the keys that decrypt it.
 fn check(rows: &[(&str, &[&str])]) {
     let mut wrong = Vec::new();
     for (name, given) in rows {

@@ -14,7 +14,7 @@ fn object(file: &str) -> Value {
     documents.remove(0).value
 }
 
-/// What comes out, or the error; the flag is whether anything was decrypted.
+/// The result and whether anything was decrypted, or the error.
 fn decrypt(mut object: Value) -> Result<(bool, Value), String> {
     let keys = keys(&["one.agekey"]);
     let any = Decrypter::new(&keys)
@@ -37,7 +37,7 @@ fn a_manifest_that_the_build_changed() {
     }
 }
 
-/// The comments that say what is sealed are gone; what looks sealed is.
+/// Without the comments that rules look for, values that look encrypted are decrypted.
 #[test]
 fn a_rule_over_comments() {
     for name in ["comments.yaml", "uncommented.yaml"] {
@@ -91,7 +91,7 @@ fn what_is_left_alone() {
     }
 }
 
-/// What fails is what it was; what is a number stays the same number.
+/// After a failure an object is unchanged; numbers stay the same numbers.
 #[test]
 fn numbers_and_what_fails() {
     let keys = keys(&["one.agekey"]);
@@ -117,7 +117,7 @@ fn numbers_and_what_fails() {
     }
 }
 
-/// Who masks what was opened is told of it: values alone, not what was readable before.
+/// The callback gets decrypted values, not the plain ones.
 #[test]
 fn what_was_opened_is_told() {
     let keys = keys(&["one.agekey"]);

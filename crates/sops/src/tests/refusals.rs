@@ -1,11 +1,11 @@
-//! What is refused, and how it is said. No message holds anything secret.
+//! Refused input and its messages, which contain no secrets.
 
 use super::encrypt::{Order, encrypt};
 use super::{chain, decrypted, keys, read, testdata};
 use crate::budget::Budget;
 use crate::{Decrypter, Format, Keys, Limits, Transit, TransitError, TransitKey};
 
-/// A fixture, one text in it and what replaces that, the keys given, and the error.
+/// A fixture, a text in it and its replacement, the given keys, and the error.
 type Row<'r> = (&'r str, (&'r str, &'r str), &'r [&'r str], &'r str);
 
 fn check(rows: &[Row<'_>]) {
@@ -222,7 +222,7 @@ fn recipients() {
     ]);
 }
 
-/// A document whose only recipient is this, in the shape the services' lists have.
+/// A document with this as its only recipient list.
 fn only_for(list: &str) -> String {
     format!(
         "a: ENC[AES256_GCM,data:AA==,iv:AA==,tag:AA==,type:str]\nsops:\n    {list}\n    lastmodified: \"2026\"\n    \
@@ -396,7 +396,7 @@ fn limits() {
     check(usual, &deep(99), Format::Json, missing);
 }
 
-/// Of anything that costs something there is only so much, in each format.
+/// Everything that costs something has a limit, in each format.
 #[test]
 fn how_much_there_may_be() {
     let keys = keys(ONE);
@@ -441,7 +441,7 @@ fn how_much_there_may_be() {
     );
 }
 
-/// What leads to a value is authenticated with it, so it counts with each value below it.
+/// A value is authenticated with its path, so the path counts with each value.
 #[test]
 fn long_paths_above_many_values() {
     let keys = keys(ONE);
@@ -468,7 +468,7 @@ fn long_paths_above_many_values() {
     }
 }
 
-/// A comment is looked at once, however many stand above one value. JSON has none.
+/// A comment is matched once, however many are above a value. JSON has none.
 #[test]
 fn a_hundred_thousand_comments() {
     let keys = keys(ONE);
@@ -488,7 +488,7 @@ fn a_hundred_thousand_comments() {
             threshold: 1,
         };
         let sealed = String::from_utf8(encrypt(plain.as_bytes(), &order)).unwrap();
-        // nothing is sealed under either rule
+        // nothing is encrypted under either rule
         let other = sealed
             .replace("encrypted_comment_regex", "unencrypted_comment_regex")
             .replace("^none$", "^all");
@@ -519,7 +519,7 @@ fn nobody_waits_any_more() {
         };
         let decrypter = Decrypter::new(&keys);
         assert!(decrypted(&decrypter.with_stop(&never), &sealed, format).is_ok());
-        // wherever it is: reading, or opening
+        // while reading, and while decrypting
         for at in 0..asked.get() {
             let left = std::cell::Cell::new(at);
             let stop = || left.replace(left.get().saturating_sub(1)) == 0;

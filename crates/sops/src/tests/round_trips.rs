@@ -1,4 +1,4 @@
-//! What is written is read back, for any text; what is split is put together again.
+//! Round trips of formats, values and key shares.
 
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use zeroize::Zeroizing;
@@ -37,7 +37,7 @@ proptest! {
             groups: vec![keys.age.clone()],
             threshold: 1,
         };
-        // what is not UTF-8 does not go through JSON before it is sealed, nor after it was opened
+        // JSON cannot carry bytes that are not UTF-8, before encryption or after decryption
         let sealed = encrypt(&plain, &order);
         prop_assert_eq!(decrypted(&Decrypter::new(&keys), &sealed, Format::Binary), Ok(plain));
     }
