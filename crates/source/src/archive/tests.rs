@@ -1,4 +1,4 @@
-//! Archives: what is written, what is refused, and that nothing a stranger sends does more than fail.
+//! Writing archives, and refusing malicious ones.
 
 use std::io::{Read, Write};
 
@@ -32,7 +32,7 @@ fn archive(tree: &Tree) -> Vec<u8> {
     out
 }
 
-/// A tar of raw headers: what no honest writer would make.
+/// A tar of raw headers that no regular writer produces.
 fn raw(entries: &[(EntryType, &str, &[u8])]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (kind, path, content) in entries {
@@ -328,7 +328,7 @@ fn what_could_not_be_read_is_not_written() {
     );
 }
 
-/// A disk that is full after so many bytes.
+/// A disk that is full after this many bytes.
 struct Full(usize);
 
 impl Write for Full {
@@ -347,7 +347,7 @@ impl Write for Full {
     }
 }
 
-/// At whichever byte the disk is full, also in a buffer's last one, nobody is told of an archive.
+/// A full disk is reported at any byte, even in the last buffer.
 #[test]
 fn a_full_disk_is_never_an_archive() {
     let tree = tree(&[("a", "12345678", false)]);
@@ -387,7 +387,7 @@ fn half_an_archive_is_none() {
     ));
 }
 
-/// Whatever comes out of a stranger's bytes could have been put in by us.
+/// Anything read from an untrusted archive could be written again.
 fn is_sound(tree: &Tree, limits: &Limits) -> bool {
     let all = paths(tree);
     all.len() <= limits.entries_max
@@ -411,7 +411,7 @@ proptest! {
         }
     }
 
-    /// Bytes of a good tar changed here and there reach further than noise does.
+    /// Changed bytes of a valid tar reach further than noise.
     #[test]
     fn no_damage_does_more_than_fail(changes in prop::collection::vec((0_usize..6000, any::<u8>()), 1..24), fix in any::<bool>()) {
         let whole = archive(&tree(&[("a/b.yaml", "kind: A\n", false), ("long/".repeat(40).trim_end_matches('/'), "x", true), ("c", "", false)]));

@@ -1,5 +1,3 @@
-//! What a cache takes, what it keeps and for how long.
-
 use std::io::Write as _;
 
 use bytes::Bytes;
@@ -49,11 +47,11 @@ fn what_hashes_to_its_digest_is_a_tree_and_stays_for_a_restart() {
     let bytes = archive("a: 1\n");
     let digest = sha256(&bytes);
     let tree = receive(&cache, &digest, &bytes).unwrap();
-    // as if it had been read into memory: ids, contents, modes
+    // equal to a tree read into memory: ids, contents, modes
     assert_eq!(tree, Tree::from_archive(&bytes[..], &Limits::default()).unwrap());
     assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 1\n");
     assert_eq!(tree.read("app/empty").unwrap(), "");
-    // nothing but the archive has a name
+    // only the archive has a name
     assert_eq!(names(&folder.path().join("c")), [digest.file_name()]);
 
     let again = Cache::open(folder.path().join("c")).unwrap();
@@ -132,7 +130,7 @@ fn what_nobody_uses_makes_room_and_what_is_used_stays() {
     for (digest, bytes) in digests.iter().zip(&archives) {
         receive(&cache, digest, bytes).unwrap();
     }
-    // all three are in use: the last is a tree, and is not kept
+    // all three are in use: the last has a tree but is not kept on disk
     assert_eq!(cache.kept().len(), 2);
     assert_eq!(cache.sweep(), 0);
 

@@ -1,8 +1,8 @@
-//! One line of a file of patterns.
+//! One line of a pattern file.
 
 use super::glob::Glob;
 
-/// A line, and the directory it holds for.
+/// A line and the directory it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     domain: Vec<String>,
@@ -13,17 +13,17 @@ pub(crate) struct Pattern {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
-    /// No `/` inside: any name, at any depth.
+    /// Without `/`: any name at any depth.
     Name(Glob),
     /// Compared from the domain on, segment by segment.
     Path(Vec<Segment>),
-    /// Malformed: matches nothing, as with Flux.
+    /// Malformed: matches nothing, as in Flux.
     Nothing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
-    /// From a leading, or a doubled, `/`.
+    /// From a leading or doubled `/`.
     Empty,
     /// `**`
     AnyDirectories,
@@ -61,13 +61,12 @@ impl Pattern {
         }
     }
 
-    /// Whether it includes what it matches (`!`), instead of excluding it.
+    /// Whether the pattern includes (`!`) instead of excluding.
     pub(crate) fn includes(&self) -> bool {
         self.includes
     }
 
-    /// Whether it matches `path` itself. That it also matches what is below a directory it matches is for
-    /// the caller to carry on.
+    /// Whether it matches `path` itself. The caller extends a directory's match to its content.
     pub(crate) fn matches(&self, path: &[&str], is_directory: bool) -> bool {
         let Some(below) = self.below_domain(path).filter(|below| !below.is_empty()) else {
             return false;
@@ -83,7 +82,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a path below the directory `path` could match. Errs towards yes.
+    /// Whether a path below the directory `path` could match. May return true without need.
     pub(crate) fn may_match_below(&self, path: &[&str]) -> bool {
         let shared = self.domain.len().min(path.len());
         if self.domain.iter().zip(path).any(|(own, name)| own != name) {
@@ -116,7 +115,7 @@ impl Pattern {
     }
 }
 
-/// None also for `**` inside a longer segment, which Flux lets match nothing.
+/// `None` also for `**` inside a longer segment, which matches nothing in Flux.
 fn segment(text: &str) -> Option<Segment> {
     match text {
         "" => Some(Segment::Empty),
@@ -126,8 +125,8 @@ fn segment(text: &str) -> Option<Segment> {
     }
 }
 
-/// Goes along `path` by `segments`; what of the path is left when they are used up. After `**` the first
-/// name that matches is taken and never reconsidered.
+/// Consumes `segments` along `path` and returns the rest of the path. After `**` the first matching name is
+/// final.
 fn along<'p, 'n>(segments: &[Segment], path: &'p [&'n str]) -> Option<&'p [&'n str]> {
     let mut rest = path;
     let mut anywhere = false;

@@ -1,12 +1,12 @@
-//! Against what Flux's own matcher decided: `baseline/flux-0.18.jsonl`, recorded by `baseline/record.go`.
+//! Compares with decisions of Flux's matcher: `baseline/flux-0.18.jsonl`, recorded by `baseline/record.go`.
 
 use std::collections::BTreeMap;
 
 use super::glob::Glob;
 use super::{Ignore, IgnoreFile, Rules, Verdict};
 
-/// The verdict about `path`, from the root down as a walk of a tree gets there; also whether the walk would
-/// have got there, had it left out directories below which nothing can be included again.
+/// Decides `path` as a walk from the root would. Also returns whether the walk would reach it, skipping
+/// directories below which nothing can be included again.
 fn decide(rules: &Rules, path: &str) -> (bool, bool) {
     let names: Vec<&str> = path.trim_end_matches('/').split('/').collect();
     let mut verdict = Verdict::default();
@@ -103,7 +103,7 @@ fn names_match_as_go_matches_them() {
     }
 }
 
-/// A pattern that takes exponential time elsewhere: one `*` is reconsidered at a time.
+/// Exponential in other matchers: here only the last `*` is retried.
 #[test]
 fn many_stars_take_no_time() {
     let glob = Glob::parse(&"a*".repeat(60)).unwrap();

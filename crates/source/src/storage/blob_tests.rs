@@ -1,5 +1,3 @@
-//! Blobs: kept byte for byte, found again, served as what they are.
-
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -40,7 +38,7 @@ fn publish_at(storage: &Storage, file: &str, revision: &str, content: &[u8]) -> 
     published.map_err(|error| error.to_string())
 }
 
-/// Everything in the place's directory, also what has no business there.
+/// Everything in the place's directory, unexpected files included.
 fn files(root: &Path) -> Vec<String> {
     let mut files: Vec<String> = fs::read_dir(root.join(path("")))
         .into_iter()
@@ -59,7 +57,7 @@ fn bytes(storage: &Storage, digest: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What a reader is told: status, type, length and content.
+/// The response: status, type, length and content.
 async fn ask(storage: &Storage, method: Method, path: &str) -> String {
     let request = http::Request::builder()
         .method(method)
@@ -82,7 +80,7 @@ async fn ask(storage: &Storage, method: Method, path: &str) -> String {
     format!("{head} {}", String::from_utf8_lossy(&body))
 }
 
-/// `tree("1")` as somebody else would pack it: another compression, so other bytes.
+/// `tree("1")` with another compression, so other bytes.
 fn foreign_archive() -> Vec<u8> {
     let mut own = Vec::new();
     tree("1").write_archive(&mut own, &Limits::default()).unwrap();
@@ -116,7 +114,7 @@ fn a_blob_is_kept_byte_for_byte_under_its_name() {
     check(INDEX, b"", "application/yaml");
     check(CHART, b"a chart", "application/gzip");
     check(LAYER, b"a layer", "application/gzip");
-    // more than one buffer, and exactly as much as there may be
+    // more than one buffer, and exactly the limit
     check(
         LAYER,
         &vec![7; usize::try_from(BYTES_MAX).unwrap()],
@@ -166,7 +164,7 @@ fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
     check(CHART, &larger, &limit);
 }
 
-/// Some bytes, then a failure, as of a connection that breaks.
+/// Some bytes, then a failure.
 struct Breaking(bool);
 
 impl Read for Breaking {
@@ -220,11 +218,11 @@ fn publishing_the_same_bytes_again_changes_nothing() {
         (first.digest.clone(), "2")
     );
     assert_eq!(modified(), before, "nothing is written");
-    // other bytes under the same name take its place
+    // other bytes under the same name replace it
     let other = publish(&storage, CHART, b"two").unwrap();
     assert_eq!(bytes(&storage, &other.digest).unwrap(), b"two");
     assert_eq!(bytes(&storage, &first.digest), None);
-    // bytes that somebody wrote to are written again
+    // changed bytes are written again
     fs::write(root.path().join(path(CHART)), "damaged").unwrap();
     assert_eq!(publish(&storage, CHART, b"two").unwrap().digest, other.digest);
     assert_eq!(bytes(&storage, &other.digest).unwrap(), b"two");
@@ -236,7 +234,7 @@ fn a_blob_survives_a_restart() {
     let check = |file: &str, content: &[u8]| {
         let root = tempfile::tempdir().unwrap();
         let first = publish(&open(root.path()), file, content).unwrap();
-        // what Flux and a killed process leave beside it is no artifact
+        // files of Flux or of a killed process are not artifacts
         fs::write(root.path().join(path(".writing-abc")), "half").unwrap();
         fs::write(root.path().join(path(&format!("{file}.lock"))), "").unwrap();
         let storage = open(root.path());
@@ -300,7 +298,7 @@ fn a_blob_has_a_tree_where_it_is_an_archive() {
     check(CHART, &foreign_archive(), true);
     check(CHART, b"no archive", false);
     check(INDEX, b"entries: {}\n", false);
-    // its name says that it is none
+    // its name says that it is not an archive
     check(INDEX, &foreign_archive(), false);
 }
 
@@ -320,7 +318,7 @@ fn a_blob_never_stands_in_for_the_archive_of_an_equal_tree() {
         .write_archive(&mut expected, &Limits::default())
         .unwrap();
     assert_eq!(bytes(&storage, &archived.digest).unwrap(), expected);
-    // and back: the very bytes of the layer
+    // and back to the layer's bytes
     let again = publish(&storage, LAYER, &foreign_archive()).unwrap();
     assert_eq!((again.digest, again.tree), (foreign.digest, None));
 }
@@ -366,7 +364,7 @@ async fn only_whole_blobs_are_served_and_as_what_they_are() {
         get(&storage, "podinfo-6.5.4%2Bbuild.1.tgz").await,
         format!("{gzip}a chart")
     );
-    // each type has its newest, as Flux's links have it
+    // each type has its newest, like Flux's links
     assert_eq!(
         get(&storage, "index.yaml").await,
         format!("{yaml}entries: {{}}\n")

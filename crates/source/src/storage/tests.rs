@@ -1,5 +1,3 @@
-//! The store: where artifacts are, how long they stay, what a restart finds, what is served.
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -139,7 +137,7 @@ fn older_artifacts_go_as_the_retention_says() {
     check(60, 2, &[500, 400, 1], &["500", "400"]);
     check(60, 4, &[61, 60, 0], &["61"]);
     check(60, 0, &[3, 2], &["3"]);
-    // a clock that went back never makes anything old
+    // after a clock went back, nothing is old
     check(60, 2, &[-10, 0], &[]);
 }
 
@@ -165,7 +163,7 @@ fn what_was_stored_survives_a_restart() {
         (adopted.digest, adopted.size, adopted.tree),
         (first.digest.clone(), first.size, Some(tree("1")))
     );
-    // sharing with what is adopted: nothing is written
+    // the adopted artifact is shared: nothing is written
     storage.publish(&fleet(), SECOND, &tree("1")).unwrap();
     assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
 }
@@ -277,14 +275,14 @@ fn a_full_or_closed_disk_is_named() {
     assert!(failed.to_string().starts_with("cannot make "), "{failed}");
 }
 
-/// A failure in the middle leaves what was published before.
+/// A failed publish keeps the published artifacts.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_failed_publish_changes_nothing() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
-    // a directory where the next archive should be
+    // a directory in the place of the next archive
     let next = root
         .path()
         .join("gitrepository/flux-system/fleet")
@@ -355,7 +353,7 @@ async fn only_whole_artifacts_are_served() {
         assert_eq!(ask(&storage, Method::GET, absent).await.0, 404, "{absent}");
     }
 
-    // after a restart nothing is served before its digest is asked for
+    // after a restart nothing is served before its digest is requested
     let storage = open(root.path());
     assert_eq!(ask(&storage, Method::GET, &url).await.0, 404);
     storage

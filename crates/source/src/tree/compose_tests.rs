@@ -1,5 +1,4 @@
-//! Trees of parts: what stands in the way, what is decided about all, and that a commit alone is the same
-//! tree either way.
+//! Composed trees; a commit alone gives the same tree either way.
 
 use super::git_tests::Repository;
 use super::{Included, Parts, Submodule, Tree};

@@ -1,5 +1,3 @@
-//! Trees: what is found where, what equal ids mean, and local directories.
-
 use std::fs;
 use std::path::Path;
 
@@ -86,7 +84,7 @@ fn an_id_covers_everything_below_and_nothing_else() {
         directory_id(&tree(&[("a/x", "1")]), "a"),
         directory_id(&tree(&[("a/y", "1")]), "a")
     );
-    // a name cannot flow into what follows it
+    // a name cannot merge with what follows it
     assert_ne!(tree(&[("ab", "c")]), tree(&[("a", "bc")]));
     let limits = Limits::default();
     let executable = |executable| {
